@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_documents_is_a_chapter() {
+    fn a_folder_of_documents_becomes_a_chapter() {
         assert_eq!(list_title(Path::new("docs/runbooks")), "Runbooks");
         assert_eq!(
             list_title(Path::new("systemd/drop-ins")),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_page_is_first_and_what_a_folder_has_is_below_its_list() {
+    fn the_summary_starts_with_the_first_page_and_nests_folders() {
         let pages = [
             page("docs/A.md", None),
             page("index.md", None),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_witnesses_are_no_production() {
+    fn tests_and_witness_code_are_not_production() {
         assert!(is_production(Path::new("daemon/sources/src/tick.rs")));
         for file in [
             "daemon/sources/src/tick/tests.rs",

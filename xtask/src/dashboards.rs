@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_saved_is_put_in_order() {
+    fn a_dashboard_saved_by_grafana_is_normalized() {
         let panel = |x: u64, y: u64, w: u64, h: u64| json!({ "id": 7, "gridPos": { "x": x, "y": y, "w": w, "h": h }, "pluginVersion": "12" });
         let saved = json!({ "version": 3, "id": 9, "panels": [panel(0, 0, 24, 1), panel(0, 1, 12, 8), panel(12, 1, 8, 4), panel(0, 20, 6, 2)] });
         let text = in_order(&saved.to_string()).unwrap();

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_table_is_a_member() {
+    fn a_workspace_table_row_is_a_member() {
         let of = |uses: &[&str]| Member {
             folder: "crates/a".to_owned(),
             package: "faultline-a".to_owned(),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_found_wherever_they_stand() {
+    fn module_paths_are_found_anywhere_in_the_code() {
         let mut paths = Vec::new();
         let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m) }";
         collect(
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_reach_one_another_are_a_cycle_and_others_are_not() {
+    fn mutually_reachable_modules_are_a_cycle() {
         let of = |pairs: &[(&str, &str)]| {
             let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
             for (from, to) in pairs {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_belongs_to_the_module_of_its_name() {
+    fn a_source_file_belongs_to_the_module_of_its_path() {
         let of = |file: &str| module(FilePath::new("daemon/http/src"), FilePath::new(file));
         assert_eq!(of("daemon/http/src/web/tls.rs"), Some(path("web::tls")));
         assert_eq!(of("daemon/http/src/web.rs"), Some(path("web")));

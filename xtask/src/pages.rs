@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_the_first_below_its_heading() {
+    fn only_the_first_code_block_below_a_heading_is_used() {
         let text = "# A\n```sh\nno\n```\n## B\nWords.\n\n```sh\none\ntwo\n```\n```sh\nthree\n```\n";
         assert_eq!(block_under(text, "## B\n"), Some("one\ntwo\n"));
         assert_eq!(block_under(text, "## C\n"), None);

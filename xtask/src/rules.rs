@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_this_tree_are_in_order() {
+    fn the_alert_rules_of_this_repository_are_valid() {
         let mut broken = Vec::new();
         check(&crate::root(), &mut broken).unwrap();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
     }
 
     #[test]
-    fn an_alert_without_what_its_reader_needs_is_found() {
+    fn an_alert_without_required_annotations_is_reported() {
         assert_eq!(wrong_with(&rule("A")), "");
         let mut bad = rule("A");
         bad.labels.clear();
@@ -350,13 +350,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_s_queries_are_the_lines_of_its_blocks() {
+    fn the_queries_of_a_runbook_page_are_its_code_block_lines() {
         let text = "Look:\n\n```promql\na\nb > 1\n```\n\n```sh\nc\n```\n\n```promql\nd\n```\n";
         assert_eq!(queries(text).collect::<Vec<_>>(), ["a", "b > 1", "d"]);
     }
 
     #[test]
-    fn runbooks_and_alerts_come_in_pairs() {
+    fn every_alert_has_a_runbook_and_vice_versa() {
         let mut broken = Vec::new();
         check_runbooks(
             &BTreeSet::from(["A", "B"]),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_fires_and_one_that_does_not_are_both_asked_for() {
+    fn each_alert_requires_a_firing_and_a_quiet_test_case() {
         let missing = |cases: &[Case]| {
             let mut broken = Vec::new();
             tests(&[rule("A")], cases, &mut broken);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_rule_of_an_alert_needs_a_case_of_its_own() {
+    fn a_second_rule_of_an_alert_needs_its_own_test_case() {
         let mut second = rule("A");
         second
             .labels

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_becomes_who_depends_on_whom() {
+    fn a_cargo_tree_becomes_a_dependency_graph() {
         let tree =
             "0|tool v0.1.0 (/here)|\n1|a v1.0.0|\n2|b v2.0.0|\n1|b v2.0.0| (*)\n1|c v3.0.0+x|\n";
         let linked = Linked::read(tree).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_read_from_the_lock() {
+    fn digests_are_read_from_cargo_lock() {
         let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"ff\"\n\n\
                     [[package]]\nname = \"own\"\nversion = \"0.1.0\"\n";
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linked_is_in_the_document_and_what_only_tests_use_is_not() {
+    fn the_sbom_lists_linked_crates_but_not_dev_dependencies() {
         let root = crate::root();
         let document = document(&root, "faultlined", "x86_64-unknown-linux-gnu").unwrap();
         let names: Vec<_> = document["components"]

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_are_found_and_comments_only_where_they_are_help() {
+    fn string_literals_are_checked_and_comments_only_as_help_text() {
         let code: TokenStream = "/// Nobody.\nfn f() { say(\"nobody listens\", 'x', 1); }"
             .parse()
             .unwrap();
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_word_stands_by_itself() {
+    fn a_forbidden_word_matches_only_as_a_whole_word() {
         assert!(has("\"Nobody listens\"", "nobody") && has("it goes on.", "goes on"));
         assert!(!has("untold", "told") && !has("told_you", "told"));
     }
 
     #[test]
-    fn the_table_lists_words_and_pages_are_read_without_code() {
+    fn the_word_checker_reads_its_table_and_skips_code() {
         let page = "## Words to avoid\n\n| word | use |\n| --- | --- |\n| told, tells | reports |\n| mend | fix |\n";
         assert_eq!(words_to_avoid(page).unwrap(), ["told", "tells", "mend"]);
         assert_eq!(prose("a `told` b\n```\ntold\n```\nc"), "a  b\n\nc");

@@ -92,13 +92,13 @@ fn reaches(receiver: &str, job: &str, alert: &str, labels: &[(String, String)]) 
 }
 
 #[test]
-fn alertmanager_takes_the_configuration_as_shipped() {
+fn alertmanager_accepts_the_shipped_configuration() {
     amtool_takes(&shipped());
 }
 
 /// With all of the lines that an operator chooses from.
 #[test]
-fn alertmanager_takes_the_receivers_that_are_to_be_filled_in() {
+fn alertmanager_accepts_the_receiver_templates() {
     let text = std::fs::read_to_string(shipped()).unwrap();
     let (head, receivers) = text.split_once("\nreceivers:\n").unwrap();
     let filled = receivers.replace("    # ", "    ");
@@ -109,7 +109,7 @@ fn alertmanager_takes_the_receivers_that_are_to_be_filled_in() {
 }
 
 #[test]
-fn every_alert_reaches_the_receiver_of_its_severity_and_none_of_an_experiment_does() {
+fn alerts_reach_their_severitys_receiver_except_those_of_experiments() {
     let alerts = alerts();
     assert!(alerts.len() > 30, "{alerts:?}");
     let mut severities = BTreeSet::new();
@@ -123,7 +123,7 @@ fn every_alert_reaches_the_receiver_of_its_severity_and_none_of_an_experiment_do
 }
 
 #[test]
-fn an_alert_of_unknown_severity_is_not_lost() {
+fn an_alert_of_unknown_severity_reaches_a_receiver() {
     reaches("ticket", "other", "SomebodyElses", &[]);
     reaches(
         "ticket",
@@ -135,7 +135,7 @@ fn an_alert_of_unknown_severity_is_not_lost() {
 
 /// A misspelt name would silence nothing, or be silenced by nothing.
 #[test]
-fn inhibitions_name_alerts_that_there_are() {
+fn inhibitions_name_existing_alerts() {
     let names: BTreeSet<String> = alerts().into_iter().map(|(name, _)| name).collect();
     let configuration = yaml(&shipped());
     let mut named = 0;
@@ -169,7 +169,7 @@ fn inhibitions_name_alerts_that_there_are() {
 
 /// What tells that a validator died, or that nobody looks at it, is never silenced.
 #[test]
-fn pages_of_the_cause_are_never_silenced() {
+fn paging_alerts_of_root_causes_are_never_inhibited() {
     let configuration = yaml(&shipped());
     for rule in configuration["inhibit_rules"].as_array().unwrap() {
         let targets = rule["target_matchers"].to_string();
@@ -262,7 +262,7 @@ impl Alertmanager {
 }
 
 #[test]
-fn a_page_for_a_file_system_silences_no_ticket_of_another_one() {
+fn a_paging_alert_inhibits_only_tickets_of_its_own_file_system() {
     let Some(alertmanager) = Alertmanager::start() else {
         return;
     };

@@ -99,7 +99,7 @@ fn takes(program: &str, words: &[&str], file: &Path) {
 }
 
 #[test]
-fn whatever_is_mounted_of_this_tree_is_there() {
+fn every_repository_path_mounted_by_compose_exists() {
     let all: Vec<(PathBuf, PathBuf)> = services()
         .iter()
         .flat_map(|(_, service)| mounted(service))
@@ -112,7 +112,7 @@ fn whatever_is_mounted_of_this_tree_is_there() {
 
 /// They are in the long form: the short one makes a folder that is not there, as root.
 #[test]
-fn folders_of_the_validator_are_only_read_and_never_made() {
+fn compose_mounts_validator_folders_read_only_without_creating_them() {
     let volumes = service("faultlined")["volumes"].as_array().unwrap().clone();
     let folders: Vec<Value> = volumes.into_iter().filter(Value::is_object).collect();
     assert_eq!(folders.len(), 3, "ledger, accounts, snapshots: {folders:?}");
@@ -128,7 +128,7 @@ fn folders_of_the_validator_are_only_read_and_never_made() {
 }
 
 #[test]
-fn images_have_a_version_and_the_daemons_is_the_trees() {
+fn compose_images_are_pinned_and_the_daemon_has_this_version() {
     for (name, service) in services() {
         let image = service["image"].as_str().unwrap();
         let version = image.rsplit(':').next().unwrap().trim_start_matches('v');
@@ -144,7 +144,7 @@ fn images_have_a_version_and_the_daemons_is_the_trees() {
 }
 
 #[test]
-fn promtool_and_amtool_take_the_configurations_where_they_are_mounted() {
+fn promtool_and_amtool_accept_the_compose_configurations() {
     let (prometheus, alertmanager) = (service("prometheus"), service("alertmanager"));
     takes(
         "promtool",
@@ -160,7 +160,7 @@ fn promtool_and_amtool_take_the_configurations_where_they_are_mounted() {
 
 /// Each asks the next one at the address that it listens at.
 #[test]
-fn they_find_each_other_on_loopback() {
+fn compose_services_find_each_other_on_loopback() {
     let (prometheus, grafana) = (service("prometheus"), service("grafana"));
     let source = yaml(&seen(
         &grafana,
@@ -178,7 +178,7 @@ fn they_find_each_other_on_loopback() {
 }
 
 #[test]
-fn grafana_looks_for_dashboards_where_they_are_mounted() {
+fn the_grafana_dashboard_path_matches_the_compose_mount() {
     let grafana = service("grafana");
     let provider = yaml(&seen(
         &grafana,
@@ -194,7 +194,7 @@ fn grafana_looks_for_dashboards_where_they_are_mounted() {
 }
 
 #[test]
-fn no_password_is_in_the_file() {
+fn the_compose_file_contains_no_password() {
     for (name, service) in services() {
         let Some(variables) = service["environment"].as_object() else {
             continue;

@@ -40,7 +40,7 @@ fn promtool(words: &[&str], files: &[PathBuf]) {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_rules() {
+fn promtool_accepts_the_rules() {
     promtool(
         &["check", "rules", "--lint-fatal"],
         &files(&folder().join("rules")),
@@ -48,7 +48,7 @@ fn promtool_finds_nothing_wrong_with_the_rules() {
 }
 
 #[test]
-fn the_example_of_a_scrape_configuration_is_a_valid_one() {
+fn the_scrape_configuration_example_is_valid() {
     promtool(&["check", "config"], &[folder().join("prometheus.yml")]);
 }
 

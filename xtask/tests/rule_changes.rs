@@ -112,7 +112,7 @@ const BETWEEN_SERIES: &str = "AgaveOomHappened: killed in its cgroup, which the 
 
 #[test]
 #[ignore = "takes a minute of two cores; part of .ci/run --long"]
-fn a_label_that_changes_late_ends_no_alert_of_its_instance() {
+fn a_late_label_change_does_not_resolve_an_instances_alert() {
     let cases = cases::all()
         .into_iter()
         .filter(|case| case.name != BETWEEN_SERIES)

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ticket_follows_the_slot_time_that_a_measured_one_is_near() {
+    fn the_admission_ticket_uses_the_nominal_slot_time_nearest_the_measured() {
         for (measured, sol) in [
             (0.4, Some(1.6)),
             (0.41, Some(1.6)),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_lacks_what_rent_and_ticket_exceed_its_balance_by() {
+    fn the_shortfall_is_rent_plus_ticket_minus_balance() {
         assert_eq!(shortfall(27_074_400, 0.2), Some(800_000_000));
         assert_eq!(shortfall(827_074_400, 0.2), Some(0));
         assert_eq!(shortfall(u64::MAX, 0.4), Some(0));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_in_the_ledger_unless_told_otherwise() {
+    fn the_accounts_path_defaults_to_the_ledger_folder() {
         assert_eq!(
             found("agave-validator --ledger /l"),
             ["ledger /l", "accounts /l/accounts"]
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_those_of_the_range_without_its_end_and_that_of_gossip() {
+    fn validator_ports_are_its_range_excluding_the_end_plus_gossip() {
         let ports = |line: &str| {
             let (validator, arguments) = validator(line);
             udp_ports(&validator, &arguments)

@@ -223,7 +223,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn long_texts_and_deep_nesting_are_refused_and_nothing_else_is() {
+    fn only_overlong_texts_and_deep_nesting_are_refused() {
         let fill = " ".repeat(MAX_TEXT_BYTES);
         let read = |body: String| read::<Value>(body.as_bytes()).map_err(|error| error.to_string());
         let text = |bytes| format!("\"{}\"{fill}", "\\\"".repeat(bytes / 2));
@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_repeats_a_part_of_the_body_only() {
+    fn a_parse_error_quotes_only_part_of_the_body() {
         let body = format!("\"{}\"", "x\u{1b}".repeat(10_000));
         let error = read::<u64>(body.as_bytes()).unwrap_err();
         assert!(error.to_string().len() < 500, "{error}");
     }
 
     #[test]
-    fn a_list_has_an_end() {
+    fn a_json_list_is_limited_to_65536_entries() {
         #[derive(Debug, Deserialize)]
         struct Numbers(#[serde(deserialize_with = "list::<_, _, MAX_ENTRIES>")] Vec<u8>);
         let of = |entries: usize| format!("[{}0]", "0,".repeat(entries - 1));
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_checked_reads_as_before(text in "[\\[\\]{}\"\\\\:,0a ]{0,40}") {
+        fn json_size_checks_do_not_change_what_parses(text in "[\\[\\]{}\"\\\\:,0a ]{0,40}") {
             let padded = format!("{text}{}", " ".repeat(MAX_TEXT_BYTES));
             prop_assert_eq!(read::<Value>(padded.as_bytes()).is_ok(), serde_json::from_str::<Value>(&text).is_ok());
         }

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_written_as_it_was_read_and_nothing_else_is_one() {
+    fn a_public_key_round_trips_and_other_texts_are_rejected() {
         let letters = "7".repeat(16 << 20);
         for key in [
             "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr",

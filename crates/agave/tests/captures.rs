@@ -117,7 +117,7 @@ fn sums_over_the_excerpts_agree_with_an_independent_count() {
 }
 
 #[test]
-fn sums_over_whole_captures_agree_with_an_independent_count_where_the_captures_are_at_hand() {
+fn sums_over_whole_captures_agree_with_an_independent_count() {
     let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agave/captures");
     let Ok(entries) = fs::read_dir(&captures) else {
         eprintln!("no captures beside the checkout; the excerpts are checked by another test");

@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_on_any_bytes(bytes in soup()) {
+    fn parsing_any_bytes_never_panics(bytes in soup()) {
         for line in split(&bytes, &[], 64).into_iter().flatten() {
             let (_, _) = (name_of(&line), host_id_of(&line));
             if let Ok(point) = Point::parse(&line) {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn the_logged_form_says_the_same_as_the_pushed_one(name in "[a-z_-]{1,12}", fields in fields()) {
+    fn logged_and_pushed_datapoints_parse_equally(name in "[a-z_-]{1,12}", fields in fields()) {
         let message = format!("datapoint: {name} {}", join(&fields, " ")).replace('\n', "\n    ");
         let log = format!("[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] {message}\n");
         let mut records = Found::new();
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn typed_values_do_not_depend_on_the_form(misses in any::<i64>(), hits in 0..i64::MAX, level in 0..2000_i64) {
+    fn typed_values_are_equal_in_logged_and_pushed_form(misses in any::<i64>(), hits in 0..i64::MAX, level in 0..2000_i64) {
         let wire = format!("loaded-programs-cache-stats,host_id=A hits={hits}i,misses={misses}i,water_level={level}i 5");
         let log = format!("x: datapoint: loaded-programs-cache-stats hits={hits}i misses={misses}i water_level={level}i");
         let pushed = KnownPoint::parse(&Point::parse(wire.as_bytes()).unwrap()).unwrap().unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_that_is_not_hidden_has_a_page() {
+    fn each_visible_command_has_a_man_page() {
         let folder = tempfile::tempdir().unwrap();
         write(command(), "8", folder.path()).unwrap();
         let pages = names(&folder.path().join("man"));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shell_completes_what_is_not_hidden() {
+    fn shell_completions_cover_visible_commands() {
         let folder = tempfile::tempdir().unwrap();
         write(command(), "1", folder.path()).unwrap();
         for file in ["bash/tool", "zsh/_tool", "fish/tool.fish"] {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_s_page_keeps_its_lines_and_nothing_in_them_is_a_command() {
+    fn a_file_page_preserves_lines_and_escapes_macros() {
         let folder = tempfile::tempdir().unwrap();
         write_file_page(
             "tool.toml",

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_spread_over_all_and_what_siblings_share_is_counted_once() {
+    fn cpu_frequency_is_summarized_and_sibling_throttling_counted_once() {
         let folder = host(&[
             ("performance", "3000000", 0, 5),
             ("performance", "2000000", 0, 5),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing_has_nothing_and_no_zeros() {
+    fn a_host_without_cpu_speed_files_gives_none_instead_of_zero() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
             Speed::read(&HostRoot::below(folder.path())),

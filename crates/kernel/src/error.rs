@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_absent_while_its_owner_lives_and_gone_after() {
+    fn a_missing_file_is_absent_while_its_process_lives_then_gone() {
         for errno in [Errno::NOENT, Errno::NODEV, Errno::NOTDIR] {
             assert_eq!(kind_of(errno, true), ErrorKind::Absent, "{errno}");
             assert_eq!(kind_of(errno, false), ErrorKind::Gone, "{errno}");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_system_error_has_one_of_the_four_reasons() {
+    fn each_system_error_maps_to_one_of_four_error_kinds() {
         assert_eq!(kind_of(Errno::SRCH, true), ErrorKind::Gone);
         assert_eq!(kind_of(Errno::ACCESS, true), ErrorKind::Forbidden);
         assert_eq!(kind_of(Errno::PERM, true), ErrorKind::Forbidden);

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_this_process_has_the_room_that_statvfs_says_and_the_options_of_its_mount() {
+    fn a_folder_reports_statvfs_space_and_its_mount_options() {
         let root = HostRoot::default();
         let mounts = Mounts::read(&root, Some(std::process::id())).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_right_to_enter_its_root_the_same_file_system_is_found_under_its_own_path() {
+    fn without_root_access_the_file_system_is_found_by_own_path() {
         let root = HostRoot::default();
         let own = Mounts::read(&root, None).unwrap().own;
         // Numbers of mounts in another namespace are others.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_a_folder_is_told_also_without_the_right_to_enter_its_processes_root() {
+    fn free_space_is_reported_without_access_to_the_process_root() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let own = Mounts::read(&root, None).unwrap().own;
         // As under PrivateMounts=, where this process has the same mounts under other numbers.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_on_no_mount_is_nowhere() {
+    fn a_folder_without_a_mount_is_absent() {
         let root = HostRoot::default();
         let nowhere = |folder| holding(&root, None, Path::new(folder), &Mounts::default());
         assert_eq!(
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_ended_keeps_its_mount_and_this_processes_options_are_not_its() {
+    fn an_exited_process_keeps_its_mount_without_this_processes_options() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         // As under ProtectSystem=strict: this process cannot write, the one that ended could.
         let mut mounts = seen(folder.path(), |mount| Mount {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_searched_is_not_guessed() {
+    fn an_unsearchable_folder_gives_an_error_not_a_guess() {
         let folder = tempfile::tempdir().unwrap();
         let (path, mounts) = (
             folder.path().to_owned(),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_with_the_least_headroom_binds_whatever_its_limit() {
+    fn the_level_with_the_least_headroom_binds_regardless_of_its_limit() {
         let levels = [
             level(Level::Cgroup(0), 500 * GIB, 301 * GIB),
             level(Level::Cgroup(1), 512 * GIB, 507 * GIB),
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_level_beyond_its_limit_has_no_headroom_and_the_nearest_of_equal_ones_binds() {
+    fn a_level_over_its_limit_has_zero_headroom_and_the_nearest_binds() {
         let levels = [level(Level::Cgroup(0), 4, 5), level(Level::Cgroup(1), 5, 5)];
         let found = binding(&levels).unwrap();
         assert_eq!((found.level, found.headroom()), (Level::Cgroup(0), 0));
     }
 
     #[test]
-    fn the_machine_has_what_the_kernel_says_is_available() {
+    fn host_headroom_is_the_kernels_available_memory() {
         let memory = Meminfo {
             total: Some(512 * GIB),
             available: Some(20 * GIB),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_written_as_labels() {
+    fn memory_levels_are_formatted_as_labels() {
         let all = [
             Level::Cgroup(2),
             Level::MemoryAndSwap(0),

@@ -143,7 +143,7 @@ mod tests {
         3 1 259:2 / /mnt/ledger rw - xfs /dev/nvme1n1 rw\n";
 
     #[test]
-    fn a_folder_that_cannot_be_reached_is_placed_by_its_name() {
+    fn an_unreachable_folder_is_matched_to_a_mount_by_path() {
         let mounts = mountinfo::parse(MOUNTS).unwrap();
         let nowhere = Path::new("/no/such/root");
         let found = locate_folder(nowhere, Path::new("/mnt/ledger/rocksdb"), &mounts).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machines_file_system_is_not_asked() {
+    fn a_network_file_system_is_not_queried() {
         let mounts = mountinfo::parse(MOUNTS).unwrap();
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("far")).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_inside_of_the_given_root_and_the_room_is_told() {
+    fn a_link_is_resolved_inside_the_root_and_free_space_reported() {
         let own = crate::HostRoot::default()
             .read_proc("self/mountinfo", mountinfo::parse)
             .unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_lead_where_the_kernel_does_and_never_out_of_the_root() {
+    fn path_resolution_matches_the_kernel_and_stays_inside_the_root() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_links_nor_folders_on_the_way_take_descriptors_without_end() {
+    fn resolving_many_links_or_folders_uses_bounded_descriptors() {
         let folder = tempfile::tempdir().unwrap();
         let deep: std::path::PathBuf = std::iter::repeat_n("d", MOST_ENTERED + 1).collect();
         std::fs::create_dir_all(folder.path().join(&deep)).unwrap();

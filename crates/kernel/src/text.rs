@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_lines_are_passed_over_and_counted() {
+    fn empty_lines_are_skipped_but_counted() {
         let list: Vec<_> = lines(b"a\n\nb\nc")
             .map(|line| (line.number, line.text))
             .collect();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signed_number_reaches_both_ends() {
+    fn a_signed_number_parses_at_both_range_ends() {
         assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
         assert_eq!(signed(b"9223372036854775807"), Some(i64::MAX));
         assert_eq!(signed(b"9223372036854775808"), None);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_in_kilobytes_is_bytes_and_an_unknown_unit_is_refused() {
+    fn kilobytes_are_converted_to_bytes_and_unknown_units_refused() {
         assert_eq!(amount(b"   44 kB"), Some(Some(45056)));
         assert_eq!(amount(b"\t7"), Some(Some(7)));
         for bad in [&b"7 MB"[..], b"--7 kB", b"18446744073709551616 kB", b""] {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_below_zero_is_no_amount() {
+    fn an_underflowed_kernel_counter_has_no_value() {
         for text in [
             &b"18446744073709547520"[..],
             b"-4096",

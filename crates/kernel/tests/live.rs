@@ -75,7 +75,7 @@ fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
 }
 
 #[test]
-fn the_live_process_round_trips() {
+fn every_process_file_of_this_process_parses() {
     let root = HostRoot::default();
     let pid = std::process::id();
     let mut files = ProcessFiles::open(&root, pid).unwrap();
@@ -106,7 +106,7 @@ fn the_live_process_round_trips() {
 }
 
 #[test]
-fn the_live_host_answers_in_every_file() {
+fn every_host_file_of_this_machine_parses() {
     let root = HostRoot::default();
     let memory = root
         .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
@@ -169,7 +169,7 @@ fn a_killed_process_is_gone_in_every_file() {
 }
 
 #[test]
-fn threads_that_come_and_go_are_followed_with_and_without_held_descriptors() {
+fn starting_and_ending_threads_are_followed_with_or_without_open_descriptors() {
     let root = HostRoot::default();
     let mut waiting = Waiting::new(8);
     for descriptors in [10_000, 5, 0] {
@@ -222,7 +222,7 @@ fn faults_and_switches(tid: u32) -> (u64, u64) {
 }
 
 #[test]
-fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_right() {
+fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
     let (work, works) = mpsc::channel::<usize>();
     let (done, is_done) = mpsc::channel::<()>();
     let thread = std::thread::Builder::new()
@@ -258,7 +258,7 @@ fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_r
 }
 
 #[test]
-fn context_switches_are_read_on_request_only() {
+fn context_switches_are_read_only_if_requested() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
     for depth in [ReadDepth::Ran, ReadDepth::Switches, ReadDepth::Ran] {

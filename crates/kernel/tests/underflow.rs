@@ -92,7 +92,7 @@ fn counter(file: &str, line: &str) -> Option<(usize, usize)> {
 }
 
 #[test]
-fn a_counter_below_zero_loses_its_own_line_and_no_other() {
+fn a_negative_counter_discards_only_its_own_line() {
     let mut lost = 0;
     for (file, parse, text) in FILES {
         let whole = parse(text);

@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 const INJECT: [&str; 2] = ["-e", "inject=openat2:error=ENOSYS"];
 
 #[test]
-fn folders_behind_links_are_found_without_openat2() {
+fn folders_behind_links_are_resolved_without_openat2() {
     let strace = || {
         let mut strace = Command::new("strace");
         strace
@@ -41,7 +41,7 @@ fn folders_behind_links_are_found_without_openat2() {
     let this = std::env::current_exe().unwrap();
     let output = strace()
         .arg(this)
-        .args(["--exact", "looks_without_openat2", "--ignored"])
+        .args(["--exact", "resolve_folders_without_openat2", "--ignored"])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -53,7 +53,7 @@ fn folders_behind_links_are_found_without_openat2() {
 
 #[test]
 #[ignore = "no test: the other one starts it under strace"]
-fn looks_without_openat2() {
+fn resolve_folders_without_openat2() {
     let asked = rustix::fs::openat2(CWD, "/", OFlags::PATH, Mode::empty(), ResolveFlags::IN_ROOT);
     assert_eq!(asked.err(), Some(Errno::NOSYS), "strace answers");
     let (host, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());

@@ -41,7 +41,7 @@ fn find(text: &str, key: &str) -> Option<u64> {
 }
 
 #[test]
-fn both_read_the_same_stat() {
+fn pid_stat_parser_matches_an_independent_reading() {
     for text in [STAT, &live("/proc/self/stat"), &live("/proc/1/stat")] {
         let ours = parse::pid_stat::parse(text.as_bytes()).unwrap();
         let (head, tail) = text.trim_end().rsplit_once(") ").unwrap();
@@ -81,7 +81,7 @@ fn both_read_the_same_stat() {
 }
 
 #[test]
-fn both_read_the_same_status() {
+fn pid_status_parser_matches_an_independent_reading() {
     // A kernel thread's has no memory.
     for text in [
         STATUS,
@@ -123,7 +123,7 @@ fn both_read_the_same_status() {
 }
 
 #[test]
-fn both_read_the_same_io() {
+fn io_parser_matches_an_independent_reading() {
     let text = live("/proc/self/io");
     let ours = parse::pid_io::parse(text.as_bytes()).unwrap();
     assert!(ours.rchar > Some(0));
@@ -146,7 +146,7 @@ fn both_read_the_same_io() {
 }
 
 #[test]
-fn both_read_the_same_limits() {
+fn limits_parser_matches_an_independent_reading() {
     for text in [LIMITS, &live("/proc/self/limits")] {
         // The kernel pads name and limits to columns.
         let limits = text.lines().skip(1).map(|line| {
@@ -170,7 +170,7 @@ fn both_read_the_same_limits() {
 }
 
 #[test]
-fn both_read_the_same_memory_of_the_host() {
+fn meminfo_parser_matches_an_independent_reading() {
     for text in [MEMINFO, &live("/proc/meminfo")] {
         let ours = parse::meminfo::parse(text.as_bytes()).unwrap();
         assert!(ours.total > Some(0));
@@ -210,7 +210,7 @@ fn both_read_the_same_memory_of_the_host() {
 }
 
 #[test]
-fn both_read_the_same_counters_of_the_host() {
+fn host_counter_parser_matches_an_independent_reading() {
     for text in [VMSTAT, &live("/proc/vmstat")] {
         let ours = parse::vmstat::parse(text.as_bytes()).unwrap();
         assert!(ours.pgfault > Some(0));
@@ -243,7 +243,7 @@ fn both_read_the_same_counters_of_the_host() {
 }
 
 #[test]
-fn both_read_the_same_pressure() {
+fn pressure_parser_matches_an_independent_reading() {
     let ours = parse::pressure::parse(PRESSURE.as_bytes()).unwrap();
     let total = |line: &str| {
         line.rsplit_once("total=")
@@ -263,7 +263,7 @@ fn both_read_the_same_pressure() {
 }
 
 #[test]
-fn both_read_the_same_mounts() {
+fn mountinfo_parser_matches_an_independent_reading() {
     let ours = parse::mountinfo::parse(MOUNTS).unwrap();
     let theirs = procfs::process::MountInfos::from_read(MOUNTS).unwrap();
     assert_eq!(ours.len(), theirs.0.len());
@@ -295,7 +295,7 @@ fn both_read_the_same_mounts() {
 }
 
 #[test]
-fn both_find_the_same_processors() {
+fn cpuinfo_parser_matches_an_independent_reading() {
     let text = live("/proc/cpuinfo");
     let ours = parse::cpuinfo::parse(text.as_bytes()).unwrap();
     let values = |key: &str| -> Vec<String> {
@@ -316,7 +316,7 @@ fn both_find_the_same_processors() {
 }
 
 #[test]
-fn both_read_the_same_cgroups() {
+fn cgroup_parser_matches_an_independent_reading() {
     for text in [
         "4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n",
         &live("/proc/self/cgroup"),
@@ -335,7 +335,7 @@ fn both_read_the_same_cgroups() {
 }
 
 #[test]
-fn both_read_the_same_locks() {
+fn locks_parser_matches_an_independent_reading() {
     let text = "1: POSIX  ADVISORY  WRITE 4822 fe:00:9977988 0 EOF\n2: FLOCK  ADVISORY  WRITE 4822 103:02:9977980 0 EOF\n";
     let locks = parse::locks::parse(text.as_bytes()).unwrap();
     assert_eq!(locks.len(), 2);
@@ -354,7 +354,7 @@ fn both_read_the_same_locks() {
 }
 
 #[test]
-fn both_read_the_same_host_stat() {
+fn host_stat_parser_matches_an_independent_reading() {
     let text = live("/proc/stat");
     assert_eq!(
         parse::boot_time::parse(text.as_bytes()).ok(),
@@ -379,7 +379,7 @@ fn both_read_the_same_host_stat() {
 }
 
 #[test]
-fn both_read_the_same_schedstat() {
+fn schedstat_parser_matches_an_independent_reading() {
     let text = live("/proc/self/schedstat");
     let ours = parse::pid_schedstat::parse(text.as_bytes()).unwrap();
     let numbers: Vec<u128> = text

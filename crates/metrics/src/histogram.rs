@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_on_a_bound_belongs_to_that_bound() {
+    fn a_value_equal_to_a_bucket_bound_belongs_to_that_bucket() {
         let mut histogram = Histogram::new(&TIME_BOUNDS);
         histogram.observe(0.001);
         histogram.observe(0.0011);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_duration_is_left_out() {
+    fn a_non_finite_or_negative_duration_is_ignored() {
         let mut histogram = Histogram::new(&TIME_BOUNDS);
         for odd in [f64::NAN, f64::INFINITY, -0.1] {
             histogram.observe(odd);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_buckets_count_the_same_values_after_a_merge_too() {
+    fn classic_and_native_buckets_agree_even_after_a_merge() {
         let (mut one, mut other) = (Histogram::new(&TIME_BOUNDS), Histogram::new(&TIME_BOUNDS));
         [0.0, 0.0002, 3.0, -1.0]
             .iter()
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn time_bounds_run_from_a_tenth_of_a_millisecond_to_ten_seconds_in_steps_of_1_2_5_5() {
+    fn time_buckets_span_100_us_to_10_s_with_documented_steps() {
         let expected: Vec<f64> = (-4..=0)
             .flat_map(|decade| [1.0, 2.5, 5.0].map(|m| m * 10f64.powi(decade)))
             .chain([10.0])

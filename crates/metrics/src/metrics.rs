@@ -36,7 +36,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_name_is_there_once_and_has_a_known_prefix() {
+    fn every_metric_name_is_unique_and_has_a_known_prefix() {
         let mut seen = HashSet::new();
         for metric in all() {
             assert!(seen.insert(metric.name), "{} twice", metric.name);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn names_end_as_their_kind_and_unit_ask() {
+    fn metric_names_end_with_their_unit_and_kind_suffix() {
         for metric in all() {
             let total = metric.name.ends_with("_total");
             assert_eq!(
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_label_grows_with_time() {
+    fn no_label_has_values_that_grow_over_time() {
         for metric in all() {
             for label in metric.labels {
                 assert!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_says_what_it_is_and_where_it_comes_from() {
+    fn every_metric_has_help_and_source_texts() {
         for metric in all() {
             assert!(
                 metric.help.ends_with('.') && metric.help.len() > 15,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_metric_is_made_of_fits_its_labels_and_its_origin() {
+    fn metric_definitions_match_their_labels_and_sources() {
         for metric in all() {
             for datapoint in metric.datapoints {
                 assert!(

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn between_the_bounds_the_index_is_the_rounded_up_logarithm() {
+    fn the_native_bucket_index_is_the_rounded_up_logarithm() {
         let mut value = ZERO_THRESHOLD * 1.0001;
         while value < 64.0 {
             assert_eq!(index(value), (value.log2() * 8.0).ceil() as i32, "{value}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_hold_what_lies_beyond_them() {
+    fn the_outermost_buckets_contain_values_beyond_the_bounds() {
         assert_eq!(filled(&[0.0, 1e-300, ZERO_THRESHOLD]), (3, vec![]));
         assert_eq!(filled(&[ZERO_THRESHOLD.next_up()]), (0, vec![(FIRST, 1)]));
         assert_eq!(filled(&[64.0, 65.0, f64::MAX]), (0, vec![(LAST, 3)]));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_adds_bucket_by_bucket() {
+    fn merging_native_histograms_adds_each_bucket() {
         let mut one = NativeBuckets::new();
         let mut other = NativeBuckets::new();
         [0.0, 0.3, 1.0].iter().for_each(|value| one.observe(*value));

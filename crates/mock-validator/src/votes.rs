@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn leader_slots_that_have_passed_are_those_of_the_schedule() {
+    fn mock_past_leader_slots_follow_the_schedule() {
         let first = 2 * SLOTS_IN_EPOCH;
         let ask = |slot, method| answer(&state(slot), method, &json!([])).unwrap();
         let schedule = ask(first, "getLeaderSchedule");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_account_is_answered_alone_and_credits_only_grow() {
+    fn a_single_requested_vote_account_is_returned_and_credits_only_grow() {
         let ask =
             |slot: u64, params: Value| answer(&state(slot), "getVoteAccounts", &params).unwrap();
         let all = ask(1_000_000, json!([]));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_on_a_public_cluster_have_addresses_of_their_own() {
+    fn mock_vote_accounts_have_unique_addresses_at_public_cluster_size() {
         let many = NodeState {
             voters: 2_000,
             ..state(400 * SLOTS_IN_EPOCH)

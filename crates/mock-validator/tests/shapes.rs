@@ -75,7 +75,7 @@ fn answer(node: &NodeState, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn answers_have_the_keys_and_types_of_the_releases_own() {
+fn mock_responses_have_the_releases_keys_and_types() {
     let vote_accounts = answer(&node(GENESIS_BLOCK + 9, 0), "getVoteAccounts", &json!([]));
     let vote_account = &vote_accounts["result"]["current"][5]["votePubkey"];
     for (phase, slot) in [
@@ -122,7 +122,7 @@ fn answers_have_the_keys_and_types_of_the_releases_own() {
 }
 
 #[test]
-fn a_node_behind_and_the_admin_socket_answer_as_the_release_does() {
+fn mock_validator_responses_match_the_real_release() {
     let slot = 2 * SLOTS_IN_EPOCH;
     let health = answer(&node(slot, 841), "getHealth", &json!([]));
     assert_eq!(health, fixture("variants/getHealth-behind.json"));
@@ -139,7 +139,7 @@ fn a_node_behind_and_the_admin_socket_answer_as_the_release_does() {
 }
 
 #[test]
-fn votes_and_commitment_follow_the_processed_slot_as_the_releases_do() {
+fn mock_votes_and_commitment_follow_the_processed_slot_like_the_release() {
     let later = fixture("later/getVoteAccounts.json");
     let processed = fixture("later/getSlot-processed.json")["result"]
         .as_u64()

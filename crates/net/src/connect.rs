@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_open_on_ipv4_alone_is_found_behind_ipv6() {
+    fn a_port_open_only_on_ipv4_is_reached_after_ipv6_fails() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ipv4 = listener.local_addr().unwrap();
         let ipv6 = SocketAddr::new("::1".parse().unwrap(), ipv4.port());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_addresses_leave_the_time_to_the_others() {
+    fn dead_addresses_do_not_use_up_the_connect_timeout() {
         runtime().block_on(async {
             let dead = DeadAddress::new("[::1]:0").await;
             let dead_too = DeadAddress::new("127.0.0.1:0").await;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_each_address_and_what_it_did() {
+    fn a_connect_error_names_each_address_and_its_cause() {
         runtime().block_on(async {
             let dead = DeadAddress::new("[::1]:0").await;
             let closed = TcpListener::bind("127.0.0.1:0")
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_that_the_system_lacks_costs_nothing() {
+    fn a_missing_address_family_costs_no_time() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
         // No interface has this scope.

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_and_every_form_of_a_date_are_read() {
+    fn retry_after_seconds_and_every_date_format_are_parsed() {
         assert_eq!(delay("0", None), Some(0));
         assert_eq!(delay(" 120 ", None), Some(120));
         for date in [
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_counts_from_the_servers_clock() {
+    fn a_retry_after_date_is_relative_to_the_servers_date_header() {
         let ahead = Some("Wed, 25 Nov 2026 15:00:00 GMT");
         assert_eq!(delay("Wed, 25 Nov 2026 15:00:05 GMT", ahead), Some(5));
         let behind = Some("Wed, 25 Nov 2026 09:00:00 GMT");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_delay_is_long_and_does_not_overflow() {
+    fn a_huge_retry_delay_does_not_overflow() {
         assert_eq!(delay("100000000000000000000", None), Some(MAX_DELAY));
         assert_eq!(delay(&u64::MAX.to_string(), None), Some(MAX_DELAY));
         assert_eq!(
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coding_is_named_unless_it_is_identity() {
+    fn a_content_encoding_is_reported_unless_it_is_identity() {
         let named = |values: &[&[u8]]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_leads_to_more_than_the_longest_delay(text in "[ -~]{0,40}", date in "[ -~]{0,40}") {
+        fn no_retry_after_header_exceeds_the_maximum_delay(text in "[ -~]{0,40}", date in "[ -~]{0,40}") {
             let delay = delay(&text, Some(&date));
             prop_assert!(delay.is_none_or(|delay| delay <= MAX_DELAY));
         }

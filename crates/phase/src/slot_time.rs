@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_absent_for_five_seconds_and_settled_after_thirty() {
+    fn the_slot_time_is_absent_for_five_seconds_and_settled_after_thirty() {
         for (in_ten, expected) in [(50, 200), (25, 400), (10, 1_000)] {
             let mut meter = SlotTimeMeter::default();
             run(&mut meter, 0..5, 1_000, in_ten);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_change_of_pace_within_a_minute() {
+    fn the_slot_time_follows_a_rate_change_within_a_minute() {
         let mut meter = SlotTimeMeter::default();
         run(&mut meter, 0..100, 1_000, 25);
         run(&mut meter, 100..170, 1_250, 50);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_halt_an_interruption_and_slots_that_go_backwards_change_no_value() {
+    fn halts_interruptions_and_backward_slots_do_not_change_slot_time() {
         let mut meter = SlotTimeMeter::default();
         run(&mut meter, 0..100, 1_000, 25);
         let before = meter.value();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_no_fast_slot() {
+    fn a_slot_jump_is_not_a_fast_slot() {
         for jump in [64, 13_000] {
             let mut meter = SlotTimeMeter::default();
             run(&mut meter, 0..100, 1_000, 50);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_with_far_shorter_slots_is_measured_anew() {
+    fn slot_time_is_measured_again_for_a_cluster_with_shorter_slots() {
         let mut meter = SlotTimeMeter::default();
         run(&mut meter, 0..100, 1_000, 10);
         run(&mut meter, 100..140, 1_100, 400);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pushes_every_ten_seconds_suffice() {
+    fn pushes_every_ten_seconds_suffice_for_the_slot_time() {
         let mut meter = SlotTimeMeter::default();
         for push in 0..5 {
             meter.report(1_000 + push * 50, at(push * 10));

@@ -14,7 +14,7 @@ use faultline_phase::{Evidence, Interval, Phase, Process, Rules, Stage, Tracker}
 use std::time::Duration;
 
 #[test]
-fn every_case_goes_through_its_phases_and_ends_with_its_answer_at_every_slot_time() {
+fn every_case_passes_its_expected_phases_at_every_slot_time() {
     let cases = cases();
     let at_paces = cases
         .iter()
@@ -48,7 +48,7 @@ fn every_case_goes_through_its_phases_and_ends_with_its_answer_at_every_slot_tim
 }
 
 #[test]
-fn all_time_is_decided_once_and_in_order_whatever_the_evidence() {
+fn phase_intervals_are_contiguous_and_ordered_for_any_evidence() {
     for case in cases() {
         let mut tracker = Tracker::new(Rules::default());
         let mut all: Vec<Interval> = Vec::new();
@@ -94,7 +94,7 @@ fn near(second: u64) -> Evidence {
 }
 
 #[test]
-fn time_in_which_the_daemon_slept_is_no_time_near_the_tip() {
+fn time_the_daemon_was_stalled_does_not_count_as_near_tip() {
     let mut tracker = Tracker::new(Rules::default());
     for second in 1..=5 {
         tracker.tick(at(second), &near(second));
@@ -110,7 +110,7 @@ fn time_in_which_the_daemon_slept_is_no_time_near_the_tip() {
 }
 
 #[test]
-fn what_was_known_of_a_process_is_not_known_of_the_next_one() {
+fn phase_evidence_of_a_process_does_not_apply_to_its_successor() {
     let mut tracker = Tracker::new(Rules::default());
     for second in 1..=100 {
         tracker.tick(at(second), &near(second));
@@ -134,7 +134,7 @@ fn what_was_known_of_a_process_is_not_known_of_the_next_one() {
 }
 
 #[test]
-fn a_stall_is_reported_while_the_slot_of_one_that_was_at_the_tip_stands_still() {
+fn a_stall_is_reported_while_the_slot_stops_after_reaching_tip() {
     let mut tracker = Tracker::new(Rules::default());
     for second in 1..=100 {
         tracker.tick(at(second), &near(second));
@@ -153,7 +153,7 @@ fn a_stall_is_reported_while_the_slot_of_one_that_was_at_the_tip_stands_still() 
 }
 
 #[test]
-fn a_change_of_pace_is_neither_a_pause_nor_time_behind() {
+fn a_slot_rate_change_is_neither_a_pause_nor_time_behind() {
     for (before, after) in [(25, 50), (50, 25), (50, 10), (10, 50)] {
         let mut tracker = Tracker::new(Rules::default());
         let slot = |second: u64| {
@@ -185,7 +185,7 @@ fn a_change_of_pace_is_neither_a_pause_nor_time_behind() {
 }
 
 #[test]
-fn without_a_tip_the_own_slot_measures_after_a_minute_of_health() {
+fn without_a_tip_the_own_slot_gives_slot_time_after_healthy_minute() {
     let slot_time = |seconds, is_healthy| {
         let mut tracker = Tracker::new(Rules::default());
         for second in 1..=seconds {
@@ -204,7 +204,7 @@ fn without_a_tip_the_own_slot_measures_after_a_minute_of_health() {
 }
 
 #[test]
-fn a_slot_that_was_wrong_once_hides_nothing() {
+fn one_wrong_slot_does_not_change_later_phases() {
     let mut tracker = Tracker::new(Rules::default());
     for second in 1..=200 {
         let wrong = (second == 100).then_some(9_000_000);

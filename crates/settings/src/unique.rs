@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_two_equal_items_is_refused_by_the_positions_of_both() {
+    fn a_duplicate_item_is_refused_naming_both_positions() {
         assert_eq!(
             mistakes("names = [\"a\", \"B\", \"b\"]"),
             [
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_two_tables_with_one_key_is_refused_by_the_lines_of_both() {
+    fn a_duplicate_table_key_is_refused_naming_both_lines() {
         let table = "[[table]]\nname = \"x\"\n";
         assert_eq!(
             mistakes(&format!("{table}[[table]]\nname = \"y\"\n{table}")),

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binding_level_is_named_with_who_else_is_in_it() {
+    fn the_binding_memory_level_is_reported_with_its_other_users() {
         let mut readings = level("0", "/sol.slice/sol.service", 500, 301);
         readings.extend(level("1", "/sol.slice", 512, 507));
         readings.push(Reading::flag(&m::BINDING, ["0".into()], false));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_headroom_is_a_note() {
+    fn limits_without_oom_risk_are_notes() {
         let mut readings = level("machine", "", 512, 400);
         readings.extend(level("above", "/", 64, 60));
         readings.push(Reading::whole(&m::HIGH_HEADROOM, ["1".into()], 0));

@@ -40,7 +40,7 @@ fn capacity_of(readings: Vec<Reading>) -> Vec<Part> {
 }
 
 #[test]
-fn with_tower_votes_earn_credits_and_cost_lamports() {
+fn under_tower_votes_earn_credits_and_cost_lamports() {
     let parts = votes_of(vec![
         real(&m::EPOCH, &[], 700.0),
         real(&m::DELINQUENT, &[], 0.0),
@@ -73,7 +73,7 @@ fn with_tower_votes_earn_credits_and_cost_lamports() {
 }
 
 #[test]
-fn with_alpenglow_rewards_take_the_place_of_credits_and_votes_cost_nothing() {
+fn under_alpenglow_rewards_replace_credits_and_votes_cost_nothing() {
     let parts = votes_of(vec![
         real(&m::DELINQUENT, &[], 0.0),
         real(&m::CERTIFICATE_DISTANCE, &["reward"], 8.0),
@@ -103,7 +103,7 @@ fn with_alpenglow_rewards_take_the_place_of_credits_and_votes_cost_nothing() {
 }
 
 #[test]
-fn an_admission_names_the_epoch_and_what_is_missing() {
+fn the_admission_status_names_the_epoch_and_the_shortfall() {
     for (this_epoch, after_next, shortfall, expected) in [
         (Some(1.0), Some(1.0), Some(0.0), vec!["admitted"]),
         (
@@ -142,7 +142,7 @@ fn vote_account(role: &'static str) -> Reading {
 }
 
 #[test]
-fn what_is_not_judged_and_what_is_not_known_is_said_so() {
+fn unjudged_and_unknown_vote_states_are_stated() {
     let far = votes_of(vec![
         real(&m::EPOCH, &[], 700.0),
         vote_account("voting"),
@@ -168,7 +168,7 @@ fn what_is_not_judged_and_what_is_not_known_is_said_so() {
 }
 
 #[test]
-fn a_standby_is_named_and_has_no_days_of_votes() {
+fn a_standby_is_reported_without_days_of_vote_balance() {
     let with = |delinquent| {
         votes_of(vec![
             vote_account("standby"),
@@ -198,7 +198,7 @@ fn node(avail: f64) -> Vec<Reading> {
 }
 
 #[test]
-fn the_capacity_names_what_is_tightest_and_when_it_is_full() {
+fn the_capacity_status_names_the_tightest_resource_and_exhaustion_time() {
     assert_eq!(
         texts(&capacity_of(node(120.0))),
         [
@@ -212,7 +212,7 @@ fn the_capacity_names_what_is_tightest_and_when_it_is_full() {
 }
 
 #[test]
-fn what_is_urgent_has_a_tone_and_what_is_not_known_is_not_said() {
+fn urgent_capacity_states_are_highlighted_and_unknown_ones_omitted() {
     let first = |readings| capacity_of(readings).swap_remove(0);
     let with = |more| {
         let mut node = node(120.0);
@@ -240,7 +240,7 @@ fn what_is_urgent_has_a_tone_and_what_is_not_known_is_not_said() {
 }
 
 #[test]
-fn restarts_are_summed_and_named() {
+fn restarts_are_summed_with_their_reasons() {
     let readings = vec![
         real(&p::RESTARTS, &["exit"], 1.0),
         real(&p::RESTARTS, &["oom_kill"], 2.0),
@@ -254,7 +254,7 @@ fn restarts_are_summed_and_named() {
 }
 
 #[test]
-fn a_figure_is_the_sum_of_the_series_with_its_labels_and_absent_without_one() {
+fn a_figure_sums_series_matching_its_labels_or_is_absent() {
     let readings = vec![
         real(&p::CPU, &["user"], 3.0),
         real(&p::CPU, &["system"], 4.0),
@@ -271,7 +271,7 @@ fn a_figure_is_the_sum_of_the_series_with_its_labels_and_absent_without_one() {
 }
 
 #[test]
-fn a_cache_whose_entries_are_not_known_is_not_said_to_have_evicted_nothing() {
+fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
     let readings = vec![
         real(&v::CACHE_CAPACITY, &["configured"], 512.0),
         real(&v::CACHE_EVICTIONS, &[], 5.0),
@@ -285,7 +285,7 @@ fn a_cache_whose_entries_are_not_known_is_not_said_to_have_evicted_nothing() {
 }
 
 #[test]
-fn a_newer_status_is_read_without_what_is_new_and_an_older_one_with_defaults() {
+fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
     let newer = serde_json::json!({
         "version": VERSION,
         "figures": { "slot": 7.0, "of_a_newer_release": 1.0 },

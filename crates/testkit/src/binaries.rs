@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_wins_also_when_it_leads_nowhere() {
+    fn the_environment_variable_wins_even_if_its_path_is_missing() {
         let shared = tempfile::tempdir().unwrap();
         validators(&shared.path().join("2.1.14"));
         touch(&shared.path().join("programs"), &["spl_memo-1.0.0.so"]);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_behind_what_starts_them() {
+    fn documented_commands_are_found_after_prefixes_like_sudo() {
         let text = "```sh\nA=1 tool run --x 'a b'   # a comment\nrunuser -u me -- tool once && systemctl reload tool\n\
                     tool do --pid $(pidof it) \\\n  --last\ncargo run --release --bin tool -- run\n```\n";
         let expected = [
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn other_blocks_have_no_commands_and_prose_has_parts_of_them() {
+    fn only_console_blocks_have_commands_and_prose_has_fragments() {
         assert_eq!(
             of("```toml\ntool x\n```\nSee `tool y`, `/etc/tool` and `apt-get install tool`."),
             [(4, "tool y".to_owned(), false)]

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_is_given_once_the_condition_holds() {
+    fn the_value_is_returned_once_the_condition_holds() {
         let mut looks = 0;
         let value = eventually(Duration::from_secs(30), "three looks", || {
             looks += 1;
@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the moon is full: not within 1ms; last seen: \"waning\"")]
-    fn a_condition_that_never_holds_panics_with_what_was_seen() {
+    fn a_condition_that_never_becomes_true_panics_with_the_last_state() {
         eventually_seeing(Duration::from_millis(1), "the moon is full", || {
             Err::<(), _>("waning")
         });
     }
 
     #[test]
-    fn an_error_ends_the_waiting() {
+    fn an_error_ends_the_wait_immediately() {
         let waited = wait_for(
             Duration::from_secs(3600),
             "never",

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_holds_a_file_open_sees_the_new_text() -> Result<()> {
+    fn an_open_file_reader_sees_the_rewritten_text() -> Result<()> {
         use std::os::unix::fs::FileExt;
         let host = PretendHost::empty()?;
         host.write("proc/uptime", "1.00 2.00")?;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_file_can_be_allowed_again() -> Result<()> {
+    fn a_forbidden_file_is_read_after_permission_is_granted() -> Result<()> {
         let host = PretendHost::empty()?;
         host.write("proc/io", "x")?.forbid("proc/io")?;
         assert_eq!(

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_by_length_by_chunks_or_by_the_end_of_the_connection() {
+    fn a_body_ends_by_content_length_chunks_or_connection_close() {
         assert_eq!(
             body_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabX"),
             Some(b"ab".to_vec())
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_cut_short_is_an_error() {
+    fn a_truncated_http_response_is_an_error() {
         let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
         for end in 0..whole.len() {
             assert!(
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_found_whatever_their_case() {
+    fn headers_are_found_case_insensitively() {
         let response =
             read(b"HTTP/1.1 404 Not Found\r\nX-Thing:  a b \r\nContent-Length: 0\r\n\r\n")
                 .ok()
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_it_was_given() {
+    fn a_request_is_serialized_with_its_headers_and_body() {
         let request = Request::new("GET", "/metrics?a=b").header("Accept", "text/plain");
         let expected = "GET /metrics?a=b HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nAccept: text/plain\r\n\r\n";
         assert_eq!(String::from_utf8(request.bytes("h:1")).unwrap(), expected);
@@ -332,7 +332,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        fn the_http_reader_never_panics(bytes: Vec<u8>) {
             let head: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
             prop_assert!(read(&bytes).is_err());
             prop_assert!(read(&[head, &bytes].concat()).is_err() || bytes.contains(&b'0'));

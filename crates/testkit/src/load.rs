@@ -257,7 +257,7 @@ mod tests {
     use crate::sink::Sink;
 
     #[test]
-    fn the_first_program_is_called_most_and_none_is_left_out() {
+    fn the_first_program_is_called_most_and_all_are_called() {
         let mut popularity = Popularity::new(640);
         let mut calls = vec![0_u32; 640];
         for _ in 0..200_000 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_seeds_call_the_same_programs_and_others_do_not() {
+    fn equal_seeds_call_the_same_programs_and_different_seeds_others() {
         let calls = |seed: u64| {
             let mut popularity = Popularity::seeded(640, seed);
             (0..100)
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_without_a_leader_says_so_at_its_start() {
+    fn a_load_without_a_leader_fails_at_start_with_an_error() {
         let nobody = {
             let sink = Sink::start().unwrap();
             sink.address()
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_that_nobody_accepts_count_as_failed() {
+    fn unaccepted_transactions_count_as_failed() {
         // The sink answers 204 without a body, which is no JSON-RPC answer.
         let sink = Sink::start().unwrap();
         let rpc = Rpc::new(sink.address());

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_code_of_a_known_program_is_where_the_cluster_has_it() {
+    fn the_program_data_address_matches_mainnet() {
         // Metaplex's token metadata on mainnet.
         let program = known("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s");
         assert_eq!(

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_with_one_port_in_use_is_passed_over() -> Result<()> {
+    fn a_port_range_with_one_port_in_use_is_skipped() -> Result<()> {
         let block = PortBlock::claim(31_000)?;
         let (first, inside) = (block.port(0), block.port(7));
         drop(block);

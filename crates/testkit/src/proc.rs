@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_status_line_is_found_by_its_whole_name() {
+    fn a_status_line_is_matched_by_its_full_name() {
         let text = "VmRSSX:\t1 kB\nVmRSS:\t  20 kB\n";
         assert_eq!(status_value_of(text, "VmRSS"), Some("20 kB"));
         assert_eq!(status_value_of(text, "VmR"), None);
     }
 
     #[test]
-    fn this_very_process_is_alive_and_has_memory_and_threads() -> Result<()> {
+    fn the_current_process_is_alive_with_memory_and_threads() -> Result<()> {
         let pid = std::process::id();
         assert!(is_alive(pid));
         assert!(status_bytes(pid, "VmRSS")?.is_some_and(|bytes| bytes > 64 * 1024));

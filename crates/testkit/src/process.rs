@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_program_is_dead() {
+    fn dropping_a_program_kills_it() {
         let folder = tempfile::tempdir().unwrap();
         let running = shell("exec sleep 1000", &folder.path().join("out"));
         let pid = running.pid();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_has_ended_says_how_and_with_which_words() {
+    fn an_ended_program_gives_its_exit_status_and_output() {
         let folder = tempfile::tempdir().unwrap();
         let mut running = shell(
             "echo $GREETING ${HOME-nowhere}; exit 3",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_outlives_the_thread_that_started_it() {
+    fn a_program_survives_the_thread_that_started_it() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         let starter = std::thread::spawn(move || shell("echo begun; exec sleep 1000", &output));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_cannot_be_started_or_ends_at_once() {
+    fn a_missing_program_fails_to_start_or_exits_immediately() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         let program = Program {

@@ -175,7 +175,7 @@ mod tests {
     use crate::{Error, http};
 
     #[test]
-    fn a_push_is_kept_byte_for_byte_and_answered_with_204() -> Result<()> {
+    fn a_push_is_stored_byte_for_byte_and_answered_with_204() -> Result<()> {
         let sink = Sink::start()?;
         let body = b"name,host_id=x f=1i 1\n\xff\0";
         let answer = http::post(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn pushes_over_one_connection_are_kept_in_order() {
+    fn pushes_over_one_connection_are_stored_in_order() {
         let sink = Sink::start().unwrap();
         let mut stream = TcpStream::connect(sink.address()).unwrap();
         let mut from = BufReader::new(stream.try_clone().unwrap());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_sink_still_remembers() {
+    fn a_failing_sink_still_stores_pushes() {
         let sink = Sink::start().unwrap();
         let address = sink.address().to_string();
         sink.behave(Behaviour::Answer(503));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_sink_answers_late_and_others_do_not_wait_for_it() {
+    fn a_slow_sink_delays_only_its_own_response() {
         let sink = Sink::start().unwrap();
         let address = sink.address().to_string();
         sink.behave(Behaviour::AnswerAfter(Duration::from_secs(3600), 204));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_in_chunks_is_put_together() {
+    fn a_chunked_push_is_reassembled() {
         let sink = Sink::start().unwrap();
         let mut stream = TcpStream::connect(sink.address()).unwrap();
         let request = "POST /write HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";

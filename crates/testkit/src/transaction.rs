@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_payers_and_identities_are_all_different_accounts() {
+    fn program_payer_and_identity_accounts_are_distinct() {
         let mut accounts: Vec<Address> = (0..1000).map(program_address).collect();
         accounts.extend(payers(64).iter().map(Keypair::address));
         accounts.push(mint().address());

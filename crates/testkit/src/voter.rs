@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_accounts_have_their_fields_where_nodes_look_for_them() {
+    fn genesis_vote_accounts_have_the_layout_nodes_expect() {
         let all = accounts(&[Stake {
             lamports: 7,
             activated_in: Some(3),

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const PROGRAMS: u32 = 64;
 
 #[test]
-fn a_cluster_carries_a_load_pushes_metrics_and_survives_the_death_of_its_follower() -> Result<()> {
+fn a_real_cluster_under_load_survives_the_death_of_its_follower() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

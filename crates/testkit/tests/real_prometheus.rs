@@ -43,7 +43,7 @@ fn serve_page() -> SocketAddr {
 }
 
 #[test]
-fn what_is_served_can_be_queried() -> Result<()> {
+fn a_real_prometheus_can_query_served_samples() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -81,7 +81,7 @@ fn what_is_served_can_be_queried() -> Result<()> {
 }
 
 #[test]
-fn promtool_accepts_a_good_page_and_names_what_is_wrong_with_a_bad_one() {
+fn promtool_accepts_a_valid_page_and_names_errors_of_an_invalid_one() {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return;

@@ -149,8 +149,7 @@ fn config(sink: &Sink) -> String {
 }
 
 #[test]
-fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the_same_slots()
--> Result<()> {
+fn simulated_cache_misses_follow_size_and_slot_in_all_instances() -> Result<()> {
     let truth = "first_calls_per_slot=640,push_ms=100,start_ms=0";
     let sinks = [Sink::start()?, Sink::start()?, Sink::start()?];
     let start = |sink: &Sink, entries: &str| {
@@ -212,7 +211,7 @@ fn common_slots(of: [&BTreeMap<u64, u64>; 3]) -> std::ops::RangeInclusive<u64> {
 }
 
 #[test]
-fn it_looks_like_a_validator_and_answers_like_one() -> Result<()> {
+fn the_simulated_validator_behaves_like_a_real_validator() -> Result<()> {
     let ports = PortBlock::claim(27_000)?;
     let rpc = Rpc::new(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.port(1))));
     let port = ports.port(1).to_string();
@@ -263,7 +262,7 @@ fn it_looks_like_a_validator_and_answers_like_one() -> Result<()> {
 }
 
 #[test]
-fn it_ends_as_it_is_told_to() -> Result<()> {
+fn the_simulated_validator_exits_with_the_configured_code_or_signal() -> Result<()> {
     let mut exits = Simulated::start("start_ms=0,exits_after_ms=100,exit_code=7", &[], &[])?;
     assert_eq!(exits.end(), "exit code 7");
     let mut polite = Simulated::start("", &[], &[])?;
@@ -276,7 +275,7 @@ fn it_ends_as_it_is_told_to() -> Result<()> {
 }
 
 #[test]
-fn a_deaf_one_with_a_child_needs_force_and_leaves_the_child() -> Result<()> {
+fn a_simulated_validator_that_ignores_sigterm_is_killed_without_its_child() -> Result<()> {
     let sink = Sink::start()?;
     let simulated = Simulated::start(
         "ignores_term=true,forks=true,start_ms=0,push_ms=50",
@@ -302,7 +301,7 @@ fn a_deaf_one_with_a_child_needs_force_and_leaves_the_child() -> Result<()> {
 }
 
 #[test]
-fn one_that_never_executes_and_one_that_hangs_bring_no_slots() -> Result<()> {
+fn non_executing_and_hanging_simulated_validators_push_no_slots() -> Result<()> {
     let (never, hangs) = (Sink::start()?, Sink::start()?);
     let start = |truth: &str, sink: &Sink| {
         Simulated::start(truth, &[], &[("SOLANA_METRICS_CONFIG", &config(sink))])
@@ -327,8 +326,7 @@ fn one_that_never_executes_and_one_that_hangs_bring_no_slots() -> Result<()> {
 }
 
 #[test]
-fn under_its_need_the_kernel_kills_it_and_above_it_lives_and_reads_its_file_again_and_again()
--> Result<()> {
+fn the_simulated_validator_is_oom_killed_only_below_its_needed_memory() -> Result<()> {
     let (Some(small), Some(enough)) = (Group::limited_to(50), Group::limited_to(96)) else {
         return Ok(());
     };

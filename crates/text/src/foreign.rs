@@ -65,7 +65,7 @@ mod tests {
     use std::ffi::OsStr;
 
     #[test]
-    fn what_turns_or_hides_text_is_shown_by_number() {
+    fn bidi_and_control_characters_are_shown_by_code_point() {
         assert_eq!(
             clean("a\u{202e}b\nc\u{0}\u{9b}2J"),
             "a[U+202E]b c[U+0000][U+009B]2J"
@@ -77,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_unfit_letters_hardly_grows() {
+    fn escaping_unprintable_characters_hardly_lengthens_a_text() {
         let text = "\0".repeat(100_000);
         assert!(clean(&text).len() < text.len() + 10 * MAX_ESCAPES);
         assert!(clean(&text).ends_with("??"));
     }
 
     #[test]
-    fn a_path_that_is_not_utf_8_is_shown_by_number() {
+    fn a_non_utf_8_path_is_shown_with_byte_escapes() {
         let shown = |bytes| path(Path::new(OsStr::from_bytes(bytes)));
         assert_eq!(shown(b"/mnt/l\xffdger/\xc3"), "/mnt/l\\xffdger/\\xc3");
         assert_eq!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_meaning_in_html_is_escaped() {
+    fn html_special_characters_are_escaped() {
         assert_eq!(
             escaped("<a href='x'>&\"</a>"),
             "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;"

@@ -240,7 +240,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_number_can_be_written(value in any::<f64>()) {
+        fn any_number_can_be_formatted(value in any::<f64>()) {
             for text in [short(value), percent(value), seconds(value), bytes_f64(value)] {
                 prop_assert!(!text.is_empty());
             }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_could_mean_two_things_are_refused_with_what_to_write() {
+    fn ambiguous_sizes_are_refused_with_a_suggestion() {
         assert!(
             parse_size("512GB")
                 .unwrap_err()
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_a_unit() {
+    fn durations_require_a_unit() {
         let good = [
             ("12h", 43_200_000),
             ("90s", 90_000),
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_written_is_an_amount_or_a_sentence(text in "\\PC{0,30}|[0-9.]{0,22}[KMGTihmsd]{0,3}B?") {
+        fn any_text_parses_as_an_amount_or_gives_a_message(text in "\\PC{0,30}|[0-9.]{0,22}[KMGTihmsd]{0,3}B?") {
             for refused in [parse_size(&text).err(), parse_time(&text).err()].into_iter().flatten() {
                 let quoted = format!("{text:?}");
                 prop_assert!(refused.contains(&quoted));
@@ -147,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn a_written_number_is_read_as_it_is(number in 0_u64..8_000_000, unit in 0_usize..4) {
+        fn a_formatted_number_parses_to_the_same_value(number in 0_u64..8_000_000, unit in 0_usize..4) {
             let text = format!("{number}{}", ["K", "M", "G", "T"][unit]);
             let bytes = u128::from(number) * 1024_u128.pow(unit as u32 + 1);
             prop_assert_eq!(parse_size(&text).ok().map(u128::from), Some(bytes).filter(|bytes| *bytes < 1 << 63));

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_failure_counts_and_a_line_a_minute_tells_how_many_there_were() {
+    fn auth_failures_are_counted_and_logged_once_a_minute() {
         let failures = AuthFailures::new("metrics");
         let at = Duration::from_secs;
         let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_does_not_add_up() {
+    fn tick_lateness_does_not_accumulate() {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(schedule.take(ms(99)), None);
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_is_set_is_told_once_and_one_that_is_slewed_or_suspended_is_not() {
+    fn only_a_wall_clock_step_is_reported_not_slew_or_suspend() {
         let mut steps = Steps::default();
         // Uptime, wall clock, suspended; the step.
         for (uptime, unix, suspended, step) in [
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_the_kernels_clock_is_one_of_ours() {
+    fn a_kernel_monotonic_time_converts_to_the_daemons_clock() {
         let clock = Clock::start();
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap();
         let before = clock.now().uptime;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn passed_ticks_are_missed_and_counted() {
+    fn missed_ticks_are_skipped_and_counted() {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(
             schedule.take(ms(450)),

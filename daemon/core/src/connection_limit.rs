@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_requests_leave_first_and_young_ones_last() {
+    fn at_the_connection_limit_slow_requests_are_closed_first() {
         let [young, young_useful] = [connection(1, 1, false), connection(2, 1, true)];
         let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
         let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_many_places_loses_one_before_who_has_few() {
+    fn a_peer_with_many_connections_loses_one_first() {
         let open: Vec<_> = [2, 1, 1, 1]
             .map(|last| connection(last, u64::from(last) * 10, false))
             .into();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_ended_leaves_its_place_and_nobody_else_does() {
+    fn only_ended_connections_free_their_slot() {
         let mut tasks = Tasks::new();
         let mut limited = Connections::new("test", 2, 0).network;
         let [stays, ends, newcomer] = [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn places_in_the_file_system_are_not_lost_to_a_port() {
+    fn unix_socket_connections_are_not_taken_by_a_tcp_port() {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 2, 1);
         let mut admit = |peer: Option<Peer>| {
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn who_idles_is_asked_to_end_and_is_cut_if_too_many_are() {
+    fn idle_connections_are_closed_gracefully_and_excess_ones_aborted() {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 1, 0);
         let mut admitted = Vec::new();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_have_ended_cut_none_that_is_leaving() {
+    fn ended_connections_do_not_close_one_that_is_finishing() {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 1, 0);
         let mut admit = || {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_phase_ends_by_its_own_timeout() {
+    async fn each_connection_phase_has_its_own_timeout() {
         let long = Duration::from_secs(3600);
         let connection = Connection::new(Clock::start(), Peer::LOCAL);
         connection
@@ -463,7 +463,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybody_is_let_in_and_the_room_is_never_fuller_than_it_may_be(
+        fn every_new_connection_is_admitted_within_the_connection_limit(
             most in 1_usize..40,
             comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
         ) {

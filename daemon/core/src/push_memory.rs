@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_pushes_wait_for_each_other_and_plain_ones_do_not_wait_for_them() {
+    fn gzip_pushes_wait_only_for_other_gzip_pushes() {
         let budget = Budget::new(100, 50);
         let all = budget.decoder(DECODERS).now_or_never();
         assert!(all.is_some() && budget.decoder(1).now_or_never().is_none());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_refused_at_once_when_its_share_is_taken() {
+    fn a_push_copy_beyond_its_memory_share_is_refused_immediately() {
         let budget = Budget::new(100, 50);
         let held = budget.copy(40);
         assert!(budget.copy(11).is_none());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_more_than_there_is_gets_everything_instead_of_waiting_forever() {
+    fn a_request_above_the_memory_budget_gets_all_of_it() {
         let budget = Budget::new(100, 50);
         let permit = budget.push(101).now_or_never().flatten();
         assert_eq!(permit.unwrap().num_permits(), 100);

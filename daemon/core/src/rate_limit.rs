@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_burst_there_is_one_for_each_pause() {
+    fn after_a_burst_the_rate_limit_allows_one_per_interval() {
         let at = Duration::from_secs;
         let mut limit = RateLimit::new(2, at(30));
         let allowed = [1, 2, 3, 30, 31, 32, 61, 200, 201, 202].map(|now| limit.allows(at(now)));

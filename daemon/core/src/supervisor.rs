@@ -293,7 +293,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_stage_ends_when_all_its_members_have_ended() {
+    async fn a_stage_ends_when_all_its_tasks_have_ended() {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage
             .thread(
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_descriptor_hears_the_signal_and_the_descriptor() {
+    fn waiting_on_a_descriptor_wakes_for_stop_signal_or_readiness() {
         let (stop, other) = (Stop::new(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let long = Duration::from_secs(60);
         assert_eq!(
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_thread_that_hangs_on_a_path_is_left() {
+    async fn a_thread_hanging_on_a_path_does_not_block_shutdown() {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let (_release, hangs) = std::sync::mpsc::channel::<()>();
         stage
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_member_that_does_not_stop_is_named() {
+    async fn a_task_that_does_not_stop_is_named() {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("deaf", |_| std::future::pending());
         assert_eq!(stage.end(Duration::from_millis(20)).await, ["deaf"]);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_way_to_a_target_is_taken() {
+    fn only_one_target_option_is_accepted() {
         assert!(Cli::try_parse_from(["faultlined", "run", "--pid", "1", "--demo"]).is_err());
         assert!(
             Cli::try_parse_from(["faultlined", "run", "--unit", "a", "--ledger", "b"]).is_err()
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_goes_over_the_file_and_all_mistakes_are_told() {
+    fn the_command_line_overrides_the_file_and_all_errors_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("faultlined.toml");
         std::fs::write(
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_given_twice_is_refused_with_both_values() {
+    fn a_duplicate_label_is_refused_with_both_values() {
         let twice = ["faultlined", "run", "--label", "a=1", "--label", "a=2"];
         let Command::Run(args) = Cli::try_parse_from(twice).unwrap().command else {
             panic!("run")

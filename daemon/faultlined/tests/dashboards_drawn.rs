@@ -159,7 +159,7 @@ fn assert_same(drawn: &Drawn, plain: &Drawn, what: &str) {
 }
 
 #[test]
-fn a_dashboard_shows_one_line_for_one_instance_whatever_its_name_its_labels_and_its_scrapes() {
+fn dashboards_draw_one_line_per_instance_with_any_name_or_labels() {
     let is_missing = |program: &&str| in_search_path(program).is_none();
     let renderer = grafana().join("render/node_modules/.package-lock.json");
     if !Prometheus::is_installed()

@@ -313,7 +313,7 @@ fn memory_comes_back(daemon: &Daemon) {
 }
 
 #[test]
-fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> Result<()> {
+fn a_push_is_answered_with_bounded_memory_despite_other_clients() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (target, upstream) = (target(folder.path())?, Sink::start()?);
     upstream.behave(Behaviour::HangUp);

@@ -209,8 +209,7 @@ fn scene(folder: &Path, cgroup: LimitedCgroup, disk: Disk) -> Result<Scene> {
 
 #[test]
 #[ignore = "takes ten minutes: .ci/run --long; the cases of each rule are in grafana/prometheus/tests"]
-fn a_node_that_is_killed_filled_and_starved_or_does_not_vote_is_told_each_time_by_the_right_alert_and_no_other()
--> Result<()> {
+fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
     for (there, message) in [
         (Binaries::find().is_some(), binaries::SKIP_MESSAGE),
         (Prometheus::is_installed(), prometheus::SKIP_MESSAGE),

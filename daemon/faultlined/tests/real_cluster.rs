@@ -154,7 +154,7 @@ fn write_config(folder: &Path, upstream: &Sink) -> String {
 }
 
 #[test]
-fn what_the_daemon_says_of_a_real_validator_is_what_independent_witnesses_say() -> Result<()> {
+fn daemon_metrics_of_a_real_validator_match_independent_observers() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

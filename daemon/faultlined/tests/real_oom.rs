@@ -24,8 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LIMIT: u64 = 1400 << 20;
 
 #[test]
-fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_reason() -> Result<()>
-{
+fn an_oom_killed_validator_shows_its_limit_approach_and_exit_reason() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

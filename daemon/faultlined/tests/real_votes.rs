@@ -84,7 +84,7 @@ fn must(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Result<
 }
 
 #[test]
-fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader() -> Result<()> {
+fn vote_metrics_match_an_independent_reading_of_the_node() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

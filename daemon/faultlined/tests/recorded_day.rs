@@ -74,8 +74,7 @@ fn a_node_that_migrates_is_recorded() -> Result<()> {
 }
 
 #[test]
-fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and_no_other()
--> Result<()> {
+fn a_healthy_day_fires_no_alert_and_each_injected_fault_its_own() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -121,8 +120,7 @@ fn at_once(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_other() -> Result<()>
-{
+fn in_a_fleet_each_nodes_fault_fires_only_its_own_alert() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

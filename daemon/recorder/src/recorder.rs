@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_found_no_room_leaves_a_gap_that_is_told_once() {
+    fn dropped_ticks_leave_a_gap_recorded_once() {
         let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |_| Value::Null);
         let saved_entries = Arc::default();
         let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&saved_entries))));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_description_of_the_program_that_ran_before_is_not_taken() {
+    fn a_late_description_of_the_previous_program_is_ignored() {
         let target = |comm: &str| Target {
             process: faultline_kernel::ProcessId {
                 pid: 7,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_once_a_second_a_quarter_after_the_tick() {
+    fn the_recorder_wakes_every_second_250_ms_after_the_tick() {
         let ms = Duration::from_millis;
         for (uptime, wait) in [
             (0, 250),

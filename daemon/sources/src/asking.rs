@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_believed_for_three_intervals_and_for_ten_seconds_at_least() {
+    fn a_response_is_fresh_for_three_intervals_or_at_least_ten_seconds() {
         assert_eq!(
             [
                 life(Duration::from_millis(100)).as_secs(),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_logged_once_whatever_else_breaks() {
+    fn a_missing_source_is_logged_once_despite_other_errors() {
         let missing = Problem::new(Status::Absent, "getBlockProduction is not offered");
         let broken = Problem::new(Status::Broken, "no answer");
         let mut log = ProblemLog::default();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stronger_witness_is_believed() {
+    fn the_more_reliable_distance_source_wins() {
         let all = |measured, pushed, healthy: Option<bool>| Witnesses {
             measured,
             is_measured: measured.is_some(),

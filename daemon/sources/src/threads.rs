@@ -279,7 +279,7 @@ mod tests {
 
     /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
     #[test]
-    fn a_small_limit_of_descriptors_is_left_to_the_rest_of_the_daemon() {
+    fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(
             [64, 128, 1024, u64::MAX].map(for_threads),
             [0, 0, 448, MOST_DESCRIPTORS]

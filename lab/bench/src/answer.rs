@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_come_out_of_every_encoding() {
+    fn every_encoding_decodes_to_the_same_bytes() {
         let bytes = b"one two three, one two three".repeat(40);
         // A stream's frame does not say how long it is, as those of nodes do not.
         let frame = zstd::stream::encode_all(&bytes[..], 0).unwrap();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoding_that_was_not_asked_for_is_refused() {
+    fn an_unrequested_content_encoding_is_refused() {
         for data in [
             r#"["AAAA","base64"]"#,
             r#"{"parsed":{"a":1}}"#,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_mean_the_same_have_the_same_bytes() {
+    fn equivalent_results_have_equal_canonical_bytes() {
         let bytes_of = |method: &str, result: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn that_a_slot_was_skipped_is_an_answer_where_all_nodes_must_give_the_same() {
+    fn a_skipped_slot_is_a_valid_result_when_comparing_nodes() {
         let skipped = |same: bool, message: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"error":{{"code":-32007,"message":"{message}"}}}}"#);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error_of_its_kind() {
+    fn an_invalid_response_is_an_error_of_its_kind() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let error = |code: i64, error_text: &str| {
             let body = format!(

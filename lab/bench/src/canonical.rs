@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_have_other_records_and_the_difference_is_named() {
+    fn different_values_have_different_records_and_the_difference_is_named() {
         let values = [
             "0",
             "1",
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_compared_as_it_is_written() {
+    fn too_deeply_nested_json_is_compared_as_text() {
         let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
         assert_eq!(record(&deep(500), &[]), record(&deep(500), &[]));
         assert_ne!(record(&deep(500), &[]), record(&deep(501), &[]));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_have_the_versions_that_results_name() {
+    fn codec_libraries_have_the_versions_named_in_results() {
         let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         #[expect(clippy::disallowed_methods, reason = "asks cargo, in a test")]
         let metadata = std::process::Command::new(env!("CARGO"))
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_helps_small_records_and_others_are_not_restored_with_it() {
+    fn a_dictionary_improves_small_records_and_another_cannot_decode_them() {
         let mut random = fastrand::Rng::with_seed(4);
         let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 200)).collect();
         let dictionary =
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_refused() {
+    fn an_unknown_codec_name_is_refused() {
         for bad in [
             "",
             "zip",

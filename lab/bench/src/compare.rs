@@ -157,7 +157,7 @@ mod tests {
     use crate::results::tests::{FakeCell, results};
 
     #[test]
-    fn interval_p_value_ratio_and_decision_agree_whatever_the_number_of_comparisons() {
+    fn interval_p_value_and_decision_agree_for_any_number_of_comparisons() {
         let mut random = fastrand::Rng::with_seed(4);
         let mut both = [0, 0];
         for step in 0..40 {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_difference_and_crossover_are_found_and_failed_rounds_left_out() {
+    fn a_known_difference_and_crossover_are_found_without_failed_rounds() {
         let mut random = fastrand::Rng::with_seed(7);
         let noise: Vec<u64> = (0..600).map(|_| random.u64(0..3_000_000)).collect();
         let at = |base: u64, cell: u64| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_of_one_size_are_one_size_and_none_is_dropped() {
+    fn accounts_of_equal_size_form_one_group_without_dropping_any() {
         let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 1_000_000;
         let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
         let slow = [

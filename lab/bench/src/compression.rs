@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_studys_tables_come_first_and_what_was_kept_is_shown_again() {
+    fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (
             folder.path().join("kept.b64"),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_make_no_sense_are_refused() {
+    fn invalid_compression_arguments_are_refused() {
         for (words, why) in [
             (vec!["compression"], "required"),
             (

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_is_worse_faster_and_equal_are_not() {
+    fn only_slower_results_are_reported_as_worse() {
         let (out, worse) = changes(&run(20), &run(25), 5.0).unwrap();
         assert!(
             worse && out.contains("SLOWER") && out.contains("23."),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_cannot_fall_by_more_than_all_of_it() {
+    fn a_latency_cannot_fall_by_more_than_100_percent() {
         // Two slow answers of twelve before, none after.
         let slow = |round: u64| {
             if round % 6 == 4 {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_runs_that_stall_are_not_slower_and_a_slower_one_is_although_it_stalls() {
+    fn stalls_neither_fake_nor_hide_a_slower_run() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut run = |base: u64| {
             let mut one = || {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_more_often_is_worse_whatever_the_latency() {
+    fn more_failures_are_worse_regardless_of_latency() {
         let mut after = run(20);
         for sample in after.samples.iter_mut().take(30) {
             (sample.phases, sample.failure) = (None, Some("timeout".to_owned()));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_the_later_run_are_named_and_no_success() {
+    fn problems_of_the_later_run_are_reported_as_failure() {
         let mut after = run(20);
         after.header.verdicts[0].different = 3;
         let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_run_has_and_other_settings_are_named_and_no_success() {
+    fn unmatched_requests_and_differing_settings_fail_the_diff() {
         let (mut before, mut after) = (run(20), run(20));
         let setting = |value: &str| BTreeMap::from([("loop".to_owned(), value.to_owned())]);
         (before.header.settings, after.header.settings) = (setting("closed"), setting("closed"));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_counted_by_type_once_and_never_outside_of_the_folder() {
+    fn files_are_counted_once_by_type_inside_the_folder() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("large.sst"), vec![1; 1 << 20]).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_counted_is_not_known_and_never_zero() {
+    fn uncountable_disk_usage_is_unknown_not_zero() {
         let folder = tempfile::tempdir().unwrap();
         (0..600).for_each(|n| fs::write(folder.path().join(n.to_string()), b"x").unwrap());
         assert_eq!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_meanwhile_takes_nothing_and_what_is_refused_is_not_known() {
+    fn files_deleted_during_a_walk_count_nothing_and_refused_ones_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
         let mut walk = Walk::new(
             folder.path(),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_a_real_sqlite_database_are_sized_while_its_writer_is_at_work() {
+    fn sqlite_tables_are_sized_during_concurrent_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mainnet.sqlite");
         let writer = Connection::open(&path).unwrap();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_changes_meanwhile_is_named_although_its_time_and_length_are_kept() {
+    fn a_database_changed_during_reading_is_reported_despite_unchanged_time_and_length() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chain.sqlite");
         Connection::open(&path)
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_database_in_spite_of_its_name_is_said() {
+    fn a_non_database_file_named_like_one_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(
             folder.path().join("a.sqlite"),

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_read_and_what_may_be_a_key_is_not_shown() {
+    fn an_endpoint_address_is_parsed_and_possible_keys_are_hidden() {
         let node = Endpoint::read("https://node.example/v1?api-key=secret").unwrap();
         assert_eq!(
             (node.tls, node.host.as_str(), node.port),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_is_usually_one_port_above() {
+    fn the_default_websocket_port_is_one_above_rpc() {
         let usual = |text: &str| Endpoint::read(text).unwrap().usual_websocket();
         let named = usual("http://[::1]:8899/x");
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_without_repeating_a_key() {
+    fn an_invalid_endpoint_is_refused_without_repeating_a_key() {
         for bad in [
             "",
             "node:1",

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_is_slow_over_tls_is_none_without_http_2() {
+    fn a_tls_timeout_is_not_reported_as_missing_http_2() {
         let shown = |tls| {
             [
                 Failure::NoHttp2,

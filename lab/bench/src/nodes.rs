@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_in_sync_are_asked_for_what_all_of_them_have() {
+    fn in_sync_nodes_are_queried_only_for_data_all_have() {
         let args = args(&[]);
         let nodes = nodes(&args).unwrap();
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_not_in_sync_and_methods_that_are_not_known_are_refused() {
+    fn unsynchronized_nodes_and_unknown_methods_are_refused() {
         let plain = args(&[]);
         let nodes = nodes(&plain).unwrap();
         let refused = in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_an_evm_chain_are_drawn_below_those_that_may_still_change() {
+    fn evm_blocks_are_sampled_only_below_unfinalized_ones() {
         let args = args(&["--chain", "evm"]);
         let (chain, nodes) = (chain(&args).unwrap(), nodes(&args).unwrap());
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_costs_this_tool_something_and_not_much() {
+    fn the_tools_own_cost_per_request_is_small_but_not_zero() {
         let engine =
             Engine::new(&plan(Endpoint::read("http://127.0.0.1:1").unwrap()), None).unwrap();
         let own = measured(&engine).unwrap().unwrap();

@@ -240,7 +240,7 @@ mod tests {
     use crate::results::tests::results;
 
     #[test]
-    fn no_text_of_a_file_becomes_a_link_of_its_page() {
+    fn texts_of_a_results_file_never_become_links() {
         let evil = [
             "<a href=\"javascript:x\">a</a>",
             "[a](javascript:x)",

@@ -246,7 +246,7 @@ mod tests {
     use crate::results::tests::results;
 
     #[test]
-    fn more_failures_than_may_be_are_a_problem_in_one_line() {
+    fn too_many_failures_are_reported_in_one_line() {
         let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
         let of_b = run.samples.iter_mut().filter(|sample| sample.cell == 1);
         for sample in of_b.take(8) {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_always_fails_says_why_in_the_nodes_words() {
+    fn an_always_failing_method_is_reported_with_the_nodes_message() {
         let mut run = results(3, &[("a", 1, &|_| 5)]);
         for sample in &mut run.samples {
             (sample.phases, sample.failure) = (None, Some("JSON-RPC -32602".to_owned()));

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_answer_to_this_key_is_accepted() {
+    fn only_the_websocket_accept_header_for_this_key_is_accepted() {
         // The example of RFC 6455.
         let answer = |status: u16, accept: &str| {
             Response::builder()

@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a node has a thread of its own")]
-    fn a_name_an_address_and_tls_fail_with_the_address_each_in_its_own_words() {
+    fn dns_connect_and_tls_failures_have_distinct_messages_with_the_address() {
         let closed = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_in_braces_are_filled_once_and_braces_of_json_are_left() {
+    fn placeholders_are_filled_once_and_json_braces_kept() {
         let list = |name: &str, text: &str| Value {
             name: name.to_owned(),
             of: ValueSource::List([text.to_owned()].into()),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_a_range_and_every_text_of_a_list_is_drawn() {
+    fn every_number_of_a_range_and_list_entry_is_sampled() {
         let drawn = |of: ValueSource| {
             let value = Value {
                 name: "v".to_owned(),

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_listed_with_the_values_that_were_drawn() {
+    fn a_response_difference_is_listed_with_its_drawn_variable_values() {
         let mut plan = verify().plan;
         plan.values = vec![Value {
             name: "slot".to_owned(),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_slot_is_compared_and_who_lacks_a_block_is_the_one_that_differs() {
+    fn skipped_slots_are_compared_and_the_node_missing_a_block_differs() {
         let mut verify = verify();
         let rounds: [[&[u8]; 3]; 3] = [
             [b"skipped -32007"; 3],
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_lags_some_rounds_is_compared_and_failures_are_not() {
+    fn verification_compares_a_lagging_node_and_skips_failed_requests() {
         let mut verify = verify();
         let answers: [&[u8]; 4] = [b"0", b"1", b"2", b"3"];
         for (round, bytes) in answers.iter().enumerate() {

@@ -214,7 +214,7 @@ params = "[{{slot}}]"
 }
 
 #[test]
-fn a_plan_is_sent_over_http2_where_a_node_offers_it() {
+fn a_plan_uses_http2_where_the_node_offers_it() {
     let (folder, certificate) = (tempfile::tempdir().expect("a folder"), certificate());
     let server = Server::start(Some(tls(&certificate, &["h2", "http/1.1"])), false);
     let plan = plan(
@@ -233,7 +233,7 @@ fn a_plan_is_sent_over_http2_where_a_node_offers_it() {
 }
 
 #[test]
-fn an_arm_over_http2_is_left_out_where_a_node_does_not_offer_it() {
+fn an_http2_arm_is_skipped_for_a_node_without_http2() {
     let (folder, certificate) = (tempfile::tempdir().expect("a folder"), certificate());
     // One that agrees on nothing else, one that knows no names of protocols, and one without TLS.
     let servers = [

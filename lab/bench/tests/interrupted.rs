@@ -29,7 +29,7 @@ struct Cli {
 const GOOD: u64 = 30;
 
 #[test]
-fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
+fn records_read_before_a_signal_or_error_are_saved_and_measured() {
     for (interrupted, why) in [
         (true, "ended early by SIGINT"),
         (

@@ -74,7 +74,7 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
 }
 
 #[test]
-fn the_document_names_every_ready_plan_and_each_prints_its_requests() {
+fn the_document_names_every_shipped_plan_and_each_prints_requests() {
     let text = document();
     let mut plans = 0;
     for entry in std::fs::read_dir(root().join("experiments/bench")).expect("there are ready plans")

@@ -356,8 +356,7 @@ fn transports_write_and_read(node: &Node) {
 }
 
 #[test]
-fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal()
--> Result<()> {
+fn encodings_of_real_accounts_give_equal_bytes_and_study_tables() -> Result<()> {
     let Some(binaries) = Binaries::find() else {
         println!("{SKIP_MESSAGE}");
         return Ok(());

@@ -160,8 +160,7 @@ fn blocks_are_compressed(url: &str, saved_as: &str) {
 }
 
 #[test]
-fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables()
--> Result<()> {
+fn the_studys_compression_tables_are_produced_from_real_blocks() -> Result<()> {
     if Binaries::find().is_none() {
         println!("{SKIP_MESSAGE}");
         return Ok(());

@@ -330,7 +330,7 @@ fn database_has_all_tables(disk: &Value, engine: &str, data: &Path) {
 
 #[test]
 #[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
-fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()> {
+fn two_storage_engines_with_the_same_chain_give_equal_responses() -> Result<()> {
     let Some(program) = geth() else {
         println!("{NO_GETH_MESSAGE}");
         return Ok(());

@@ -86,8 +86,7 @@ fn the_blockstore_is_sized_by_level(disk: &Value) {
 }
 
 #[test]
-fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level()
--> Result<()> {
+fn leader_and_follower_responses_match_and_ledgers_are_sized_by_level() -> Result<()> {
     if Binaries::find().is_none() {
         println!("{SKIP_MESSAGE}");
         return Ok(());

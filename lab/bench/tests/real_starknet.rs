@@ -74,7 +74,7 @@ struct Cli {
 
 #[test]
 #[ignore = "asks real nodes; part of .ci/run --long"]
-fn the_studys_two_loads_run_on_two_real_nodes_whose_answers_are_the_same() -> Result<()> {
+fn the_studys_two_loads_run_on_two_real_nodes_with_equal_responses() -> Result<()> {
     let Some(program) = starknet_devnet() else {
         eprintln!("{NO_STARKNET_MESSAGE}");
         return Ok(());

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_trace_that_is_read_is_simulated_within_112_billion_lookups() {
+    fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
             let begin = Begin::Slot(7);
             of_trace * runs(begin) * seeds(of_trace, begin)

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measured_time_counts_more_than_the_model() {
+    fn a_measured_load_time_takes_precedence_over_the_model() {
         use crate::trace::{Load, Meta, Program, Source};
         let mut trace = Trace::new(Meta {
             source: Source::Plain,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn two_costs_are_found_and_none_is_negative() {
+    fn the_cost_fit_finds_two_non_negative_costs() {
         let (first, second) = costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
         assert!((first - 3.0).abs() < 1e-9 && (second - 5.0).abs() < 1e-9);
         let (first, second) = costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn all_rows_together_cost_what_they_cost() {
+    fn the_fitted_total_cost_equals_the_observed_total() {
         // A load takes longer where many are at the same time.
         let rows: Vec<(f64, f64, f64)> = (1..50_u32)
             .map(f64::from)

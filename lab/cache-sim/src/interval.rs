@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn the_interval_uses_students_t() {
         for (freedom, table) in [(3.0, 3.182), (5.0, 2.571), (10.0, 2.228), (63.0, 1.998)] {
             assert!(
                 (student_t_95(freedom) / table - 1.0).abs() < 0.01,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variance_of_draws_grows_with_the_run_and_that_of_costs_with_its_square() {
+    fn draw_variance_grows_linearly_and_cost_variance_quadratically() {
         let halves = |draw_variance| Halves {
             means: vec![(6.0, 50.0); 4],
             runs: 4.0,

@@ -29,7 +29,7 @@ fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> Plan<'a> {
 }
 
 #[test]
-fn one_run_by_slot_has_the_insertions_of_the_real_one() {
+fn a_simulated_run_by_slot_has_the_real_runs_insertions() {
     let (trace, real) = (load(), observed("512.lp"));
     let rule = Rule::of("2.1.14").unwrap();
     let setting = Setting::agave(rule, rule.capacity);
@@ -67,7 +67,7 @@ fn one_run_by_slot_has_the_insertions_of_the_real_one() {
 }
 
 #[test]
-fn means_are_within_three_percent_of_the_real_run() {
+fn predicted_means_are_within_three_percent_of_the_real_run() {
     let (trace, real) = (load(), observed("512.lp"));
     let test = self_test(&plan(&trace, "2.1.14", &[]), 512, &real).unwrap();
     for bias in &test.counters {
@@ -100,7 +100,7 @@ fn means_are_within_three_percent_of_the_real_run() {
 }
 
 #[test]
-fn one_real_run_is_inside_the_interval_of_its_size() {
+fn one_real_run_lies_in_the_predicted_interval_of_its_size() {
     let trace = load();
     let curve = predict(&plan(&trace, "2.1.14", &[512]), |_| {}).unwrap();
     let point = &curve.points[0];
@@ -116,7 +116,7 @@ fn one_real_run_is_inside_the_interval_of_its_size() {
 }
 
 #[test]
-fn other_sizes_are_as_said_before_any_real_run() {
+fn cache_size_predictions_made_before_real_runs_are_confirmed() {
     let trace = load();
     let as_text = [
         (256, 8439),
@@ -149,7 +149,7 @@ fn other_sizes_are_as_said_before_any_real_run() {
 }
 
 #[test]
-fn costs_of_one_size_tell_the_time_of_another() {
+fn costs_fitted_at_one_cache_size_predict_another() {
     let (trace, real) = (load(), observed("512.lp"));
     let loaded = by_slot(&plan(&trace, "2.1.14", &[]), 512).unwrap().loaded();
     let fit = cost::fit(&real, &loaded, 200, 1).unwrap();
@@ -170,7 +170,7 @@ fn costs_of_one_size_tell_the_time_of_another() {
 }
 
 #[test]
-fn the_rule_of_another_version_fails_the_self_test() {
+fn the_eviction_rule_of_another_version_fails_the_self_test() {
     let (trace, real) = (load(), observed("512.lp"));
     let compile_us = vec![3_000; trace.programs().len()];
     for version in ["2.0.5", "4.3.0", "4.4.0"] {

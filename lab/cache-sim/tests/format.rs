@@ -118,7 +118,7 @@ fn add_programs(trace: &mut Trace) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_trace_is_read_back() {
     for trace in [everything(), load(), plain("1 2 3\n1 2\n\n".trim_end())] {
         assert_eq!(read(bytes(&trace).as_slice()).unwrap(), trace);
     }
@@ -131,7 +131,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_file_is_continued_where_a_kill_cut_it_off() {
+fn a_trace_file_continues_where_a_kill_interrupted_it() {
     let whole = bytes(&everything());
     for cut in 0..=whole.len() {
         let Ok(partial) = read_whole_records(&whole[..cut]) else {
@@ -166,7 +166,7 @@ fn a_file_is_continued_where_a_kill_cut_it_off() {
 }
 
 #[test]
-fn damage_is_named_with_its_place() {
+fn trace_damage_is_reported_with_its_position() {
     let whole = bytes(&everything());
     let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
     assert!(
@@ -197,7 +197,7 @@ fn damage_is_named_with_its_place() {
 }
 
 #[test]
-fn lines_that_are_no_trace_are_named() {
+fn lines_that_are_not_a_trace_are_reported() {
     for (text, line, what) in [
         ("1 2\nx 2\n", 2, "no slot"),
         ("1\n", 1, "no program"),
@@ -283,7 +283,7 @@ fn changes_that_contradict_the_trace_are_refused() {
 }
 
 #[test]
-fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
+fn a_trace_missing_five_percent_of_slots_is_refused() {
     let trace = load();
     let recorded: Vec<(u64, u64)> = trace
         .slots()
@@ -320,14 +320,14 @@ fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn reading_any_trace_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(bytes.as_slice());
         let _ = Trace::read_plain(bytes.as_slice());
         let _ = read([b"FLTRACE\x01".as_slice(), &bytes].concat().as_slice());
     }
 
     #[test]
-    fn no_damage_panics_or_goes_unnoticed(at in 0..10_000_usize, bit in 0..8_u32) {
+    fn trace_damage_is_always_detected_without_panic(at in 0..10_000_usize, bit in 0..8_u32) {
         let mut broken = bytes(&everything());
         let at = at % broken.len();
         broken[at] ^= 1 << bit;
@@ -335,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn no_content_with_a_right_checksum_panics(kind in 0_u8..9, content in proptest::collection::vec(any::<u8>(), 0..60)) {
+    fn trace_content_with_a_valid_checksum_never_panics(kind in 0_u8..9, content in proptest::collection::vec(any::<u8>(), 0..60)) {
         let mut file = bytes(&everything());
         append(&mut file, kind, &content);
         if let Err(error) = read(file.as_slice()) {
@@ -378,7 +378,7 @@ fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
 
 /// The call of a set of all keys is a byte of the file.
 #[test]
-fn a_file_with_more_lookups_than_a_run_has_is_refused_before_anything_is_simulated() {
+fn a_trace_with_too_many_lookups_is_refused_before_simulation() {
     let mut trace = Trace::new(everything().meta().clone());
     let program = Program {
         address: None,

@@ -93,7 +93,7 @@ fn inside(bursts: f64) -> (u64, u64) {
 }
 
 #[test]
-fn a_run_over_other_blocks_is_inside_and_that_of_the_draws_is_too_narrow() {
+fn cross_block_intervals_cover_a_run_where_draw_intervals_are_too_narrow() {
     let (even, bursts) = (inside(0.0), inside(0.5));
     println!("inside by the draws and by the blocks, of {PAIRS}: {even:?}, with bursts {bursts:?}");
     assert!(

@@ -46,7 +46,7 @@ fn run(trace: &Trace, policy: Policy, limit: Limit, fill: u64) -> Outcome {
 }
 
 #[test]
-fn on_the_real_load_the_policies_miss_as_was_measured_before() {
+fn policy_misses_on_the_real_load_match_earlier_measurements() {
     let trace = load();
     let as_text = [
         ("lru", 90, 3398),
@@ -72,7 +72,7 @@ fn on_the_real_load_the_policies_miss_as_was_measured_before() {
 }
 
 #[test]
-fn one_hit_programs_hurt_policies_that_take_everything_in_more_than_those_that_do_not() {
+fn one_hit_programs_hurt_policies_without_admission_control_more() {
     let quiet = load();
     let attacked = with_attack(&quiet, 30).unwrap();
     assert_eq!(attacked.calls(), quiet.calls() + 30 * 133);
@@ -91,7 +91,7 @@ fn one_hit_programs_hurt_policies_that_take_everything_in_more_than_those_that_d
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_simulation_settings_are_refused() {
     let trace = plain("1 2\n");
     let setting = |limit, fill| Setting {
         policy: Policy::Lru,
@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn the_largest_numbers_overflow_nothing() {
+fn the_largest_numbers_cause_no_overflow() {
     let trace = trace_of_the_largest_numbers();
     let compile_us = [u64::MAX; 5];
     for (name, policy) in all() {
@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn none_has_fewer_misses_than_min(trace in traces(), entries in 1_u64..20) {
+    fn no_policy_has_fewer_misses_than_min(trace in traces(), entries in 1_u64..20) {
         let least = run(&trace, Policy::Min, Limit::Entries(entries), 100).counts.misses;
         for (name, policy) in all() {
             let misses = run(&trace, policy, Limit::Entries(entries), 100).counts.misses;
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn none_has_fewer_misses_by_bytes_than_the_relaxed_bound(trace in traces(), bytes in 1_u64..150, first_slot in 0_u64..40) {
+    fn no_policy_has_fewer_misses_by_bytes_than_the_relaxed_bound(trace in traces(), bytes in 1_u64..150, first_slot in 0_u64..40) {
         let least = least_misses_by_bytes(&trace, bytes, first_slot, true).unwrap();
         for (name, policy) in all() {
             let setting = Setting { policy, limit: Limit::Bytes(bytes), fill: 100, fees_only: true };
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_loaded_and_not_evicted_is_there_and_within_the_limit(trace in traces(), size in 1_u64..60) {
+    fn loaded_unevicted_programs_are_resident_within_the_limit(trace in traces(), size in 1_u64..60) {
         for (name, policy) in all() {
             for limit in [Limit::Entries(size), Limit::Bytes(size)] {
                 let outcome = run(&trace, policy, limit, 100);

@@ -39,7 +39,7 @@ fn rounds(repeats: u64) -> Trace {
 }
 
 #[test]
-fn a_recording_that_began_in_the_middle_is_refused_and_with_earlier_blocks_it_is_not() {
+fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     let trace = rounds(50);
     let sizes = [50, 200];
     // Nothing is known of the time before slot 1: the first round misses all or few.
@@ -82,7 +82,7 @@ fn a_recording_that_began_in_the_middle_is_refused_and_with_earlier_blocks_it_is
 }
 
 #[test]
-fn threads_change_nothing_and_seeds_do() {
+fn prediction_depends_on_the_seed_but_not_on_thread_count() {
     let trace = load();
     let sizes = [256, 512, 640];
     let one = predict(&Plan {
@@ -105,7 +105,7 @@ fn threads_change_nothing_and_seeds_do() {
 }
 
 #[test]
-fn the_knee_is_where_more_saves_less_than_a_hundredth_of_replay() {
+fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     let trace = load();
     let sizes = [256, 384, 512, 640, 768, 1_024, 2_048];
     let model = Model {
@@ -146,7 +146,7 @@ fn the_knee_is_where_more_saves_less_than_a_hundredth_of_replay() {
 }
 
 #[test]
-fn an_impossible_plan_is_refused() {
+fn an_impossible_simulation_plan_is_refused() {
     let trace = load();
     for plan in [
         plan(&trace, &[], Begin::ValidatorStart),

@@ -127,7 +127,7 @@ fn every_policy_misses_as_often_as_the_published_implementation() {
 /// What is kept is what the implementation says today, where it is there.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn the_published_implementation_says_what_is_kept() {
+fn retained_entries_match_the_published_cache_implementation() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python3");
     let has_it = |python: &PathBuf| {
         let tried = Command::new(python)
@@ -158,7 +158,7 @@ fn the_published_implementation_says_what_is_kept() {
 
 /// Caffeine counts uses in a sketch, not before the cache is half full, and admits one in 128 at random of what it would refuse.
 #[test]
-fn w_tinylfu_misses_nearly_as_often_as_caffeine() {
+fn w_tinylfu_has_nearly_as_many_misses_as_caffeine() {
     let partial = fs::read_to_string(fixture("fixtures/caffeine.txt")).unwrap();
     let expected: Vec<u64> = partial
         .split_whitespace()

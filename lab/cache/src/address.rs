@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_read_and_written_and_loaders_are_known() {
+    fn addresses_round_trip_and_loader_programs_are_known() {
         for (key, kind) in LOADERS {
             assert_eq!(text(&parse(key).unwrap()), key);
             assert_eq!(loader(key), Some(kind));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_loader_writable_accounts_may_have_been_changed_unless_it_failed() {
+    fn a_successful_loader_call_may_have_changed_writable_accounts() {
         let loader = account("BPFLoaderUpgradeab1e11111111111111111111111", false, false);
         let keys = |clock: bool| {
             let mut keys = vec![
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn an_invalid_block_is_refused() {
         let many = Value::Array(vec![account(&key(3), false, false); 257]);
         assert!(
             block(many, Value::Null)

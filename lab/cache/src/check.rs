@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_another_length_is_warned_of() {
+    fn a_run_of_different_length_gives_a_warning() {
         let warned = [0.79, 0.8, 1.0, 1.25, 1.26].map(|times| scaled(times).contains("warning"));
         assert_eq!(warned, [true, false, false, false, true]);
     }

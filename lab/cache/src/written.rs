@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_loads_and_changes_are_kept_by_slot_in_their_order() {
+    fn lookups_loads_and_changes_are_stored_by_slot_in_order() {
         let lines = "look 7 0 -0 2\nload 7 0 0 480 v2 700 loaded\nlook 8 1\nlook 7 1 0\nevict 7 0 0\n\
                      change 7 0 2 v3 1081 loaded\nlook 7 0 2\nload 8 0 1 3 v3 0 closed\n";
         let written = read(lines).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_as_many_calls_as_its_programs_are_used() {
+    fn a_batch_expands_into_one_call_per_use_of_its_programs() {
         let written = read("look 7 0 0*3 -1 2*2\n").unwrap();
         let calls: Vec<_> = written.slots[&7].calls().collect();
         assert_eq!(calls, [vec![0, 1, 2], vec![0, 2], vec![0]]);
@@ -370,13 +370,13 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_at_the_end_is_left_out_and_dropped_lines_are_counted() {
+    fn a_partial_last_line_is_skipped_and_dropped_lines_counted() {
         let written = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
         assert_eq!((written.slots[&7].calls, written.dropped), (1, 5));
     }
 
     #[test]
-    fn what_no_validator_writes_is_refused_with_its_line() {
+    fn a_trace_line_no_validator_writes_is_refused_with_its_number() {
         for (lines, what) in [
             (
                 "look 7 0 3\n",

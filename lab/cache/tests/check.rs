@@ -42,7 +42,7 @@ fn page(run: &Path, other: &Path) -> String {
 }
 
 #[test]
-fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_wider_ranges() {
+fn checks_use_a_slower_machines_own_costs_and_wider_cross_block_ranges() {
     let (folder, small, _) = runs();
     let other = folder.path().join("slower.fltl");
 

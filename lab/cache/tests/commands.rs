@@ -123,7 +123,7 @@ fn written_of(trace: &Trace) -> String {
 }
 
 #[test]
-fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
+fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
     let (folder, small, _) = runs();
     let (blocks, _) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
     let fetched = folder.path().join("512.trace");
@@ -162,7 +162,7 @@ fn what_a_validator_wrote_predicts_the_same_as_its_blocks() {
 }
 
 #[test]
-fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out() {
+fn attack_simulation_uses_measured_load_times_excluding_the_attacks_own() {
     let (folder, small, _) = runs();
     let fetched = folder.path().join("512.trace");
     let written = folder.path().join("cache.txt");
@@ -202,7 +202,7 @@ fn under_attack_measured_loads_take_their_time_and_the_attacks_own_are_left_out(
 }
 
 #[test]
-fn under_the_rule_of_another_version_nothing_is_extrapolated_and_the_reason_is_named() {
+fn no_extrapolation_under_another_versions_eviction_rule() {
     let (_folder, small, _) = runs();
     let (output, code) = run(
         &["predict", "--version", "2.0.5", "--entries", "256"],
@@ -295,7 +295,7 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
 }
 
 #[test]
-fn no_policy_beats_min_and_the_attack_is_told_apart() {
+fn no_policy_beats_min_and_attack_misses_are_listed_separately() {
     let (_folder, small, _) = runs();
     let (output, _) = run(&["policies"], &[&small]).unwrap();
     println!("{output}");
@@ -330,7 +330,7 @@ fn no_policy_beats_min_and_the_attack_is_told_apart() {
 }
 
 #[test]
-fn policies_and_fills_are_as_asked() {
+fn the_requested_policies_and_fills_are_simulated() {
     let (_folder, small, _) = runs();
     let (csv, _) = run(
         &[
@@ -383,7 +383,7 @@ fn policies_and_fills_are_as_asked() {
 }
 
 #[test]
-fn a_limit_in_bytes_is_as_asked() {
+fn a_cache_limit_in_bytes_is_applied_as_requested() {
     let (folder, small, _) = runs();
     set_sizes(&folder.path().join("512.trace"), |_| Some(1 << 20));
     // The load's programs all have one size: 300 of them are 300 times as large.
@@ -440,7 +440,7 @@ fn a_limit_in_bytes_is_as_asked() {
 }
 
 #[test]
-fn an_unknown_size_is_no_size_of_0() {
+fn an_unknown_program_size_is_not_0() {
     let (folder, small, _) = runs();
     set_sizes(&folder.path().join("512.trace"), |number| {
         (number != 7).then_some(1 << 20)
@@ -507,7 +507,7 @@ fn load() -> Trace {
 }
 
 #[test]
-fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_be_said() {
+fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
     let (folder, _, _) = runs();
     let middle = folder.path().join("middle.fltl");
     let trace = folder.path().join("middle.trace");
@@ -563,7 +563,7 @@ fn of_a_recording_that_began_in_the_middle_the_blocks_before_it_decide_what_can_
 }
 
 #[test]
-fn with_five_percent_of_its_slots_removed_a_trace_is_refused_by_every_command() {
+fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     let (folder, small, _) = runs();
     let trace = folder.path().join("512.trace");
     fs::write(
@@ -591,7 +591,7 @@ fn with_five_percent_of_its_slots_removed_a_trace_is_refused_by_every_command() 
 }
 
 #[test]
-fn what_is_missing_damaged_or_too_little_is_named_with_what_to_do() {
+fn missing_damaged_or_insufficient_data_is_reported_with_a_remedy() {
     let (folder, small, large) = runs();
     let output = refused(&["predict"], &[&large]);
     assert!(

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_tested_or_repeated_is_not_fine() {
+    fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
         let fine = runs("1.1.0", 1.0, 1);
         assert_eq!(message(&fine), None);
         let killed = |mut rows: Vec<RunRow>, both: bool| {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn feeds_and_badges_have_the_change_and_no_other() {
+    fn feeds_and_badges_contain_only_the_marked_change() {
         let groups = groups(
             &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
             0.05,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_a_result_has_an_entry_and_is_on_the_badges_of_older_ones() {
+    fn a_version_without_results_has_a_feed_entry_and_marks_older_badges() {
         let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
         let failed = ["1.0.9", "1.2.0"].map(|version| Failed {
             version: version.to_owned(),

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_all_have_one_direction_and_no_variance_are_named_and_never_nothing() {
+    fn one_directional_pairs_without_variance_are_marked_as_untested() {
         assert_eq!(mark(&[&[2.0; 3], &[2.0; 3]]), Mark::WorseUntested);
         assert_eq!(mark(&[&[2.0; 3]]), Mark::WorseUntested);
         assert_eq!(mark(&[&[0.5; 3], &[0.5; 3]]), Mark::BetterUntested);

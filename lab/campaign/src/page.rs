@@ -347,7 +347,7 @@ mod tests {
     use crate::compare::tests::runs;
 
     #[test]
-    fn runs_that_ended_early_are_in_the_headline() {
+    fn early_ended_runs_are_in_the_headline() {
         let campaign = Campaign {
             name: "x".to_owned(),
             margin: 0.05,
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_cell_for_each_column_and_only_what_is_shown_has_a_mark() {
+    fn every_row_has_all_cells_and_only_detected_changes_a_mark() {
         let campaign = Campaign {
             name: "x".to_owned(),
             margin: 0.05,

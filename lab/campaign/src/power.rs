@@ -112,7 +112,7 @@ mod tests {
     };
 
     #[test]
-    fn a_mark_shows_more_with_less_noise_and_more_pairs_and_little_that_is_not_there() {
+    fn marking_power_grows_with_pairs_and_less_noise_without_false_positives() {
         let power = |pairs, noise| Rule { pairs, ..RULE }.power(0.08, noise);
         assert!(power(3, 0.01) > power(3, 0.02) && power(3, 0.02) > power(3, 0.05));
         assert!(power(6, 0.02) > power(3, 0.02));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noise_of_runs_is_that_of_the_pairs_of_each_release() {
+    fn run_noise_is_estimated_from_the_pairs_of_each_release() {
         let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
         let noise: BTreeMap<_, _> = measured(&all).into_iter().collect();
         let p95 = noise["Replay time per slot, p95"];
@@ -143,7 +143,7 @@ mod tests {
     /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
     #[test]
     #[ignore = "prints the table of docs/CAMPAIGN.md"]
-    fn power_of_a_releases_mark() {
+    fn report_power_of_a_releases_mark() {
         for pairs in [3, 5, 8] {
             for noise in [0.01, 0.02, 0.05] {
                 let rule = Rule { pairs, ..RULE };

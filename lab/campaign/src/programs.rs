@@ -178,7 +178,7 @@ mod tests {
     use crate::store::{FROM_COMMAND, RunRow, Store};
 
     #[test]
-    fn a_version_is_another_program_until_it_has_results_and_then_never() {
+    fn a_version_may_change_its_program_only_before_it_has_results() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         let mut signals = Signals::listen().unwrap();

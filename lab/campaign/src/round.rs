@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
+    fn a_campaign_rounds_plan_has_two_arms() {
         let (campaign, (baseline, program)) = (example(), both());
         let plan = experiments(&campaign, "2.2.0", 2, (&baseline, &program))
             .unwrap()
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_campaign_sets_is_refused_in_a_plan_and_lines_are_the_plans_own() {
+    fn a_plan_must_not_set_keys_the_campaign_sets() {
         let (mut campaign, (baseline, program)) = (example(), both());
         let mut problem = |text: &str| {
             campaign.plan_text = text.to_owned();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_searches_is_run_by_turns_with_each_program() {
+    fn a_search_campaign_alternates_between_its_programs() {
         let (mut campaign, (baseline, program)) = (example(), both());
         let searching = "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
         campaign.plan_text = campaign

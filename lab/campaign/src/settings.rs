@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_named_with_its_line() {
+    fn every_campaign_settings_error_is_reported_with_its_line() {
         let message =
             read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
                 .unwrap_err();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_given_twice_is_refused_with_both_lines() {
+    fn a_duplicate_version_is_refused_with_both_lines() {
         for (first, line) in [("2.1.14", 4), ("2.2.0", 7)] {
             let again = format!("{WHOLE}[[program]]\nversion = '{first}'\n");
             let message = read(&again).unwrap_err().to_string();

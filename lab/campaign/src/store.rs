@@ -364,7 +364,7 @@ mod tests {
     use crate::settings::Program;
 
     #[test]
-    fn what_was_kept_is_read_and_a_round_is_kept_once() {
+    fn stored_campaign_rounds_are_read_and_stored_only_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         let program = Program {
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_with_more_than_its_tables_or_with_damage_is_refused() {
+    fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         drop(Store::open(folder.path()).unwrap());

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_asked_and_what_is_withdrawn_or_not_in_the_range_is_left_out() {
+    fn the_release_index_is_queried_excluding_yanked_and_out_of_range_versions() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         let releases = std::thread::scope(|scope| {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_network_it_says_which_address_and_lines_that_are_none_are_refused() {
+    fn watch_names_an_unreachable_address_and_refuses_invalid_index_lines() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);

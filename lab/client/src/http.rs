@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_known_by_its_names_and_addresses() {
+    fn the_local_machine_is_recognised_by_its_names_and_addresses() {
         for here in [
             "localhost",
             "LOCALHOST",

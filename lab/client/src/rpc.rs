@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_waited_for_as_long_as_it_asks_and_not_less_than_anyway() {
+    fn retry_after_is_honoured_but_never_below_the_minimum_wait() {
         let seconds = Duration::from_secs;
         assert_eq!(pause(None, seconds(4)), Ok(seconds(4)));
         assert_eq!(pause(Some(seconds(0)), seconds(4)), Ok(seconds(4)));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
+    fn a_refused_connection_error_contains_only_host_and_port() {
         let quick = RetryPolicy {
             most: 3,
             first_wait: Duration::from_millis(1),

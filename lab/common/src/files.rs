@@ -167,7 +167,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn a_link_is_replaced_and_what_it_leads_to_stays_as_it_was() {
+    fn an_output_link_is_replaced_and_its_target_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let (other, path) = (folder.path().join("other"), folder.path().join("page"));
         fs::write(&other, "precious").unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_below_that_is_a_link_is_refused_and_the_one_that_was_asked_for_may_be_one() {
+    fn the_requested_folder_may_be_a_link_but_not_a_subfolder() {
         let folder = tempfile::tempdir().unwrap();
         let (real, out) = (folder.path().join("real"), folder.path().join("out"));
         fs::create_dir(&real).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn several_files_are_replaced_together_or_not_at_all() {
+    fn several_files_are_replaced_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let files = |text: &str| {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_get_its_name_leaves_nothing() {
+    fn a_file_that_cannot_be_renamed_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::create_dir(&path).unwrap();

@@ -55,7 +55,7 @@ mod tests {
     const EVIL: &str = "a\u{1b}[2J\u{9b}1m\u{202e}b\u{2028}\u{e0001}\r\tc \u{5d0}ü";
 
     #[test]
-    fn lines_stay_lines_and_nothing_in_them_steers_the_terminal() {
+    fn text_output_keeps_lines_and_escapes_terminal_controls() {
         let said = lines(&format!("one\n{EVIL}\n"));
         assert_eq!(
             said,
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_every_letter_and_has_none_that_steers_the_terminal() {
+    fn json_output_keeps_all_characters_and_escapes_terminal_controls() {
         let line = json(&[EVIL]).unwrap();
         assert_eq!(serde_json::from_str::<[String; 1]>(&line).unwrap(), [EVIL]);
         assert_eq!(lines(&line), line);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_that_of_what_is_left() {
+    fn the_remaining_time_is_estimated_from_the_remaining_work() {
         let spent = Duration::from_secs(30);
         assert_eq!(
             line((1_000, 4_000, "slots"), spent, ", 64 MiB"),

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_have_folders_that_tell_what_they_are_and_are_safe() {
+    fn run_folders_have_descriptive_safe_names() {
         let run = Scheduled {
             run: 3,
             arm: "../512 G/ü".to_owned(),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_two_folders_never_share_a_scope_and_have_no_dash() {
+    fn groups_of_two_experiment_folders_have_distinct_scopes_without_dashes() {
         let scopes = ["/x", "/y"].map(|path| Folder::new(Path::new(path)).scope("ram-mainnet"));
         assert_ne!(scopes[0], scopes[1]);
         assert!(

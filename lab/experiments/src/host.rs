@@ -168,7 +168,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_validator_is_known_by_the_name_that_the_kernel_cuts() {
+    fn every_validator_is_recognised_by_its_truncated_comm() {
         for name in [
             "agave-validator",
             "solana-validato",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_before_a_run_counts_as_free_on_its_own_disk() {
+    fn space_cleared_before_a_run_counts_as_free_on_its_disk() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = folder.path().join("ledger");
         folders::init(&ledger, Duration::ZERO).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn room_on_a_disk_does_not_come_by_waiting_and_busy_cpus_become_idle() {
+    fn waiting_is_offered_for_busy_cpus_but_not_for_disk_space() {
         let severity = Severity::Refuse;
         let rules = HostRules {
             cool_down: Duration::ZERO,

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holds_the_lock_until_it_is_dropped_and_the_other_is_told_who() {
+    fn a_lock_is_exclusive_until_dropped_and_its_owner_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         assert_eq!(holder(&path).unwrap(), Holder::Free);

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_users_home_and_numbers_are_what_passwd_says() {
+    fn home_uid_and_gid_of_a_user_come_from_passwd() {
         let passwd =
             "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1001::/home/sol:/bin/sh\nbad:x:y:1:::\n";
         let accounts = parse(passwd);

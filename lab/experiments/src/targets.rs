@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorder_is_told_as_prometheus_reads_it_and_withdrawn() {
+    fn a_recorder_is_added_to_and_removed_from_the_prometheus_targets_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("targets.json");
         empty(&file).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_to_is_named() {
+    fn an_unwritable_folder_is_named_in_the_error() {
         let error = write(Path::new("/nonexistent/targets.json"), &[]).unwrap_err();
         assert!(
             format!("{error:#}").contains("/nonexistent/targets.json"),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_documents_show_is_understood() {
+    fn documented_commands_parse() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let lines = documents::command_lines(&root, "faultline").unwrap();
         assert!(
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_or_a_process_is_recorded_and_not_both_and_not_neither() {
+    fn record_takes_either_a_command_or_a_process() {
         let parse =
             |words: &[&str]| Cli::try_parse_from(["faultline", "record"].iter().chain(words));
         assert!(parse(&["--pid", "1", "--", "sleep"]).is_err());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_refused_with_an_example_of_a_good_one() {
+    fn invalid_values_are_refused_with_a_valid_example() {
         let refusal = |words: &[&str]| {
             Cli::try_parse_from(["faultline"].iter().chain(words))
                 .err()
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_needs_a_password_and_an_interval_is_a_second_unless_told() {
+    fn a_user_requires_a_password_and_the_interval_defaults_to_a_second() {
         let parse = |words: &[&str]| Cli::try_parse_from(["faultline", "top"].iter().chain(words));
         let Command::Top(args) = parse(&[]).unwrap().command else {
             panic!("top")

@@ -354,8 +354,7 @@ fn changed(trace: &Path) -> BTreeSet<u32> {
 
 #[test]
 #[ignore = "four minutes of real runs: .ci/run --long, or cargo test --workspace --test cache_sizes -- --ignored"]
-fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions_are_as_predicted()
--> Result<()> {
+fn a_mixed_load_has_the_predicted_loads_and_evictions() -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if !may_run() {
         return Ok(());

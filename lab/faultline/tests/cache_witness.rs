@@ -124,7 +124,7 @@ fn loads(trace: &Trace, run: &Path) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) 
 
 #[test]
 #[ignore = "has three minutes of load and needs a validator of its own: .ci/run --long, or cargo test --workspace --test cache_witness -- --ignored"]
-fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
+fn a_validators_own_trace_matches_its_blocks() -> Result<()> {
     let Some(traced) = traced_validator() else {
         eprintln!("{UNTRACED_MESSAGE}");
         return Ok(());
@@ -193,7 +193,7 @@ const REPLAYED: usize = 80;
 #[test]
 #[ignore = "needs a ledger tool of its own: .ci/run --long, or cargo test --workspace --test cache_witness -- --ignored"]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn what_a_replay_of_the_ledger_looks_up_is_what_the_blocks_say() -> Result<()> {
+fn a_ledger_replays_lookups_match_its_blocks() -> Result<()> {
     let Some(tool) = traced_validator().map(|traced| traced.with_file_name("agave-ledger-tool"))
     else {
         eprintln!("{UNTRACED_MESSAGE}");

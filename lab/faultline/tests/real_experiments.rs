@@ -170,8 +170,7 @@ fn keep_recordings(runs: &[Run], out: &Path) {
 }
 
 #[test]
-fn a_larger_program_cache_changes_what_the_experiments_report_says_and_raw_lines_agree()
--> Result<()> {
+fn a_larger_program_cache_changes_the_report_in_agreement_with_raw_lines() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let out = std::env::var_os("FAULTLINE_CACHE_OUT")
@@ -269,8 +268,7 @@ fn each_limit_does_what_was_measured_by_hand(runs: &[Run]) {
 
 #[test]
 #[ignore = "takes four minutes: .ci/run --long; the guest's experiment has the same three outcomes in the short run"]
-fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_killed_while_it_starts()
--> Result<()> {
+fn three_memory_limits_make_a_follower_run_struggle_or_die() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let experiment = results("real-experiments/ram");
@@ -454,8 +452,7 @@ fn verdict_is_that_of_the_interval(page: &Page) {
 
 #[test]
 #[ignore = "takes two minutes: .ci/run --long; experiment_concurrent has the same statistics in the short run"]
-fn one_arm_twice_at_the_same_time_is_judged_by_its_slots_and_its_difference_is_the_bias_floor()
--> Result<()> {
+fn a_concurrent_a_a_pair_is_compared_by_slots_as_bias_floor() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let experiment = results("real-experiments/concurrent");

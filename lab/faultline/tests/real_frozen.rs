@@ -107,8 +107,7 @@ fn compare(page: &Page, run: &Run) {
 
 #[test]
 #[ignore = "takes three minutes: .ci/run --long, or cargo test --workspace --test real_frozen -- --ignored"]
-fn what_the_daemon_last_says_of_a_follower_that_was_stopped_is_what_the_report_says() -> Result<()>
-{
+fn report_and_daemon_agree_about_a_stopped_follower() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

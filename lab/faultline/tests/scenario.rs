@@ -280,7 +280,7 @@ fn play(scene: &mut Scene) -> Result<Times> {
 
 #[test]
 #[ignore = "takes four minutes: .ci/run --long, or cargo test --workspace --test scenario -- --ignored"]
-fn page_recording_and_report_never_contradict_a_witness_of_a_real_follower() -> Result<()> {
+fn page_recording_and_report_match_an_independent_observer() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_as_people_say_them() {
+    fn durations_are_printed_in_readable_form() {
         assert_eq!(duration(12.34), "12.3 s");
         assert_eq!(duration(200.0), "3 min 20 s");
         assert_eq!(duration(3723.0), "1 h 02 min");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_find_their_unit() {
+    fn bytes_are_printed_in_a_fitting_unit() {
         assert_eq!(bytes(512.0 * GIB), "512 GiB");
         assert_eq!(bytes(1536.0 * GIB), "1,536 GiB");
         assert_eq!(bytes(3.5 * 1024.0 * 1024.0), "3.5 MiB");

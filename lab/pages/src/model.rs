@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_is_left_as_it_is_and_broken_where_values_are_missing() {
+    fn a_short_series_is_not_thinned_and_has_gaps_for_missing_values() {
         let y = [Some(1.0), None, Some(3.0), Some(f64::NAN), None, Some(4.0)];
         let thinned = line(y.to_vec()).thinned(10);
         assert_eq!(thinned.x, [0.0, 1.0, 2.0, 3.0, 5.0]);

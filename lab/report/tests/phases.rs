@@ -98,7 +98,7 @@ fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
 }
 
 #[test]
-fn a_report_of_every_case_ends_with_the_answer_and_the_seconds_of_the_live_daemon() {
+fn in_every_case_the_report_matches_the_live_daemons_phases() {
     let folder = tempfile::tempdir().unwrap();
     let cases = cases();
     let at_paces =

@@ -79,7 +79,7 @@ fn read(folder: &Path) {
 }
 
 #[test]
-fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
+fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
     let Some(folder) = ledger() else { return };
     let look = || cold::residency(&[folder.path()]).unwrap();
     let all = cold::Residency {
@@ -112,7 +112,7 @@ fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
 }
 
 #[test]
-fn part_of_a_file_in_memory_is_part_of_its_pages() {
+fn a_partly_cached_file_counts_only_its_cached_pages() {
     let Some(folder) = ledger() else { return };
     eventually_seeing(
         LEFT_ALONE_WITHIN,
@@ -132,7 +132,7 @@ fn part_of_a_file_in_memory_is_part_of_its_pages() {
 }
 
 #[test]
-fn a_page_that_is_mapped_and_used_stays_and_is_told() {
+fn a_mapped_page_in_use_stays_cached_and_is_reported() {
     let Some(folder) = ledger() else { return };
     let program = folder.path().join("cat");
     fs::copy("/bin/cat", &program).unwrap();
@@ -162,7 +162,7 @@ fn a_page_that_is_mapped_and_used_stays_and_is_told() {
 }
 
 #[test]
-fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
+fn only_top_level_links_are_followed_and_missing_paths_ignored() {
     let Some(folder) = ledger() else { return };
     let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     symlink(folder.path(), beside.path().join("ledger")).unwrap();
@@ -195,7 +195,7 @@ fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
 }
 
 #[test]
-fn a_hole_has_no_page_to_be_in_memory() {
+fn a_sparse_file_hole_counts_no_pages() {
     let Some(folder) = ledger() else { return };
     fs::File::create(folder.path().join("hole"))
         .unwrap()
@@ -206,7 +206,7 @@ fn a_hole_has_no_page_to_be_in_memory() {
 }
 
 #[test]
-fn everything_is_dropped_by_the_kernels_file_and_a_host_without_it_says_so() {
+fn drop_caches_empties_the_page_cache_or_reports_its_absence() {
     let host = tempfile::tempdir().unwrap();
     let root = HostRoot::below(host.path());
     let message = cold::drop_all(&root).unwrap_err().to_string();
@@ -276,8 +276,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_only_if_the_cache_was_dropped()
- {
+fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
     let Some(kept) = ledger() else { return };
     let scene = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let ledger = scene.path().join("ledger");

@@ -170,7 +170,7 @@ fn direct() -> anyhow::Result<Direct> {
 }
 
 #[test]
-fn the_direct_launcher_keeps_the_contract() {
+fn the_direct_launcher_fulfils_the_launcher_contract() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can make cgroups here");
     }
@@ -189,7 +189,7 @@ fn the_direct_launcher_keeps_the_contract() {
 }
 
 #[test]
-fn systemd_keeps_the_contract() {
+fn the_systemd_launcher_fulfils_the_launcher_contract() {
     match Systemd::connect(&HostRoot::default()) {
         Ok(launcher) if rustix::process::geteuid().is_root() => {
             keeps_the_contract(&launcher);

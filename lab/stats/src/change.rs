@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn histories_that_are_short_flat_or_broken_or_tell_no_noise_have_no_change() {
+    fn short_flat_broken_or_noiseless_histories_have_no_change() {
         let step = |releases: usize, runs: &[f64]| -> Vec<Vec<f64>> {
             let level = |index: usize| if index < releases / 2 { 0.0 } else { 1.0 };
             (0..releases)
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_where_it_is_and_two_are_two() {
+    fn change_detection_locates_one_step_and_two_steps() {
         let runs = |index: usize, level: f64| -> Vec<f64> {
             (0..3)
                 .map(|run| (index * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level)
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_cost_is_found_as_if_all_were_tried() {
+    fn the_minimum_cost_equals_an_exhaustive_search() {
         let mut random = Rng::with_seed(3);
         for _ in 0..200 {
             let values: Vec<f64> = (0..9).map(|_| f64::from(random.u8(0..40))).collect();

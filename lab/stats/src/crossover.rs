@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_crossover_there_is_none_and_the_shares_say_why() {
+    fn without_a_crossover_none_is_reported_with_explaining_shares() {
         let plan = Plan::default();
         let never = crossover(&SIZES, &measured(20_000.0, 1.0, 1), &plan).unwrap();
         assert_eq!(
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_no_answer_and_missing_rounds_are_left_out() {
+    fn a_crossover_needs_enough_rounds_and_skips_missing_ones() {
         let plan = Plan {
             resamples: 1000,
             ..Plan::default()

@@ -23,7 +23,7 @@ fn one_run_per_arm_is_described_however_far_apart_they_are() {
 }
 
 #[test]
-fn one_run_in_one_arm_is_enough_for_no_test() {
+fn one_run_in_one_arm_is_insufficient_for_a_test() {
     assert_eq!(
         conclusion(&[1.0], &[5.0, 5.1, 5.2, 5.3]),
         Conclusion::Described
@@ -59,7 +59,7 @@ fn three_runs_per_arm_can_differ() {
 }
 
 #[test]
-fn no_difference_is_said_only_by_the_equivalence_test() {
+fn only_the_equivalence_test_concludes_no_difference() {
     let noisy = conclusion(&[100.0, 80.0, 120.0], &[99.0, 85.0, 118.0]);
     assert!(
         matches!(noisy, Conclusion::Inconclusive { p: Some(p), .. } if p > 0.05),
@@ -73,7 +73,7 @@ fn no_difference_is_said_only_by_the_equivalence_test() {
 }
 
 #[test]
-fn a_difference_below_the_margin_is_equivalent_and_named() {
+fn a_difference_below_the_margin_is_reported_as_equivalent() {
     let found = conclusion(&[100.0, 100.1, 99.9, 100.0], &[101.0, 101.1, 100.9, 101.0]);
     assert!(
         matches!(
@@ -88,7 +88,7 @@ fn a_difference_below_the_margin_is_equivalent_and_named() {
 }
 
 #[test]
-fn arms_whose_runs_are_all_alike_have_nothing_to_test_against() {
+fn arms_without_variance_cannot_be_tested() {
     let c = compare(&[0.0; 3], &[0.0; 3], &Settings::default());
     assert_eq!(
         c.conclusion,
@@ -108,7 +108,7 @@ fn arms_whose_runs_are_all_alike_have_nothing_to_test_against() {
 }
 
 #[test]
-fn a_run_without_a_value_is_no_run() {
+fn a_run_without_a_finite_value_is_not_counted() {
     let c = compare(
         &[1.0, f64::NAN, 2.0, 3.0],
         &[f64::INFINITY],
@@ -119,7 +119,7 @@ fn a_run_without_a_value_is_no_run() {
 }
 
 #[test]
-fn a_ratio_to_a_mean_that_may_be_zero_is_not_given() {
+fn no_ratio_is_given_to_a_possibly_zero_mean() {
     assert_eq!(
         compare(&[-1.0, 0.5, 1.5], &[5.0, 6.0, 7.0], &Settings::default()).ratio,
         None
@@ -165,7 +165,7 @@ fn runs_needed_are_sixteen_times_the_square_of_noise_over_effect() {
 }
 
 #[test]
-fn a_family_of_metrics_is_harder_to_convince_than_one() {
+fn testing_many_metrics_raises_the_significance_threshold() {
     let settings = Settings {
         margin: 0.01,
         ..Settings::default()
@@ -187,7 +187,7 @@ fn a_family_of_metrics_is_harder_to_convince_than_one() {
 }
 
 #[test]
-fn a_metric_that_could_not_be_tested_does_not_weigh_on_the_family() {
+fn an_untestable_metric_does_not_count_in_the_multiple_test_correction() {
     let settings = Settings::default();
     let tested = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], &settings);
     let described = compare(&[1.0], &[2.0], &settings);
@@ -197,7 +197,7 @@ fn a_metric_that_could_not_be_tested_does_not_weigh_on_the_family() {
 }
 
 #[test]
-fn of_three_runs_a_rank_interval_says_that_it_has_ninety_percent() {
+fn a_rank_interval_of_three_runs_states_ninety_percent() {
     let shift = arms::hodges_lehmann(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.5], 0.95).unwrap();
     assert!((shift.level - 0.9).abs() < 1e-12, "{shift:?}");
     assert_eq!((shift.low, shift.high), (8.0, 12.5));
@@ -244,7 +244,7 @@ fn simulate(ratio: f64, spread: (f64, f64), runs: usize) -> Shares {
 }
 
 #[test]
-fn equal_arms_are_said_to_differ_about_one_time_in_twenty() {
+fn equal_arms_are_called_different_in_about_5_percent() {
     for spread in [(1.0, 1.0), (10.0, 10.0), (1.0, 5.0)] {
         for runs in [3, 6] {
             let found = simulate(1.0, spread, runs);
@@ -269,7 +269,7 @@ fn equal_arms_are_said_to_differ_about_one_time_in_twenty() {
 }
 
 #[test]
-fn arms_at_the_margin_are_said_to_be_equivalent_at_most_one_time_in_twenty() {
+fn arms_at_the_margin_are_called_equivalent_at_most_5_percent() {
     for ratio in [0.95, 1.05] {
         for runs in [3, 6] {
             let found = simulate(ratio, (1.0, 1.5), runs);
@@ -288,7 +288,7 @@ fn arms_at_the_margin_are_said_to_be_equivalent_at_most_one_time_in_twenty() {
 }
 
 #[test]
-fn as_many_runs_as_are_said_to_be_needed_see_the_margin_four_times_in_five() {
+fn the_recommended_number_of_runs_detects_the_margin_at_80_percent() {
     let needed = arms::runs_needed(4.0, 5.0).unwrap() as usize;
     assert_eq!(needed, 11);
     let found = simulate(1.05, (4.0, 4.0), needed);

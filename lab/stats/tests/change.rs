@@ -132,7 +132,7 @@ fn flat_histories_raise_at_most_one_false_mark_in_100() {
 
 /// Two builds of the same code differ a little, which their runs show rightly. It is not beyond the margin of a campaign.
 #[test]
-fn releases_that_differ_by_a_percent_have_no_change_beyond_a_margin_of_five() {
+fn a_one_percent_difference_is_no_change_beyond_a_five_percent_margin() {
     let (mut detector, mut random) = (Detector::default(), Rng::with_seed(19));
     let history = History {
         jitter: 0.01,

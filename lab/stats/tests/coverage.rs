@@ -43,37 +43,37 @@ fn holds(process: Process, n: usize, what: What, replications: usize) {
 }
 
 #[test]
-fn the_mean_of_a_run_of_independent_samples_is_covered() {
+fn the_mean_interval_of_independent_samples_has_nominal_coverage() {
     holds(Process::Autoregression(0.0), RUN, What::Mean, REPLICATIONS);
 }
 
 #[test]
-fn the_mean_of_a_run_with_rho_a_half_is_covered() {
+fn the_mean_interval_with_rho_a_half_has_nominal_coverage() {
     holds(Process::Autoregression(0.5), RUN, What::Mean, REPLICATIONS);
 }
 
 #[test]
-fn the_mean_of_a_run_with_rho_nine_tenths_is_covered() {
+fn the_mean_interval_with_rho_nine_tenths_has_nominal_coverage() {
     holds(Process::Autoregression(0.9), RUN, What::Mean, REPLICATIONS);
 }
 
 #[test]
-fn the_mean_of_a_run_that_remembers_for_minutes_is_covered() {
+fn the_mean_interval_with_minutes_of_autocorrelation_has_nominal_coverage() {
     holds(Process::Autoregression(0.99), RUN, What::Mean, FEWER);
 }
 
 #[test]
-fn the_mean_of_a_run_with_gaps_is_covered() {
+fn the_mean_interval_of_a_run_with_gaps_has_nominal_coverage() {
     holds(Process::Autoregression(0.9), RUN, What::MeanWithGaps, FEWER);
 }
 
 #[test]
-fn a_ratio_of_sums_is_covered() {
+fn a_ratio_of_sums_interval_has_nominal_coverage() {
     holds(Process::Autoregression(0.9), RUN, What::RatioOfSums, FEWER);
 }
 
 #[test]
-fn the_p95_of_a_run_is_covered() {
+fn the_p95_interval_of_a_run_has_nominal_coverage() {
     holds(
         Process::Autoregression(0.9),
         RUN,
@@ -84,20 +84,20 @@ fn the_p95_of_a_run_is_covered() {
 }
 
 #[test]
-fn the_mean_of_overdispersed_counts_and_of_a_long_tail_is_covered() {
+fn the_mean_interval_of_overdispersed_or_long_tailed_data_has_nominal_coverage() {
     holds(Process::Counts(0.85, 0.2, 1.0), RUN, What::Mean, FEWER);
     holds(Process::Counts(5.0, 0.5, 20.0), RUN, What::Mean, FEWER);
     holds(Process::LogNormal(0.5), RUN, What::Mean, FEWER);
 }
 
 #[test]
-fn an_hour_with_rho_nine_tenths_is_covered() {
+fn an_hour_with_rho_nine_tenths_has_nominal_coverage() {
     holds(Process::Autoregression(0.9), 3600, What::Mean, REPLICATIONS);
 }
 
 /// It would not cover: so it must not call itself reliable.
 #[test]
-fn a_run_of_200_samples_with_rho_nine_tenths_says_that_it_is_too_short() {
+fn a_200_sample_run_with_rho_nine_tenths_is_too_short() {
     let c = simulate(Process::Autoregression(0.9), 200, What::Mean, REPLICATIONS);
     assert!(
         c.covers < 0.93,
@@ -112,13 +112,13 @@ fn a_run_of_200_samples_with_rho_nine_tenths_says_that_it_is_too_short() {
 }
 
 #[test]
-fn a_run_that_remembers_for_a_quarter_of_an_hour_says_that_it_is_too_short() {
+fn a_run_with_15_minutes_autocorrelation_is_too_short() {
     let c = simulate(Process::Autoregression(0.999), RUN, What::Mean, 300);
     assert!(c.reliable < 0.01, "{c:?}");
 }
 
 #[test]
-fn rare_bursts_of_counts_in_an_hour_say_that_they_are_too_few() {
+fn rare_count_bursts_in_an_hour_are_reported_as_too_rare() {
     let c = simulate(
         Process::Counts(0.02, 0.05, 10.0),
         3600,

@@ -17,7 +17,7 @@ const TIMES: u64 = 1000;
 const COVERAGE: std::ops::RangeInclusive<f64> = 93.0..=97.5;
 
 #[test]
-fn the_p95_of_nodes_that_stall_is_compared_as_well_as_by_a_plain_bootstrap() {
+fn p95_comparison_of_stalling_nodes_is_as_good_as_a_bootstrap() {
     let effort = Effort {
         times: TIMES,
         plain: 200,
@@ -47,7 +47,7 @@ fn the_p95_of_nodes_that_stall_is_compared_as_well_as_by_a_plain_bootstrap() {
 }
 
 #[test]
-fn the_p95_of_nodes_whose_rounds_depend_on_one_another_is_covered() {
+fn the_p95_interval_of_dependent_rounds_has_nominal_coverage() {
     let effort = Effort {
         times: TIMES,
         plain: 0,
@@ -70,14 +70,14 @@ fn the_p95_of_nodes_whose_rounds_depend_on_one_another_is_covered() {
 }
 
 #[test]
-fn two_alike_nodes_are_seldom_told_apart_whatever_their_latencies() {
+fn two_equal_nodes_are_rarely_called_different_for_any_latencies() {
     for latency in Latency::STEADY {
         are_seldom_told_apart(latency);
     }
 }
 
 #[test]
-fn two_alike_nodes_that_drift_by_themselves_are_seldom_told_apart() {
+fn two_equal_drifting_nodes_are_rarely_called_different() {
     for latency in Latency::DRIFTING {
         are_seldom_told_apart(latency);
     }
@@ -100,7 +100,7 @@ fn are_seldom_told_apart(latency: Latency) {
 }
 
 #[test]
-fn a_node_that_takes_half_as_long_again_is_told_apart_although_it_stalls() {
+fn a_50_percent_slower_node_is_detected_despite_stalls() {
     let effort = Effort {
         times: 100,
         plain: 0,
@@ -119,7 +119,7 @@ fn a_node_that_takes_half_as_long_again_is_told_apart_although_it_stalls() {
 #[test]
 #[ignore = "prints the first table of the README, in minutes"]
 #[expect(clippy::print_stdout, reason = "prints its findings")]
-fn table_of_p95() {
+fn print_table_of_p95() {
     let effort = Effort {
         times: TIMES,
         plain: 200,
@@ -151,7 +151,7 @@ fn table_of_p95() {
 #[test]
 #[ignore = "prints the second table of the README, in minutes"]
 #[expect(clippy::print_stdout, reason = "prints its findings")]
-fn table_of_means() {
+fn print_table_of_means() {
     let effort = Effort {
         times: TIMES,
         plain: 200,

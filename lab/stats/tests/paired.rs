@@ -24,7 +24,7 @@ fn pair(n: u64, factor: f64, random: &mut fastrand::Rng) -> (Run, Run) {
 }
 
 #[test]
-fn only_slots_that_both_have_are_paired() {
+fn only_slots_present_in_both_runs_are_paired() {
     let pairs = join(
         [(5, 1.0), (1, 2.0), (9, f64::NAN), (7, 3.0)],
         [(7, 4.0), (5, 2.0), (8, 0.0)],
@@ -44,7 +44,7 @@ fn only_slots_that_both_have_are_paired() {
 }
 
 #[test]
-fn pairing_takes_the_loads_variance_out() {
+fn pairing_removes_the_loads_variance() {
     let (a, b) = pair(20_000, 0.97, &mut fastrand::Rng::with_seed(1));
     let alone: Vec<Option<f64>> = b.iter().map(|(_, v)| Some(*v)).collect();
     let alone = block::mean(&alone, &Plan::default()).unwrap();
@@ -64,7 +64,7 @@ fn pairing_takes_the_loads_variance_out() {
 }
 
 #[test]
-fn effects_on_the_same_slots_are_covered() {
+fn paired_effect_intervals_have_nominal_coverage() {
     const TIMES: usize = 400;
     let factor = 0.97;
     let mut random = fastrand::Rng::with_seed(2);

@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_panics_on_a_series(values in series(60), other in series(60), p in any::<f64>(), size in 0_usize..70) {
+    fn statistics_of_any_series_never_panic(values in series(60), other in series(60), p in any::<f64>(), size in 0_usize..70) {
         let s = summary::summary(&values);
         prop_assert_eq!(s.n + s.missing, values.len());
         let _ = summary::quantile(&values, p);
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn an_interval_holds_its_value_and_moves_with_the_series(values in tame(80), shift in -1e3..1e3_f64) {
+    fn an_interval_contains_its_value_and_shifts_with_the_series(values in tame(80), shift in -1e3..1e3_f64) {
         let there: Vec<f64> = values.iter().copied().flatten().collect();
         let Some(mean) = block::mean(&values, &quick()) else {
             prop_assert!(there.len() < 2);
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn an_interval_of_amounts_or_shares_does_not_leave_their_range(
+    fn an_interval_of_amounts_or_shares_stays_within_their_range(
         values in prop::collection::vec(prop_oneof![2 => Just(None), 4 => Just(Some(0.0)), 4 => (0.0..1e3).prop_map(Some)], 2..60),
     ) {
         let Some(plain) = block::mean(&values, &quick()) else { return Ok(()) };
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn a_ratio_of_amounts_does_not_reach_below_zero(
+    fn a_ratio_interval_of_amounts_stays_above_zero(
         a in prop::collection::vec(0.0..100.0_f64, 2..6), b in prop::collection::vec(0.0..100.0_f64, 2..6)
     ) {
         if let Some(ratio) = arms::ratio_of_means(&a, &b, 0.95) {
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_on_runs_and_few_of_them_conclude_nothing(a in runs(), b in runs(), margin in any::<f64>()) {
+    fn comparing_any_runs_never_panics_and_few_conclude_nothing(a in runs(), b in runs(), margin in any::<f64>()) {
         let c = arms::compare(&a, &b, &Settings { margin, ..Settings::default() });
         let expected = match c.reference.runs.min(c.other.runs) {
             0 => matches!(c.conclusion, Conclusion::NoValues),
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn exchanging_the_arms_turns_the_comparison_round(
+    fn swapping_the_arms_inverts_the_comparison(
         a in prop::collection::vec(1.0..100.0_f64, 2..8), b in prop::collection::vec(1.0..100.0_f64, 2..8)
     ) {
         let (ab, ba) = (arms::compare(&a, &b, &Settings::default()), arms::compare(&b, &a, &Settings::default()));
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn pairs_are_the_slots_that_both_have(a in prop::collection::vec((0_u64..40, value()), 0..40), b in prop::collection::vec((0_u64..40, value()), 0..40)) {
+    fn pairs_are_the_slots_both_runs_have(a in prop::collection::vec((0_u64..40, value()), 0..40), b in prop::collection::vec((0_u64..40, value()), 0..40)) {
         let given = |run: &[(u64, Option<f64>)]| run.iter().filter_map(|(slot, v)| Some((*slot, (*v)?))).collect::<Vec<_>>();
         let pairs = paired::join(given(&a), given(&b));
         prop_assert!(pairs.slots.is_sorted());

@@ -18,7 +18,7 @@ fn near(found: f64, expected: f64, within: f64) {
 /// NIST Statistical Reference Datasets, univariate: NumAcc1 to NumAcc4, made to break one-pass formulas. The error that is
 /// allowed for the last is that of its data, which no float holds.
 #[test]
-fn mean_and_deviation_of_nists_hardest_sets_are_certified() {
+fn mean_and_deviation_match_nists_certified_values() {
     let alternating = |first: f64, low: f64, high: f64| {
         let mut values = vec![first];
         values.extend((0..500).flat_map(|_| [low, high]));
@@ -54,7 +54,7 @@ fn mean_and_deviation_of_nists_hardest_sets_are_certified() {
 /// Student (1908), the sleep data; t, degrees of freedom, p and the interval are those that R prints for `t.test(extra ~
 /// group, data = sleep)`.
 #[test]
-fn welchs_test_of_students_sleep_data_is_the_one_in_every_textbook() {
+fn welchs_test_of_students_sleep_data_matches_textbooks() {
     let first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
     let second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
     let welch = arms::welch_test(&second, &first).unwrap();
@@ -69,7 +69,7 @@ fn welchs_test_of_students_sleep_data_is_the_one_in_every_textbook() {
 /// Hollander and Wolfe (1973), page 69: permeability of the human chorioamnion. R's manual page of `wilcox.test` has the data;
 /// W = 35, two-sided p = 0.2544, shift 0.305 with an interval from -0.15 to 0.76.
 #[test]
-fn the_rank_test_of_the_chorioamnion_is_that_of_hollander_and_wolfe() {
+fn the_rank_test_matches_hollander_and_wolfes_chorioamnion_example() {
     let at_term = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
     let before = [1.15, 0.88, 0.90, 0.74, 1.21];
     let test = arms::mann_whitney(&before, &at_term).unwrap();

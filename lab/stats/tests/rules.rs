@@ -23,7 +23,7 @@ fn readings(of: &[(f64, Option<f64>, u64)]) -> Vec<Reading> {
 }
 
 #[test]
-fn a_rate_is_the_rise_over_the_seconds_it_took() {
+fn a_rate_is_the_increase_per_elapsed_second() {
     let found = rates(
         &readings(&[
             (0.0, Some(100.0), 1),
@@ -37,7 +37,7 @@ fn a_rate_is_the_rise_over_the_seconds_it_took() {
 }
 
 #[test]
-fn a_counter_that_began_anew_has_no_rate_there_and_no_negative_one() {
+fn a_counter_reset_has_no_rate_instead_of_a_negative_one() {
     let found = rates(
         &readings(&[
             (0.0, Some(100.0), 1),
@@ -51,7 +51,7 @@ fn a_counter_that_began_anew_has_no_rate_there_and_no_negative_one() {
 }
 
 #[test]
-fn there_is_no_rate_from_one_process_to_the_next() {
+fn no_rate_is_computed_across_a_process_change() {
     let found = rates(
         &readings(&[
             (0.0, Some(100.0), 1),
@@ -65,7 +65,7 @@ fn there_is_no_rate_from_one_process_to_the_next() {
 }
 
 #[test]
-fn what_rose_across_a_gap_is_known_and_when_is_not() {
+fn an_increase_across_a_gap_counts_without_a_rate() {
     let found = rates(
         &readings(&[
             (0.0, Some(0.0), 1),
@@ -88,7 +88,7 @@ fn what_rose_across_a_gap_is_known_and_when_is_not() {
 }
 
 #[test]
-fn a_missing_reading_makes_the_next_step_longer() {
+fn a_missing_sample_makes_the_next_interval_longer() {
     let of = [(0.0, Some(0.0), 1), (1.0, None, 1), (2.0, Some(4.0), 1)];
     assert_eq!(rates(&readings(&of), 1.5).per_second, [None, None, None]);
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_missing_reading_makes_the_next_step_longer() {
 }
 
 #[test]
-fn a_clock_that_stands_gives_no_rate() {
+fn a_stopped_clock_produces_no_rate() {
     let found = rates(
         &readings(&[
             (5.0, Some(0.0), 1),
@@ -119,7 +119,7 @@ fn a_centred_average_keeps_gaps_and_shrinks_at_the_ends() {
 }
 
 #[test]
-fn the_studys_mean_leaves_out_what_is_above_three_times_the_mean_of_all() {
+fn the_studys_mean_excludes_values_above_three_times_the_mean() {
     // The mean of all is 5.5; 40 is above 16.5. A second pass would leave out 8 as well.
     let found = summary::mean_without_peaks(
         &some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]),
@@ -146,7 +146,7 @@ fn the_studys_mean_leaves_out_what_is_above_three_times_the_mean_of_all() {
 }
 
 #[test]
-fn of_nothing_there_is_no_number() {
+fn empty_data_has_no_statistics() {
     assert_eq!(
         summary::summary(&[None, Some(f64::NAN)]),
         summary::Summary {
@@ -161,7 +161,7 @@ fn of_nothing_there_is_no_number() {
 }
 
 #[test]
-fn a_class_holds_its_lower_edge_and_the_last_one_both() {
+fn a_histogram_bin_includes_its_lower_edge_and_the_last_both_edges() {
     let values = [
         Some(-0.1),
         Some(0.0),
@@ -196,7 +196,7 @@ fn a_long_tail_beyond_the_quantile_counts_as_above() {
 }
 
 #[test]
-fn a_few_blocks_of_a_rare_amount_have_no_interval_below_zero_and_say_how_it_was_made() {
+fn a_rare_amounts_interval_stays_above_zero_and_names_its_method() {
     let mut values = vec![Some(0.0); 60];
     values[20] = Some(30.0);
     values[45] = Some(2.0);
@@ -211,7 +211,7 @@ fn a_few_blocks_of_a_rare_amount_have_no_interval_below_zero_and_say_how_it_was_
 }
 
 #[test]
-fn a_quantile_above_the_median_needs_so_many_values_that_one_is_beyond_it() {
+fn a_high_quantile_needs_enough_values_to_have_one_beyond_it() {
     assert_eq!(
         [0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::fewest_for),
         [1, 1, 10, 20, 100, 1]
@@ -229,7 +229,7 @@ fn a_quantile_above_the_median_needs_so_many_values_that_one_is_beyond_it() {
 }
 
 #[test]
-fn a_constant_has_no_interval_and_says_so() {
+fn a_constant_series_has_no_interval_and_states_why() {
     for value in [0.0, 0.1, 6e11] {
         let found = block::mean(&vec![Some(value); 1000], &Plan::default()).unwrap();
         assert_eq!(
@@ -245,14 +245,14 @@ fn a_constant_has_no_interval_and_says_so() {
 }
 
 #[test]
-fn a_ramp_says_that_it_drifts() {
+fn a_ramp_is_reported_as_drifting() {
     let ramp: Vec<Option<f64>> = (0..43_200).map(|i| Some(f64::from(i))).collect();
     let found = block::mean(&ramp, &Plan::default()).unwrap();
     assert_eq!(found.reliable, Reliability::Drifts);
 }
 
 #[test]
-fn a_single_burst_says_that_it_is_too_rare() {
+fn a_single_burst_is_reported_as_too_rare() {
     let mut counts = vec![Some(0.0); 43_200];
     counts[20_000] = Some(134.0);
     let found = block::mean(&counts, &Plan::default()).unwrap();
@@ -275,7 +275,7 @@ fn a_quantile_of_mostly_zeros_is_zero_with_an_interval() {
 }
 
 #[test]
-fn a_low_quantile_of_many_zeros_is_no_constant() {
+fn a_low_quantile_of_many_zeros_is_not_a_constant() {
     let counts: Vec<Option<f64>> = (0..10_000)
         .map(|i| Some(f64::from((i * 7919) % 10) - 6.0).map(|v| v.max(0.0)))
         .collect();
@@ -285,7 +285,7 @@ fn a_low_quantile_of_many_zeros_is_no_constant() {
 }
 
 #[test]
-fn an_interval_is_wider_the_more_samples_repeat_one_another() {
+fn an_interval_widens_with_autocorrelation() {
     let mut random = fastrand::Rng::with_seed(9);
     let independent: Vec<Option<f64>> = (0..20_000).map(|_| Some(random.f64())).collect();
     let held: Vec<Option<f64>> = (0..20_000).map(|i| independent[i / 25]).collect();
@@ -302,7 +302,7 @@ fn an_interval_is_wider_the_more_samples_repeat_one_another() {
 }
 
 #[test]
-fn a_bracket_is_the_smallest_that_was_always_enough_and_the_largest_that_once_was_not() {
+fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
     let run = |limit, kept_up| Replicate { limit, kept_up };
     let found = bracket(&[
         run(128, Some(false)),
@@ -318,7 +318,7 @@ fn a_bracket_is_the_smallest_that_was_always_enough_and_the_largest_that_once_wa
 }
 
 #[test]
-fn a_replicate_of_which_it_is_not_known_keeps_its_limit_from_being_enough() {
+fn a_limit_with_an_unknown_replicate_is_not_sufficient() {
     let run = |limit, kept_up| Replicate { limit, kept_up };
     let found = bracket(&[run(512, Some(true)), run(512, None), run(1024, Some(true))]);
     assert_eq!((found.failed, found.enough), (None, Some(1024)));
@@ -326,7 +326,7 @@ fn a_replicate_of_which_it_is_not_known_keeps_its_limit_from_being_enough() {
 }
 
 #[test]
-fn a_smaller_limit_that_was_enough_where_a_larger_was_not_is_a_contradiction() {
+fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
     let run = |limit, kept_up| Replicate { limit, kept_up };
     let found = bracket(&[
         run(256, Some(true)),
@@ -344,7 +344,7 @@ fn a_smaller_limit_that_was_enough_where_a_larger_was_not_is_a_contradiction() {
 }
 
 #[test]
-fn all_of_one_arm_and_then_all_of_the_other_is_a_caveat() {
+fn running_all_of_one_arm_first_is_a_caveat() {
     let found =
         not_interleaved(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
     assert_eq!(found, ("512", "1024"));
@@ -360,7 +360,7 @@ fn all_of_one_arm_and_then_all_of_the_other_is_a_caveat() {
 }
 
 #[test]
-fn versions_before_4_4_count_hits_in_their_own_way() {
+fn versions_before_4_4_use_the_old_hit_counting() {
     for (version, expected) in [
         ("2.1.14", Some(true)),
         ("4.3.9", Some(true)),

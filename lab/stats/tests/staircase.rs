@@ -48,7 +48,7 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
 }
 
 #[test]
-fn the_interval_is_that_of_the_posterior() {
+fn the_search_interval_is_the_posterior_interval() {
     let cases: [&[(f64, bool)]; 4] = [
         &[(1000.0, true), (920.0, true), (846.0, false)],
         &[
@@ -130,7 +130,7 @@ fn sum(all: &[(Thing, Searches)]) -> Searches {
 
 /// 5,500 of them.
 #[test]
-fn a_number_that_is_told_holds_the_threshold_in_nine_of_ten_searches_at_every_noise() {
+fn the_reported_interval_contains_the_threshold_in_nine_of_ten_searches() {
     let steep = over(&[0.01, 0.02, 0.04], &[0.01, 0.02]);
     let all = [
         steep.clone(),
@@ -168,7 +168,7 @@ fn a_number_that_is_told_holds_the_threshold_in_nine_of_ten_searches_at_every_no
 
 /// 4,500 of them.
 #[test]
-fn where_noise_is_too_large_most_are_noisy_and_a_wrong_number_is_rarer_than_one_in_ten() {
+fn excessive_noise_is_reported_and_wrong_limits_are_under_10_percent() {
     let all = [
         over(&[0.08, 0.12], &[0.06, 0.08]),
         over(&[0.16], &[0.02, 0.08]),
@@ -185,8 +185,7 @@ fn where_noise_is_too_large_most_are_noisy_and_a_wrong_number_is_rarer_than_one_
 
 /// Where a floor is below the threshold, near it or above it: 1,800 searches more.
 #[test]
-fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes_soon_if_the_floor_decides()
- {
+fn a_search_range_above_a_floor_contains_the_smallest_sufficient_limit() {
     for floor in [0.8, 0.95, 1.0, 1.05, 1.1] {
         let mut all = Searches::default();
         for noise in [0.01, 0.04, 0.08] {
@@ -219,7 +218,7 @@ fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes
 }
 
 #[test]
-fn a_floor_that_rises_above_a_range_that_is_confirmed_begins_another_one() {
+fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
     let mut staircase = Staircase::new(SearchConfig {
         from: 1000.0,
         width: 0.1,

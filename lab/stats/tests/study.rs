@@ -48,7 +48,7 @@ fn batches((sum, mean): (u64, f64)) -> RangeInclusive<u64> {
 }
 
 #[test]
-fn the_time_in_the_cache_tells_the_batches_of_each_arm_to_one() {
+fn cache_time_determines_each_arms_batch_count_exactly() {
     let found = FIGURE_12.map(|arm| batches(arm.micros));
     assert_eq!(
         found,
@@ -58,7 +58,7 @@ fn the_time_in_the_cache_tells_the_batches_of_each_arm_to_one() {
 
 /// So Figure 12 agrees with itself: all its means are over the same points of an arm.
 #[test]
-fn misses_and_evictions_round_to_the_printed_means_with_those_batches() {
+fn misses_and_evictions_round_to_the_studys_printed_means() {
     for arm in FIGURE_12 {
         let n = *batches(arm.micros).start() as f64;
         for (sum, mean) in [arm.misses, arm.evictions] {
@@ -73,7 +73,7 @@ fn misses_and_evictions_round_to_the_printed_means_with_those_batches() {
 }
 
 #[test]
-fn a_thousand_nine_hundred_twenty_five_misses_give_two_hundredths_over_77001_to_128333_batches() {
+fn rate_of_1925_misses_is_two_hundredths_over_77001_to_128333_batches() {
     let found = batches(FIGURE_12[0].misses);
     // At exactly 77,000 the mean is 0.025, which rounds either way.
     assert!(
@@ -85,7 +85,7 @@ fn a_thousand_nine_hundred_twenty_five_misses_give_two_hundredths_over_77001_to_
 /// 43,200 seconds of slots of 400 ms are 108,000: the study's "execution batch" is a slot. The arm with 1,024 entries had
 /// 9.6 % more of them than that with 2,048, so sums of arms cannot be compared; means can.
 #[test]
-fn the_studys_batch_is_a_slot_and_its_arms_are_not_of_one_length() {
+fn the_studys_batch_is_a_slot_and_its_arms_differ_in_length() {
     let [n2048, n1024, n512] = FIGURE_12.map(|arm| *batches(arm.micros).start() as f64);
     for n in [n2048, n1024, n512] {
         assert!((0.9..1.1).contains(&(n / 108_000.0)), "{n}");
@@ -95,7 +95,7 @@ fn the_studys_batch_is_a_slot_and_its_arms_are_not_of_one_length() {
 }
 
 #[test]
-fn a_twelve_hour_run_spent_69_28_and_24_minutes_in_the_cache() {
+fn the_studys_cache_times_are_69_28_and_24_minutes() {
     let minutes = FIGURE_12.map(|arm| format!("{:.1}", arm.micros.0 as f64 / 60e6));
     // The text says 23, 28 and "approximately one hour".
     assert_eq!(minutes, ["23.6", "28.2", "68.6"]);
@@ -104,7 +104,7 @@ fn a_twelve_hour_run_spent_69_28_and_24_minutes_in_the_cache() {
 /// "Reducing latency due to the program cache by 90 %" (abstract, conclusions) is not what Figure 12 has for time, by sums or by
 /// means; "two thirds" (section 4.3) is. 90 % is near what 1,024 entries do to misses and evictions.
 #[test]
-fn time_in_the_cache_fell_by_two_thirds_and_not_by_nine_tenths() {
+fn the_studys_cache_time_fell_by_two_thirds_not_nine_tenths() {
     let [a2048, a1024, a512] = FIGURE_12;
     let fell = |of: (u64, f64), from: (u64, f64)| 100.0 * (1.0 - of.0 as f64 / from.0 as f64);
     let fell_in_the_mean = |of: (u64, f64), from: (u64, f64)| 100.0 * (1.0 - of.1 / from.1);
@@ -130,7 +130,7 @@ fn time_in_the_cache_fell_by_two_thirds_and_not_by_nine_tenths() {
 /// "Evictions down from 0.85 to 0.09 and then further to 0.02" (section 4.4) are the means of misses; evictions are 0.84, 0.08
 /// and 0.
 #[test]
-fn the_evictions_of_the_discussion_are_the_misses_of_the_table() {
+fn the_studys_discussed_evictions_equal_its_tabulated_misses() {
     let text = ["0.02", "0.09", "0.85"];
     assert_eq!(FIGURE_12.map(|arm| format!("{:.2}", arm.misses.1)), text);
     assert_ne!(FIGURE_12.map(|arm| format!("{:.2}", arm.evictions.1)), text);

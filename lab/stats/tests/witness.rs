@@ -54,7 +54,7 @@ fn same(what: &str, found: Option<f64>, expected: &Value) {
 }
 
 #[test]
-fn summaries_and_quantiles_are_numpys() {
+fn summaries_and_quantiles_match_numpy() {
     for (name, case) in cases(&fixture("series")) {
         let values = series(&case["values"]);
         let s = summary::summary(&values);
@@ -96,7 +96,7 @@ fn summaries_and_quantiles_are_numpys() {
 }
 
 #[test]
-fn histograms_have_numpys_classes_and_counts() {
+fn histograms_have_numpys_bins_and_counts() {
     let mut compared = 0;
     for (name, case) in cases(&fixture("series")) {
         let values = series(&case["values"]);
@@ -140,7 +140,7 @@ fn histograms_have_numpys_classes_and_counts() {
 }
 
 #[test]
-fn moving_averages_are_those_of_the_definition() {
+fn moving_averages_match_their_definition() {
     for (name, case) in cases(&fixture("series")) {
         let values = series(&case["values"]);
         for (key, window) in [("centred_5", 5), ("centred_4", 4)] {
@@ -156,7 +156,7 @@ fn moving_averages_are_those_of_the_definition() {
 }
 
 #[test]
-fn correlations_are_scipys() {
+fn correlations_match_scipy() {
     for (name, case) in cases(&fixture("correlation")) {
         let (a, b) = (series(&case["a"]), series(&case["b"]));
         same(
@@ -168,7 +168,7 @@ fn correlations_are_scipys() {
 }
 
 #[test]
-fn tests_and_intervals_of_arms_are_scipys() {
+fn tests_and_intervals_of_arms_match_scipy() {
     for (name, case) in cases(&fixture("arms")) {
         let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
         let say = |what: &str| format!("{name}: {what}");
@@ -223,7 +223,7 @@ fn tests_and_intervals_of_arms_are_scipys() {
 }
 
 #[test]
-fn what_compare_says_is_what_its_parts_say() {
+fn the_comparison_equals_its_individual_statistics() {
     for (name, case) in cases(&fixture("arms")) {
         let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
         let c = arms::compare(&a, &b, &Settings::default());
@@ -250,7 +250,7 @@ fn what_compare_says_is_what_its_parts_say() {
 }
 
 #[test]
-fn the_rank_test_of_many_runs_with_ties_is_scipys() {
+fn the_rank_test_of_many_runs_with_ties_matches_scipy() {
     let fixture = fixture("arms");
     let (a, b) = (
         numbers(&fixture["large"]["reference"]),
@@ -263,7 +263,7 @@ fn the_rank_test_of_many_runs_with_ties_is_scipys() {
 }
 
 #[test]
-fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero() {
+fn intervals_of_amounts_satisfy_their_equations_and_stay_above_zero() {
     let fixture = fixture("amounts");
     let near = |what: String, found: arms::Interval, expected: &Value| {
         for (found, expected) in [found.value, found.low, found.high]
@@ -293,7 +293,7 @@ fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero
 }
 
 #[test]
-fn holms_adjustment_is_that_of_statsmodels() {
+fn holms_adjustment_matches_statsmodels() {
     for (_, case) in cases(&fixture("holm")) {
         let p: Vec<Option<f64>> = series(&case["p"]);
         for (found, expected) in holm::adjust(&p)

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_as_people_write_them() {
+    fn top_accepts_common_address_forms() {
         let url = |text: &str| Address::read(text).unwrap().url;
         assert_eq!(url("127.0.0.1:9912"), DEFAULT_URL);
         assert_eq!(url("http://127.0.0.1:9912/"), DEFAULT_URL);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_of_this_host_is_asked_through_its_socket_if_somebody_listens_there() {
+    fn the_local_daemon_is_reached_through_its_socket_if_listening() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("metrics.sock");
         let usual = Address {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_an_example_and_a_password_with_the_better_way() {
+    fn an_invalid_address_or_embedded_password_is_refused_with_a_remedy() {
         for text in [
             "",
             "unix:",

@@ -97,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn keys_are_told_apart_also_when_they_come_at_once() {
+    fn key_presses_arriving_together_are_distinguished() {
         assert_eq!(
             keys(b"hs\x1b[A\x1b[6~q"),
             [
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_typed_gives_keys_and_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn any_input_bytes_give_keys_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             keys(&bytes);
         }
     }

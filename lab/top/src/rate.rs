@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_has_not_looked_again_keeps_its_rate() {
+    fn a_source_without_a_new_sample_keeps_its_rate() {
         let got = taken(&[
             (0.0, Some(0.0), 1),
             (5.0, Some(50.0), 1),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_a_fall_a_gap_and_a_missing_total_make_no_rate() {
+    fn restart_decrease_gap_or_missing_total_give_no_rate() {
         assert_eq!(
             taken(&[
                 (0.0, Some(9.0), 1),

@@ -131,7 +131,7 @@ pub(crate) fn is_golden(name: &str, text: &str) {
 }
 
 #[test]
-fn the_status_of_a_captured_page_is_that_of_its_fixture_and_is_read_back() {
+fn the_status_of_a_captured_page_matches_its_fixture() {
     for (name, page) in [("ten_seconds_before", BEFORE), ("at_tip", PAGE)] {
         let status = status(page);
         let json = serde_json::to_string_pretty(&*status).unwrap() + "\n";

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_restored_one_by_one_and_lengths_are_checked() {
+    fn records_are_decompressed_individually_with_checked_lengths() {
         let (mut compressor, mut decompressor) =
             (Compressor::new(6).unwrap(), Decompressor::new().unwrap());
         for size in [20_000, 0, 1, 300, 100_000] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_zlib() {
+    fn compressed_sizes_match_zlib() {
         // Python's zlib.compress over zlib 1.2.13; zlib-rs gives 12,584, 7,636 and 7,420.
         for (level, size) in [(1, 8955), (6, 7417), (9, 7417)] {
             let mut packed = vec![0; 20_000];

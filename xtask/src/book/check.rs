@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_found_with_their_tags() {
+    fn html_attributes_are_found_with_their_tags() {
         let text =
             "<a class=\"x\" href=\"A.html#b\">A</a> href=\"no\" <img src=\"p.png\"></p id=\"q\">";
         assert_eq!(

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_into_the_tree_are_replaced_and_code_is_not() {
+    fn links_into_the_source_tree_are_rewritten_except_in_code() {
         let text = "[a](A.md) ![p](p.png)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
         let replace = |target: &str| (target != "gone.md#part").then(|| format!("<{target}>"));
         let expected = "[a](<A.md>) ![p](<p.png>)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_found_from_the_folder_of_their_page() {
+    fn link_targets_are_resolved_from_the_folder_of_their_page() {
         assert_eq!(
             joined(Path::new("docs/runbooks"), "../A.md"),
             Some("docs/A.md".into())
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_a_file_goes_up_as_far_as_it_has_to() {
+    fn a_relative_link_ascends_as_far_as_needed() {
         assert_eq!(
             relative(Path::new("docs/runbooks"), Path::new("docs/A.md")),
             "../A.md"

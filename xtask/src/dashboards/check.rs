@@ -429,12 +429,12 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboards_of_this_tree_are_in_order() {
+    fn the_dashboards_of_this_repository_are_valid() {
         super::super::check(&crate::root()).unwrap();
     }
 
     #[test]
-    fn a_panel_that_leaves_its_reader_alone_is_found() {
+    fn a_panel_description_without_what_to_do_is_reported() {
         assert_eq!(wrong_with(good()), "");
         assert!(
             wrong_with(with(
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_that_cannot_be_drawn_here_or_has_a_data_source_of_its_own_is_found() {
+    fn an_unsupported_panel_or_own_data_source_is_reported() {
         assert!(wrong_with(with("/type", json!("heatmap"))).contains("no kind"));
         assert!(wrong_with(with("/datasource/uid", json!("P1809"))).contains("data source"));
         assert!(
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panel_names_must_be_there() {
+    fn names_referenced_by_a_panel_must_exist() {
         assert!(wrong_with(asking("agave_upp", "")).contains("no metric agave_upp"));
         assert!(wrong_with(asking("max by (pool) (agave_up)", "")).contains("pool"));
         assert!(wrong_with(asking("max by (job) (agave_up)", "{{pool}}")).contains("pool"));
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_told_is_shown() {
+    fn a_threshold_in_a_panel_description_is_drawn_in_the_panel() {
         let told = |changes: &[(&str, Value)]| {
             let mut panel = with(
                 "/description",
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dashboard_lets_its_reader_choose_and_shows_a_bound() {
+    fn every_dashboard_has_variables_and_draws_a_threshold() {
         let names = rules::names(&crate::root()).unwrap();
         let wrong = |change: fn(&mut Dashboard)| {
             let mut dashboard = dashboard("daemon");
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_must_lead_somewhere() {
+    fn a_dashboard_link_must_have_an_existing_target() {
         assert!(
             wrong_with(with(
                 "/links/0/url",
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_the_dashboard_does_not_have_is_found() {
+    fn an_undefined_dashboard_variable_is_reported() {
         assert_eq!(
             named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#),
             ["job", "__range", "x", "y_z"]

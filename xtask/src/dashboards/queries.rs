@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_long_enough_for_slow_scrapes() {
+    fn a_rate_window_is_long_enough_for_slow_scrapes() {
         assert!(wrong("rate(a[1m])").contains("$__rate_interval"));
         assert!(wrong("max_over_time(rate(a[2m])[1h:15s])").contains("$__rate_interval"));
         assert_eq!(
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_in_a_link_is_encoded() {
+    fn a_value_in_a_dashboard_link_is_percent_encoded() {
         let url = "/d/x?${__url_time_range}&${datasource:queryparam}&${__all_variables}&var-x=";
         assert_eq!(
             unencoded(&format!("{url}${{__value.text:percentencode}}")),

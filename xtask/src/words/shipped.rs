@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_script_prints_is_found_and_its_comments_and_conditions_are_not() {
+    fn printed_script_texts_are_found_but_not_comments_or_conditions() {
         let script = "# nobody\n#   --usage\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
                       cat <<'END'\nusage\nEND\nx=\"told\"\n";
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn alerts_dashboards_units_the_package_and_scripts_have_texts() {
+    fn shipped_alerts_dashboards_units_and_scripts_have_checked_texts() {
         let root = crate::root();
         for file in [
             "grafana/prometheus/rules/faultline.alerts.yml",

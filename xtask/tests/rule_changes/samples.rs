@@ -88,7 +88,7 @@ fn expand(word: &str) -> Vec<Sample> {
 }
 
 #[test]
-fn samples_are_what_promtool_makes_of_them() {
+fn promtool_series_notation_is_parsed_like_promtool() {
     use Sample::{Missing, Stale, Value};
     let minute = Duration::from_secs(60);
     let samples = Samples::parse("1 _ _x2 stale 2x1 5-2x2 -1e+3", minute);

@@ -11,7 +11,7 @@ fn progress(result: &str) -> StartProgress {
 }
 
 #[test]
-fn only_read_only_methods_can_be_asked() {
+fn only_read_only_admin_methods_can_be_requested() {
     let names: Vec<&str> = Method::ALL.iter().map(|method| method.name()).collect();
     assert_eq!(names, READ_ONLY_METHODS);
     let forbidden = [
@@ -73,7 +73,7 @@ fn states_with_data_are_objects() {
 }
 
 #[test]
-fn a_state_of_the_future_is_kept_by_name() {
+fn an_unknown_admin_state_is_kept_by_name() {
     assert_eq!(
         progress(r#""Levitating""#),
         StartProgress::Other("Levitating".into())
@@ -93,7 +93,7 @@ fn a_state_of_the_future_is_kept_by_name() {
 }
 
 #[test]
-fn the_other_answers_of_a_real_validator_are_read() {
+fn other_admin_responses_of_a_real_validator_are_parsed() {
     let time = br#"{"jsonrpc":"2.0","result":{"nanos_since_epoch":787989820,"secs_since_epoch":1795236549},"id":1}"#;
     assert_eq!(
         Method::StartTime.read(1, time),
@@ -138,7 +138,7 @@ fn contact_info_ignores_the_addresses() {
 }
 
 #[test]
-fn an_answer_to_another_request_is_none_to_this() {
+fn a_response_with_another_id_is_refused() {
     assert_eq!(
         Method::Pid.read(1, br#"{"id":2,"result":5}"#),
         Err(Error::Unanswered { method: "pid" })
@@ -154,7 +154,7 @@ fn an_answer_to_another_request_is_none_to_this() {
 }
 
 #[test]
-fn an_absurd_start_time_does_not_overflow() {
+fn a_huge_start_time_does_not_overflow() {
     let body = br#"{"id":1,"result":{"secs_since_epoch":18446744073709551615,"nanos_since_epoch":4294967295}}"#;
     assert_eq!(
         Method::StartTime.read(1, body),
@@ -163,7 +163,7 @@ fn an_absurd_start_time_does_not_overflow() {
 }
 
 #[test]
-fn an_admission_status_says_why_the_next_check_would_fail() {
+fn an_admission_status_gives_the_next_checks_failure_reason() {
     let read = |fields: &str, reason: &str| {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"result":{{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,{fields}"in_current_epoch_vat":true,"current_epoch_vote_account_stake":9,"current_epoch_vote_accounts":900,"next_epoch_vat_failure_reason":{reason}}}}}"#
@@ -217,7 +217,7 @@ fn an_admission_status_says_why_the_next_check_would_fail() {
 }
 
 #[test]
-fn the_admission_answers_that_the_releases_code_wrote_are_read() {
+fn admission_responses_generated_by_release_code_are_parsed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures/alpenglow");
     let read = |file: &str| std::fs::read(folder.join(file)).unwrap();
     let expected: Value = serde_json::from_slice(&read("expected.json")).unwrap();

@@ -12,7 +12,7 @@ fn a_complete_variable_is_accepted() {
 }
 
 #[test]
-fn what_agave_refuses_is_refused_with_the_reason() {
+fn metrics_configs_agave_refuses_are_refused_with_the_reason() {
     for (text, mistake) in [
         ("", ConfigMistake::Empty),
         ("host=h,db=d,u=u", ConfigMistake::Missing { key: "p" }),
@@ -43,7 +43,7 @@ fn what_agave_refuses_is_refused_with_the_reason() {
 }
 
 #[test]
-fn the_password_is_never_shown() {
+fn the_metrics_config_password_is_never_shown() {
     let config = MetricsConfig::parse("host=http://a:s3cret@h:1,db=d,u=u,p=s3cret").unwrap();
     assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
 }

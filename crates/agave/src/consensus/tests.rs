@@ -73,7 +73,7 @@ fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
 }
 
 #[test]
-fn each_protocol_needs_a_sign_and_the_first_sign_counts() {
+fn each_consensus_protocol_needs_evidence_and_the_first_evidence_counts() {
     for (name, evidence, expected) in cases() {
         let found = evidence.consensus();
         let found = found.map(|c| (c.protocol, c.sign, c.genesis_slot, c.migration_slot));
@@ -82,7 +82,7 @@ fn each_protocol_needs_a_sign_and_the_first_sign_counts() {
 }
 
 #[test]
-fn a_migration_does_not_go_back_and_tower_ends_without_a_sign() {
+fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() {
     let of = |evidence: Evidence<'static>| evidence.consensus();
     let tower = of(Evidence {
         has_optimistic_slot: true,

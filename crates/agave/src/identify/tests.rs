@@ -14,7 +14,7 @@ fn validator(comm: &str, line: &str) -> Validator {
 }
 
 #[test]
-fn a_validators_settings_are_read_in_every_spelling() {
+fn validator_settings_are_parsed_in_every_option_spelling() {
     for line in [
         "agave-validator --ledger /l --identity /i.json --rpc-port 8899 --log /x.log",
         "agave-validator --ledger=/l --identity=/i.json --rpc-port=8899 --log=/x.log",
@@ -47,7 +47,7 @@ fn an_option_with_a_longer_name_is_another_option() {
 }
 
 #[test]
-fn json_rpc_listens_where_the_validator_would_bind_it() {
+fn the_json_rpc_address_is_derived_from_the_validators_arguments() {
     for (arguments, host) in [
         ("--rpc-port 8899", None),
         ("--bind-address 10.0.0.7 --rpc-port 8899", Some("10.0.0.7")),
@@ -73,7 +73,7 @@ fn json_rpc_listens_where_the_validator_would_bind_it() {
 }
 
 #[test]
-fn a_vote_account_is_told_by_its_address_and_a_keypair_is_not_opened() {
+fn a_vote_account_is_read_from_its_address_not_a_keypair_file() {
     let address = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
     for (line, told) in [
         (
@@ -96,7 +96,7 @@ fn a_vote_account_is_told_by_its_address_and_a_keypair_is_not_opened() {
 }
 
 #[test]
-fn the_cpu_of_the_proof_of_history_is_the_first_unless_another_one_is_given() {
+fn the_poh_cpu_defaults_to_the_first() {
     for (line, cpu) in [
         ("agave-validator --ledger /l", Some(0)),
         (
@@ -116,7 +116,7 @@ fn the_cpu_of_the_proof_of_history_is_the_first_unless_another_one_is_given() {
 }
 
 #[test]
-fn every_program_is_known_by_its_cut_name() {
+fn every_program_is_recognised_by_its_truncated_name() {
     for (comm, program, ledger) in [
         ("agave-validator\n", Program::AgaveValidator, Some("ledger")),
         ("solana-validato", Program::SolanaValidator, Some("ledger")),
@@ -141,7 +141,7 @@ fn every_program_is_known_by_its_cut_name() {
 }
 
 #[test]
-fn the_same_program_doing_something_else_is_no_validator() {
+fn the_validator_program_with_another_subcommand_is_not_a_validator() {
     for (comm, line, name) in [
         (
             "agave-validator",
@@ -170,7 +170,7 @@ fn the_same_program_doing_something_else_is_no_validator() {
 }
 
 #[test]
-fn a_folder_called_like_a_subcommand_does_not_make_one() {
+fn a_folder_named_like_a_subcommand_is_not_a_subcommand() {
     assert_eq!(
         validator("agave-validator", "agave-validator --ledger monitor")
             .ledger
@@ -180,14 +180,14 @@ fn a_folder_called_like_a_subcommand_does_not_make_one() {
 }
 
 #[test]
-fn others_and_zombies_are_others() {
+fn other_programs_and_zombies_are_not_validators() {
     assert_eq!(of("bash", "bash agave-validator"), Process::Other);
     assert_eq!(identify::<&str>("agave-validator", &[]), Process::Other);
     assert_eq!(of("agave-valid", "agave-validator"), Process::Other);
 }
 
 #[test]
-fn the_test_validators_log_takes_no_value() {
+fn the_test_validators_log_option_takes_no_value() {
     assert_eq!(
         validator("solana-test-val", "solana-test-validator --log --ledger /l").log,
         None
@@ -211,7 +211,7 @@ fn a_ledger_that_is_not_utf_8_is_kept_as_it_is() {
 }
 
 #[test]
-fn the_start_up_host_id_is_the_one_a_test_validator_pushed_on_a_host_called_vm() {
+fn the_startup_host_id_matches_a_captured_test_validator_push() {
     let pushed = include_str!("../../tests/fixtures/leader.lp")
         .lines()
         .next()

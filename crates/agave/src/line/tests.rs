@@ -29,7 +29,7 @@ fn lines(texts: &[&str]) -> Vec<Result<String, Reason>> {
 }
 
 #[test]
-fn lines_end_at_newlines_with_or_without_a_carriage_return_and_empty_ones_are_skipped() {
+fn lines_end_at_lf_or_crlf_and_empty_ones_are_skipped() {
     assert_eq!(
         split("a b=1i 1\r\n\n\r\nc d=2i 2\ne f=3i 3"),
         lines(&["a b=1i 1", "c d=2i 2", "e f=3i 3"])
@@ -48,7 +48,7 @@ fn a_newline_inside_a_string_does_not_end_the_line() {
 }
 
 #[test]
-fn an_unbalanced_quote_costs_its_own_line_only() {
+fn an_unbalanced_quote_discards_only_its_own_line() {
     let body = "p,host_id=A m=\"C:\\\" 1\nbank_frozen,host_id=A slot=1i 2\nq,host_id=A x=2i 3\n";
     assert_eq!(
         split(body),
@@ -61,7 +61,7 @@ fn an_unbalanced_quote_costs_its_own_line_only() {
 }
 
 #[test]
-fn an_unbalanced_quote_before_lines_that_are_no_points_ends_at_the_next_point() {
+fn an_unbalanced_quote_ends_at_the_next_valid_point() {
     assert_eq!(
         split("p,host_id=A m=\"x\nno point\nq,host_id=A x=2i 3\n"),
         lines(&["p,host_id=A m=\"x\nno point", "q,host_id=A x=2i 3"])
@@ -69,7 +69,7 @@ fn an_unbalanced_quote_before_lines_that_are_no_points_ends_at_the_next_point() 
 }
 
 #[test]
-fn a_quote_that_begins_no_value_opens_no_string() {
+fn a_quote_not_at_a_value_start_does_not_open_a_string() {
     assert_eq!(
         split("p,t=a\"b x=1i 1\nq x=1i 2\n"),
         lines(&["p,t=a\"b x=1i 1", "q x=1i 2"])
@@ -77,7 +77,7 @@ fn a_quote_that_begins_no_value_opens_no_string() {
 }
 
 #[test]
-fn a_line_over_the_limit_is_reported_once_and_skipped_to_the_next_newline() {
+fn an_overlong_line_is_reported_once_and_skipped() {
     let body = format!(
         "{}\n{}\n{}\nok x=1i 1\n",
         "a".repeat(20),
@@ -97,7 +97,7 @@ fn a_line_over_the_limit_is_reported_once_and_skipped_to_the_next_newline() {
 }
 
 #[test]
-fn memory_stays_bounded_whatever_is_fed() {
+fn the_line_splitters_memory_is_bounded_for_any_input() {
     for filler in ["a", "=\"", "x=\"\nab", "\n\"="] {
         let mut splitter = LineSplitter::with_max_line(1024);
         for _ in 0..2_000 {
@@ -112,7 +112,7 @@ fn memory_stays_bounded_whatever_is_fed() {
 }
 
 #[test]
-fn a_body_that_broke_off_leaves_nothing_behind() {
+fn a_truncated_body_leaves_no_partial_line() {
     let mut splitter = LineSplitter::new();
     splitter.feed(b"bank_frozen,host_id=A slot=12", |_| {
         panic!("not a whole line")
@@ -219,14 +219,14 @@ fn each_kind_of_bad_line_names_its_reason() {
 }
 
 #[test]
-fn a_bad_line_carries_at_most_eighty_characters() {
+fn a_parse_error_quotes_at_most_eighty_characters_of_the_line() {
     let line = format!("{}\n", "\u{e9}".repeat(500));
     let bad = Point::parse(line.as_bytes()).unwrap_err();
     assert_eq!(bad.text.as_str().chars().count(), 80);
 }
 
 #[test]
-fn name_and_host_are_found_without_reading_the_rest() {
+fn name_and_host_id_are_found_without_parsing_the_rest() {
     let line = b"bank_frozen,host_id=Abc,x=y \xff\xff";
     assert_eq!(
         (name_of(line), host_id_of(line)),

@@ -31,7 +31,7 @@ fn a_line_gives_time_level_target_and_message() {
 }
 
 #[test]
-fn a_datapoint_in_the_log_has_spaces_between_fields_and_the_time_of_its_line() {
+fn a_logged_datapoint_has_space_separated_fields_and_its_lines_time() {
     let text = format!("{HEAD}datapoint: cost,id=3 a=1i m=\"x y, z=2i\" b=2.5");
     let point = LogLine::parse(&text).point().unwrap().unwrap();
     assert_eq!(
@@ -56,7 +56,7 @@ fn frankendancers_head_is_skipped_and_gives_no_time() {
 }
 
 #[test]
-fn a_message_that_only_mentions_a_datapoint_is_none() {
+fn a_message_that_mentions_a_datapoint_is_not_a_datapoint() {
     assert!(
         LogLine::parse(&format!("{HEAD}sent datapoint: a b=1i"))
             .point()
@@ -73,7 +73,7 @@ fn continuation_lines_of_a_string_are_joined_without_their_indentation() {
 }
 
 #[test]
-fn a_string_that_never_closes_ends_at_the_next_message() {
+fn an_unterminated_string_ends_at_the_next_log_message() {
     let log = format!("{HEAD}datapoint: panic message=\"one\n{HEAD}other\n");
     assert_eq!(
         records(&log),
@@ -82,7 +82,7 @@ fn a_string_that_never_closes_ends_at_the_next_message() {
 }
 
 #[test]
-fn a_joined_record_is_bounded() {
+fn a_multi_line_record_has_a_size_limit() {
     let log = format!(
         "{HEAD}datapoint: panic message=\"one\n{}next\n",
         "    aaaaaaaaaaaaaaaaaaaa\n".repeat(30)
@@ -101,7 +101,7 @@ fn continuation_lines_of_other_messages_come_on_their_own() {
 }
 
 #[test]
-fn each_step_of_a_start_is_recognised() {
+fn each_startup_step_in_the_log_is_recognised() {
     let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).progress();
     for (message, progress) in [
         (
@@ -164,7 +164,7 @@ fn each_step_of_a_start_is_recognised() {
 }
 
 #[test]
-fn a_frozen_bank_is_read_with_its_hash_and_its_signatures_and_a_datapoint_is_none() {
+fn a_frozen_bank_line_gives_hash_and_signatures_unlike_a_datapoint() {
     let of = |message: &str| {
         let text = format!("{HEAD}{message}");
         LogLine::parse(&text)
@@ -186,7 +186,7 @@ fn a_frozen_bank_is_read_with_its_hash_and_its_signatures_and_a_datapoint_is_non
 }
 
 #[test]
-fn times_of_a_replay_are_read_where_their_order_is_known() {
+fn replay_times_are_parsed_for_known_field_orders() {
     let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).replay_timings();
     let line = |metrics: &str| {
         format!("ledger processing timing: ExecuteTimings {{ metrics: [{metrics}], details: X }}")
@@ -211,7 +211,7 @@ fn times_of_a_replay_are_read_where_their_order_is_known() {
 }
 
 #[test]
-fn each_step_of_the_migration_is_recognised_and_other_words_about_it_are_none() {
+fn only_log_messages_of_migration_steps_are_recognised() {
     let of = |message: &str| {
         let line =
             format!("[2026-10-21T12:00:00.1Z INFO  agave_votor_messages::migration] {message}");
@@ -284,7 +284,7 @@ fn times_agree_with_date_of_coreutils() {
 }
 
 #[test]
-fn decimals_are_a_fraction_of_a_second_whatever_their_number() {
+fn any_number_of_decimals_is_a_fraction_of_a_second() {
     assert_eq!(unix_nanos("1970-01-01T00:00:01.5Z"), Some(1_500_000_000));
     assert_eq!(unix_nanos("1970-01-01T00:00:00.000000001Z"), Some(1));
     assert_eq!(unix_nanos("1970-01-01T00:00:00.0000000001Z"), None);

@@ -8,7 +8,7 @@ fn known(line: &str) -> Decoded {
 }
 
 #[test]
-fn every_kind_is_found_by_its_own_name_and_nothing_else() {
+fn every_datapoint_kind_is_found_only_by_its_own_name() {
     for &kind in Kind::ALL {
         assert_eq!(Kind::of_name(kind.name().as_bytes()), Some(kind));
         assert_eq!(
@@ -26,7 +26,7 @@ fn every_kind_is_found_by_its_own_name_and_nothing_else() {
 }
 
 #[test]
-fn an_absent_field_is_none_and_a_wrapped_one_is_none_and_counted() {
+fn an_absent_or_underflowed_field_is_none_and_underflow_is_counted() {
     let decoded = known(
         "loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7",
     );
@@ -41,7 +41,7 @@ fn an_absent_field_is_none_and_a_wrapped_one_is_none_and_counted() {
 }
 
 #[test]
-fn a_field_of_no_interest_may_be_anything() {
+fn an_unused_field_may_have_any_value() {
     assert_eq!(
         known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").broken,
         0
@@ -49,7 +49,7 @@ fn a_field_of_no_interest_may_be_anything() {
 }
 
 #[test]
-fn malformed_text_makes_the_whole_line_bad() {
+fn a_malformed_string_field_invalidates_the_whole_line() {
     let point = Point::parse(b"bank_frozen,host_id=A slot=9i,hash 1").unwrap();
     assert_eq!(
         KnownPoint::parse(&point).unwrap().unwrap_err().reason,
@@ -58,14 +58,14 @@ fn malformed_text_makes_the_whole_line_bad() {
 }
 
 #[test]
-fn an_unknown_name_is_no_known_datapoint() {
+fn an_unknown_name_is_not_a_known_datapoint() {
     assert!(
         KnownPoint::parse(&Point::parse(b"bank_thawed,host_id=A slot=9i 1").unwrap()).is_none()
     );
 }
 
 #[test]
-fn a_water_level_of_zero_says_nothing_about_the_entries() {
+fn a_water_level_of_zero_leaves_the_entries_unknown() {
     for (level, entries) in [("0i", None), ("461i", Some(461))] {
         let KnownPoint::ProgramCache(stats) = known(&format!(
             "loaded-programs-cache-stats water_level={level} 1"
@@ -79,7 +79,7 @@ fn a_water_level_of_zero_says_nothing_about_the_entries() {
 }
 
 #[test]
-fn an_own_slot_replays_nothing_not_even_ticks() {
+fn a_leader_slot_replays_nothing_not_even_ticks() {
     for (counts, own) in [
         (
             "total_transactions=0i,total_entries=0i,total_shreds=0i",

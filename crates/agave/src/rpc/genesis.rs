@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_has_a_slot_and_null_is_an_answer() {
+    fn a_genesis_certificate_has_a_slot_and_null_is_a_valid_result() {
         let read = |of: Value| -> Result<Option<GenesisCertificate>, crate::Error> {
             result(
                 "getAgGenesisCert",

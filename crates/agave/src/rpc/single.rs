@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_without_a_required_field_is_told_from_what_is_no_answer() {
+    fn a_result_missing_a_required_field_differs_from_an_invalid_response() {
         #[derive(Debug, serde::Deserialize)]
         struct Needs {
             #[expect(dead_code, reason = "only its absence matters")]
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_whatever_it_says_and_a_refusal_or_another_answer_does_not() {
+    fn any_result_counts_as_success_except_errors_and_mismatched_ids() {
         let asked: Value = serde_json::from_str(&question("getSlot", &json!([]), 3)).unwrap();
         assert_eq!(
             asked,

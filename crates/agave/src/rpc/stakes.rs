@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delegated_or_taken_back_in_this_epoch_moves() {
+    fn stake_activated_or_deactivated_this_epoch_is_in_transition() {
         let never = u64::MAX;
         let accounts = answer(&[
             [1, never, never],
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_delegation_is_refused() {
+    fn an_invalid_stake_delegation_is_refused() {
         for data in [
             json!(["", "base58"]),
             json!(["AAAA", "base64"]),

@@ -27,7 +27,7 @@ fn a_batch_is_one_array_with_ids_from_one() {
 }
 
 #[test]
-fn answers_of_a_real_validator_are_read() {
+fn responses_of_a_real_validator_are_parsed() {
     let answers = Batch::new(ALL)
         .read(include_bytes!("../../tests/fixtures/batch.json"))
         .unwrap();
@@ -66,7 +66,7 @@ fn answers_of_a_real_validator_are_read() {
 }
 
 #[test]
-fn answers_are_matched_by_id_whatever_their_order() {
+fn responses_are_matched_by_id_in_any_order() {
     let batch = Batch::new([
         Call::Slot(Commitment::Processed),
         Call::Slot(Commitment::Finalized),
@@ -88,7 +88,7 @@ fn answers_are_matched_by_id_whatever_their_order() {
 }
 
 #[test]
-fn being_behind_is_an_answer() {
+fn being_behind_is_a_valid_health_response() {
     let body = |data: &str| {
         format!(
             r#"[{{"id":1,"error":{{"code":-32005,"message":"Node is behind","data":{data}}}}}]"#
@@ -108,7 +108,7 @@ fn being_behind_is_an_answer() {
 }
 
 #[test]
-fn a_method_that_is_not_offered_is_told_from_other_errors() {
+fn an_unsupported_method_is_distinguished_from_other_errors() {
     let body = |code: i64| {
         format!(r#"[{{"jsonrpc":"2.0","error":{{"code":{code},"message":"m"}},"id":1}}]"#)
     };
@@ -128,7 +128,7 @@ fn a_method_that_is_not_offered_is_told_from_other_errors() {
 }
 
 #[test]
-fn what_is_wrong_with_an_answer_is_told_by_its_json_and_not_by_our_types() {
+fn response_errors_describe_the_json_not_rust_types() {
     for body in [
         "<html>",
         "",
@@ -151,7 +151,7 @@ fn what_is_wrong_with_an_answer_is_told_by_its_json_and_not_by_our_types() {
 }
 
 #[test]
-fn what_is_not_json_rpc_is_garbage() {
+fn a_non_json_rpc_body_is_an_error() {
     for body in [
         "",
         "<html>502</html>",
@@ -174,7 +174,7 @@ fn what_is_not_json_rpc_is_garbage() {
 }
 
 #[test]
-fn a_batch_refused_as_a_whole_is_an_rpc_error() {
+fn a_rejected_batch_is_an_rpc_error() {
     let body = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
     assert!(matches!(
         Batch::new(ALL).read(body),
@@ -183,7 +183,7 @@ fn a_batch_refused_as_a_whole_is_an_rpc_error() {
 }
 
 #[test]
-fn a_result_of_another_shape_says_which_method() {
+fn a_result_of_unexpected_shape_names_its_method() {
     for call in ALL {
         let error = one(call, r#"[{"id":1,"result":{"x":[]}}]"#).unwrap_err();
         assert!(
@@ -194,7 +194,7 @@ fn a_result_of_another_shape_says_which_method() {
 }
 
 #[test]
-fn an_identity_or_a_version_that_is_none_becomes_no_label() {
+fn an_invalid_identity_or_version_does_not_become_a_label() {
     let body = |key: &str, text: &str| json!([{ "id": 1, "result": { key: text } }]).to_string();
     let key = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
     assert_eq!(

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_of_the_migration_has_credits_before_it_and_lamports_after_it() {
+    fn migration_epoch_credits_precede_the_marker_and_lamports_follow_it() {
         const M: u64 = u64::MAX;
         let migrated_in = |epoch| CreditUnit::LamportsAfter(Some(epoch));
         let none = [None; 3];
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_migrated_clusters_are_read_as_their_validators_printed_them() {
+    fn vote_account_lists_of_migrated_clusters_are_parsed() {
         const M: u64 = u64::MAX;
         let votes = |list: Value| -> VoteAccount {
             let votes = json!({"current": [account("va", "a", 3, list)], "delinquent": []});
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_tells_the_epoch_of_the_migration() {
+    fn the_migration_epoch_is_read_from_the_epoch_credits_marker() {
         const M: u64 = u64::MAX;
         let of = |epoch_credits: Value| {
             let votes =
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_in_every_answer() {
+    fn an_invalid_public_key_is_refused_in_every_response() {
         let owned = "\u{1b}[31mowned\u{202e}";
         let mut votes = json!({"current": [account("va", "a", 3, json!([]))], "delinquent": []});
         votes["current"][0]["votePubkey"] = owned.into();
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_schedule_is_of_one_validator() {
+    fn the_leader_schedule_of_one_validator_is_parsed() {
         let [a, b] = ["a", "b"].map(|name| key(name).to_string());
         let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
         assert_eq!(schedule.of(key("a")), [3, 4]);
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_which_nothing_is_known_has_no_version() {
+    fn an_unknown_node_has_no_version() {
         let nodes = json!([
             {"pubkey": key("a").to_string(), "version": null, "featureSet": null, "rpc": null},
             {"pubkey": key("b").to_string(), "version": "2.1.14", "featureSet": 3},
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_accounts_the_one_that_votes_is_the_own_one() {
+    fn the_voting_account_is_the_own_of_several() {
         let of = |votes: &VoteAccounts, preferred| votes.of_identity(key("a"), preferred);
         let abandoned = several(&[("new", 2_000, 5)], &[("old", 1_000, 900)]);
         assert_eq!(of(&abandoned, None), Some(key("new")), "current");
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commission_is_exact_where_basis_points_are_told() {
+    fn the_commission_is_exact_if_basis_points_are_reported() {
         let ratio = |commission: Value, bps: Value| {
             let mut found = account("va", "a", 3, json!([]));
             found["commission"] = commission;
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_one_account_takes_nothing_of_another_away_and_is_named() {
+    fn a_broken_field_of_one_account_is_reported_without_affecting_others() {
         let fields = [
             "votePubkey",
             "nodePubkey",
@@ -675,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_node_or_producer_takes_no_other_away() {
+    fn a_malformed_node_or_producer_does_not_discard_the_others() {
         let nodes = json!([
             {"pubkey": null, "version": 7}, {"version": {}, "featureSet": "x"},
             {"pubkey": key("b").to_string(), "version": "2.1.14", "featureSet": 3, "clientId": null}

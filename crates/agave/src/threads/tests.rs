@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_index_and_its_separator_do_not_belong_to_the_pool() {
+fn a_thread_pool_name_excludes_index_and_separator() {
     for (comm, expected) in [
         ("solScHandler07", "solScHandler"),
         ("solScHandler07\n", "solScHandler"),
@@ -25,7 +25,7 @@ fn an_index_and_its_separator_do_not_belong_to_the_pool() {
 }
 
 #[test]
-fn a_pool_is_always_fit_for_a_label() {
+fn a_thread_pool_name_is_sanitized_for_a_label() {
     assert_eq!(pool(b"bad\xff01"), "bad\u{fffd}");
     assert_eq!(pool(b"new\nline3"), "new\u{fffd}line");
 }
@@ -44,7 +44,7 @@ fn every_pool_with_a_purpose_is_a_pool_the_kernel_can_show() {
 }
 
 #[test]
-fn pools_seen_beside_a_real_validator_have_a_purpose() {
+fn pools_of_a_real_validator_have_a_known_purpose() {
     for comm in [
         "solAggCommitSvc",
         "solRcvrGossip",

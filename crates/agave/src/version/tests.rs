@@ -5,7 +5,7 @@ fn version(text: &str) -> Version {
 }
 
 #[test]
-fn versions_are_read_as_validators_tell_them() {
+fn versions_are_parsed_in_validator_formats() {
     for (text, number, suffix, client) in [
         ("2.1.14", (2, 1, 14), None, None),
         ("v3.0.0-beta.1", (3, 0, 0), Some("beta.1"), None),
@@ -52,7 +52,7 @@ fn versions_are_read_as_validators_tell_them() {
 }
 
 #[test]
-fn what_is_no_version_is_refused() {
+fn an_invalid_version_is_refused() {
     for text in [
         "",
         "agave",
@@ -72,7 +72,7 @@ fn what_is_no_version_is_refused() {
 }
 
 #[test]
-fn the_program_cache_grows_at_its_boundaries() {
+fn the_program_cache_size_changes_at_its_version_boundaries() {
     for (text, capacity, target) in [
         ("1.18.26", 256, 230),
         ("2.0.15", 256, 230),
@@ -111,7 +111,7 @@ fn a_shrink_target_of_any_capacity_is_ninety_percent_rounded_down() {
 }
 
 #[test]
-fn releases_are_in_the_order_of_their_age_whoever_embeds_them() {
+fn releases_are_ordered_by_age_also_when_embedded() {
     let oldest_first = [
         vec!["2.1.14", "2.1.14-jito", "0.501.20114"],
         vec!["4.0.0-alpha.9"],
@@ -164,7 +164,7 @@ fn releases_are_in_the_order_of_their_age_whoever_embeds_them() {
 
 proptest::proptest! {
     #[test]
-    fn a_release_reads_back_from_what_an_older_node_shows(major in 1_u32..100, minor in 0_u32..100, n in 0_u32..1_000) {
+    fn a_prerelease_shown_by_an_older_node_parses_equal(major in 1_u32..100, minor in 0_u32..100, n in 0_u32..1_000) {
         for (tag, name) in [(1, "rc"), (2, "beta"), (3, "alpha")] {
             let packed = version(&format!("{major}.{}.{n}", minor | tag << 14)).release();
             let shown = version(&format!("{major}.{minor}.0-{name}.{n}")).release();

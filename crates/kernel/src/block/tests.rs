@@ -81,7 +81,7 @@ fn names(devices: &[BlockDevice]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_partition_is_its_disk() {
+fn a_partition_resolves_to_its_disk() {
     let host = Host::new();
     let found = host.under("259:5", "/dev/nvme1n1p1");
     assert_eq!(names(&found), [("nvme1n1", "nvme")]);
@@ -98,7 +98,7 @@ fn a_partition_is_its_disk() {
 }
 
 #[test]
-fn a_volume_comes_with_all_that_it_is_made_of() {
+fn a_volume_is_listed_with_its_underlying_devices() {
     let host = Host::new();
     let found = host.under("252:0", "/dev/mapper/vg-ledger");
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_volume_comes_with_all_that_it_is_made_of() {
 }
 
 #[test]
-fn a_file_system_without_numbers_of_a_device_leads_there_by_name() {
+fn a_file_system_without_device_numbers_is_resolved_by_device_name() {
     let host = Host::new();
     assert_eq!(
         names(&host.under("0:45", "/dev/nvme0n1p1")),
@@ -138,7 +138,7 @@ fn a_file_system_without_numbers_of_a_device_leads_there_by_name() {
 }
 
 #[test]
-fn an_emmc_says_how_worn_it_is_and_one_beyond_its_life_is_used_up() {
+fn an_emmc_reports_its_wear_and_beyond_its_life_is_used_up() {
     let host = Host::new();
     let worn = |text: &str| {
         fs::write(host.path("sys/devices/mmc/mmcblk0/device/life_time"), text).unwrap();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_level_of_version_2_is_told_once_with_all_controllers() {
+    fn every_v2_level_is_listed_once_with_all_controllers() {
         let (_host, root) = host(&[
             ("proc/7/cgroup", "0::/validator.slice/sol.service\n"),
             (

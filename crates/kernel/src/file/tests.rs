@@ -21,7 +21,7 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
 }
 
 #[test]
-fn a_buffer_that_was_large_enough_once_is_not_allocated_again() {
+fn a_large_enough_buffer_is_reused_without_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
@@ -36,7 +36,7 @@ fn a_buffer_that_was_large_enough_once_is_not_allocated_again() {
 }
 
 #[test]
-fn a_second_read_sees_what_the_file_says_now() {
+fn a_second_read_returns_the_current_file_content() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
@@ -48,7 +48,7 @@ fn a_second_read_sees_what_the_file_says_now() {
 }
 
 #[test]
-fn an_empty_file_is_an_empty_text() {
+fn an_empty_file_is_read_as_empty_text() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty");
     std::fs::write(&path, "").unwrap();
@@ -59,7 +59,7 @@ fn an_empty_file_is_an_empty_text() {
 }
 
 #[test]
-fn a_file_that_comes_later_is_found_by_the_next_read() {
+fn a_file_created_later_is_found_by_the_next_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("late");
     let mut slot = LazyFile::new(
@@ -96,7 +96,7 @@ fn a_file_whose_folder_was_removed_is_gone() {
 }
 
 #[test]
-fn a_text_that_cannot_be_parsed_names_the_file() {
+fn a_parse_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     std::fs::write(&path, "many\n").unwrap();

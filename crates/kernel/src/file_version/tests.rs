@@ -47,7 +47,7 @@ fn a_file_that_is_only_read_keeps_its_version() {
 }
 
 #[test]
-fn every_change_shows_although_time_and_length_are_kept() {
+fn file_versions_detect_changes_despite_unchanged_time_and_length() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let path = old_file(folder, "file", "one");

@@ -28,7 +28,7 @@ impl Pretend {
 }
 
 #[test]
-fn a_host_that_tells_nothing_is_unknown_and_no_problem() {
+fn an_empty_procfs_gives_unknown_hardware_without_errors() {
     let found = Pretend::new(&[]).read();
     assert_eq!(
         (found.name, found.processors, found.memory),
@@ -43,7 +43,7 @@ fn a_host_that_tells_nothing_is_unknown_and_no_problem() {
 }
 
 #[test]
-fn processors_and_memory_are_found_where_the_kernel_tells_them() {
+fn processors_and_memory_are_read_from_kernel_files() {
     let found = Pretend::new(&[
         ("proc/cpuinfo", "processor : 0\nmodel name : Intel(R) Xeon(R) CPU @ 2.40GHz\nphysical id : 0\ncore id : 0\n"),
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n"),
@@ -82,7 +82,7 @@ fn processors_and_memory_are_found_where_the_kernel_tells_them() {
 }
 
 #[test]
-fn the_drivers_base_rate_goes_before_the_one_in_the_name() {
+fn the_drivers_base_frequency_takes_precedence_over_the_model_name() {
     let host = Pretend::new(&[
         (
             "proc/cpuinfo",
@@ -126,7 +126,7 @@ fn disks() -> Pretend {
 }
 
 #[test]
-fn disks_have_model_size_partitions_and_what_they_are_made_of() {
+fn disks_have_model_size_partitions_and_underlying_devices() {
     let found = disks().read();
     let [mapped, disk] = &found.disks[..] else {
         panic!("{:?}", found.disks)
@@ -162,7 +162,7 @@ fn disks_have_model_size_partitions_and_what_they_are_made_of() {
 }
 
 #[test]
-fn the_disk_under_a_mount_is_told_by_number_or_by_name() {
+fn the_disk_under_a_mount_is_identified_by_number_or_name() {
     let disks = disks().read().disks;
     let under = |line: &str| {
         let mounts = mountinfo::parse(line.as_bytes()).unwrap();
@@ -190,7 +190,7 @@ fn the_disk_under_a_mount_is_told_by_number_or_by_name() {
 }
 
 #[test]
-fn what_is_there_and_not_understood_is_told() {
+fn unparsable_hardware_files_are_reported() {
     let found = Pretend::new(&[
         ("proc/swaps", "Filename\n/dev/sda2 partition\n"),
         ("proc/sys/vm/swappiness", "lots\n"),

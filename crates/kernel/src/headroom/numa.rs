@@ -129,7 +129,7 @@ Node 1 KReclaimable:      6 kB
     }
 
     #[test]
-    fn a_process_bound_to_one_node_has_what_that_node_has() {
+    fn a_process_bound_to_one_numa_node_has_that_nodes_memory() {
         let (_folder, root) = host("Mems_allowed_list:\t1\n");
         let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
         let level = files.sample(&mut Vec::new()).unwrap();
@@ -140,7 +140,7 @@ Node 1 KReclaimable:      6 kB
     }
 
     #[test]
-    fn a_node_without_its_free_memory_is_an_error_and_no_missing_level() {
+    fn a_numa_node_without_free_memory_is_an_error() {
         let (folder, root) = host("Mems_allowed_list:\t1\n");
         let path = folder.path().join("sys/devices/system/node/node1/meminfo");
         std::fs::write(path, "Node 1 MemTotal: 1000 kB\n").unwrap();
@@ -149,7 +149,7 @@ Node 1 KReclaimable:      6 kB
     }
 
     #[test]
-    fn all_nodes_no_list_and_a_kernel_without_numa_are_no_level() {
+    fn an_unrestricted_or_non_numa_process_has_no_numa_level() {
         for allowed in ["Mems_allowed_list:\t0-1\n", "Mems_allowed_list:\t0-7\n", ""] {
             let (_folder, root) = host(allowed);
             assert!(

@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_boot_time_stands_among_other_lines() {
+    fn the_boot_time_is_found_among_other_lines() {
         let text = b"cpu  1 2 3\nintr 114930548 113199788 3\nctxt 1990473\nbtime 1062191376\nprocesses 2915\n";
         assert_eq!(parse(text), Ok(1_062_191_376));
         // Others count in 32 bits, with a sign.

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_give_kills() {
+    fn both_cgroup_versions_report_oom_kills() {
         let v2 = parse(b"low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n").unwrap();
         assert_eq!(
             (v2.high, v2.max, v2.oom, v2.oom_kill),

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_2_says_it_by_a_number_since_linux_5_2() {
+    fn v2_freezer_state_is_a_number_since_linux_5_2() {
         assert_eq!(parse_v2(b"populated 1\nfrozen 0\n"), Ok(Some(false)));
         assert_eq!(parse_v2(b"populated 1\nfrozen 1\n"), Ok(Some(true)));
         assert_eq!(parse_v2(b"populated 1\n"), Ok(None));
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_says_it_in_a_word() {
+    fn v1_freezer_state_is_a_word() {
         assert_eq!(
             [&b"THAWED\n"[..], b"FREEZING\n", b"FROZEN\n"].map(parse_v1),
             [Ok(false), Ok(false), Ok(true)]

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_gives_the_same_shape() {
+    fn v1_io_statistics_have_the_same_structure() {
         let text = b"259:0 Read 4096\n259:0 Write 8192\n259:0 Sync 12288\n259:0 Async 0\n259:0 Total 12288\n\
             8:0 Read 1\n8:0 Write 0\nTotal 12289\n";
         let list = parse_v1(text).unwrap();

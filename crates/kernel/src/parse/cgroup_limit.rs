@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_and_the_huge_numbers_of_v1_are_no_limit() {
+    fn max_and_the_huge_numbers_of_v1_mean_no_limit() {
         for text in [
             "max\n",
             "9223372036854771712\n",

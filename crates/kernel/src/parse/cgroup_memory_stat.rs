@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v2_of_linux_6_x_is_read() {
+    fn v2_memory_stat_of_linux_6_x_is_parsed() {
         let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat")).unwrap();
         assert_eq!(
             (stat.anon, stat.kernel, stat.slab_reclaimable),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn v2_before_5_18_has_parts_instead_of_a_total_of_the_kernel() {
+    fn before_5_18_v2_kernel_memory_is_the_sum_of_parts() {
         let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat-linux-5.4")).unwrap();
         assert_eq!((stat.kernel, stat.pgscan_direct), (None, None));
         assert_eq!(stat.workingset_refault_file, Some(32));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_page_cache_nothing_is_claimed() {
+    fn without_page_cache_values_droppable_bytes_are_unknown() {
         assert_eq!(
             parse_v2(b"file 1\nactive_file 1\n")
                 .unwrap()

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_choice_is_in_brackets_or_the_only_one() {
+    fn the_selected_option_is_in_brackets_or_the_only_one() {
         assert_eq!(parse(b"always [madvise] never\n").as_deref(), Ok("madvise"));
         assert_eq!(parse(b"[none] mq-deadline kyber\n").as_deref(), Ok("none"));
         assert_eq!(parse(b"none\n").as_deref(), Ok("none"));

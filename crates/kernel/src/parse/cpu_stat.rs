@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_controller_nothing_is_known_of_throttling() {
+    fn without_the_cpu_controller_throttling_is_unknown() {
         let stat =
             parse(b"usage_usec 30124526\nuser_usec 18761800\nsystem_usec 11362725\nnice_usec 0\n")
                 .unwrap();

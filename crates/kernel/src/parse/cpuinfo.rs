@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_architecture_that_tells_less_leaves_it_unknown() {
+    fn missing_cpuinfo_fields_on_other_architectures_are_unknown() {
         let cpus =
             parse(b"processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n\nprocessor\t: 1\n")
                 .unwrap();

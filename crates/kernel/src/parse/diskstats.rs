@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eleven_counters_of_an_older_kernel_are_enough_and_fewer_are_an_error() {
+    fn diskstats_needs_the_eleven_counters_of_older_kernels() {
         let old = b"   8       0 sda 1 2 3 4 5 6 7 8 9 10 11\n";
         let disks = parse(old).unwrap();
         assert_eq!(
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_with_a_counter_below_zero_is_left_out_and_requests_under_way_do_not_matter() {
+    fn a_disk_with_a_negative_counter_is_skipped_ignoring_in_flight_requests() {
         let text = b"8 0 sda 1 2 -3 4 5 6 7 8 9 10 11\n8 1 sdb 1 2 3 4 5 6 7 8 -1 10 11\n\
             8 2 sdc 1 2 3 4 5 6 7 8 18446744073709551615 10 11\n";
         let minors: Vec<u32> = parse(text)

@@ -38,7 +38,7 @@ mod tests {
         4: FLOCK  ADVISORY  WRITE 0 fe:00:9977980 0 EOF\n";
 
     #[test]
-    fn the_holder_of_a_flock_is_found_and_the_one_who_waits_is_not() {
+    fn the_flock_owner_is_found_but_not_its_waiter() {
         let locks = parse(TEXT).unwrap();
         assert_eq!(locks.len(), 4);
         assert_eq!(flock_holders(&locks, (0xfe, 0), 9_977_980), [4822]);
@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_an_open_file_has_no_holder() {
+    fn an_open_file_description_lock_has_no_owner_pid() {
         let locks = parse(TEXT).unwrap();
         assert_eq!((&locks[2].lock_type, locks[2].pid), (&LockType::ODF, None));
         assert!(flock_holders(&locks, (0x103, 2), 9_977_980).is_empty());
     }
 
     #[test]
-    fn a_cut_line_is_an_error() {
+    fn a_truncated_line_is_an_error() {
         assert_eq!(parse(b"1: POSIX  ADVISORY\n").unwrap_err().line, 1);
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_line_spoils_nothing_and_a_bad_one_is_named() {
+    fn an_unknown_meminfo_line_is_ignored_and_a_bad_one_reported() {
         assert_eq!(
             parse("Néw: much\nMemFree: 1 kB\n".as_bytes()).unwrap().free,
             Some(1024)
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_without_an_estimate_has_none() {
+    fn an_older_kernel_without_mem_available_gives_none() {
         assert_eq!(
             parse(b"MemTotal: 1 kB\nMemFree: 1 kB\n").unwrap().available,
             None

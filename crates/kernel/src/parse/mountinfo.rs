@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn optional_fields_and_escaped_spaces_are_understood() {
+    fn optional_fields_and_escaped_spaces_are_parsed() {
         let line = br"36 35 98:0 /mnt1 /mnt\0402 rw,noatime master:1 shared:2 - cgroup2 /dev/root rw,nsdelegate";
         let mounts = parse(line).unwrap();
         assert_eq!(mounts[0].root, PathBuf::from("/mnt1"));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_second_half_is_an_error() {
+    fn a_mountinfo_line_without_its_second_half_is_an_error() {
         assert!(parse(b"36 35 98:0 / / rw,noatime master:1\n").is_err());
     }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_held_by_the_deepest_mount_on_its_way() {
+    fn a_path_belongs_to_the_deepest_mount_above_it() {
         for (path, id) in [
             ("/", 30),
             ("/mnt/ledgers", 30),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subvolume_and_an_empty_source_are_understood() {
+    fn a_subvolume_mount_and_an_empty_source_are_parsed() {
         let mounts = parse(SERVER.as_bytes()).unwrap();
         let accounts = &mounts[3];
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_or_its_file_system_is_read_only_and_an_option_that_only_begins_so_is_not() {
+    fn read_only_is_an_exact_mount_or_file_system_option() {
         let line =
             |own: &str, of_all: &str| format!("1 0 8:1 / / {own} - ext4 /dev/sda1 {of_all}\n");
         let read_only =
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_circle_of_mounts_has_an_end() {
+    fn a_cycle_of_mounts_terminates() {
         let text = b"1 2 8:1 / / rw - ext4 a rw\n2 1 8:2 / / rw - ext4 b rw\n3 9 8:3 / / rw - ext4 c rw\n4 3 8:1 / /a rw - ext4 d rw\n3 4 8:1 / /a rw - ext4 d rw\n";
         let mounts = parse(text).unwrap();
         let _ = holding(&mounts, Path::new("/a/b"));

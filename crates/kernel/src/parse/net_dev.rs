@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_is_an_error() {
+    fn a_truncated_network_line_is_an_error() {
         assert!(parse(b"a\nb\n  eth0: 1 2 3\n").is_err());
     }
 }

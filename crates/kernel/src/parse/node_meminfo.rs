@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_node_are_in_bytes_and_an_older_kernel_has_slabs_only() {
+    fn node_meminfo_is_in_bytes_and_older_kernels_report_only_slabs() {
         let text =
             b"Node 0 MemTotal:  5 kB\nNode 0 Active(file): 2 kB\nNode 0 SReclaimable: 3 kB\n";
         let info = parse(text).unwrap();

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sole_number_may_have_a_newline_and_nothing_else() {
+    fn a_single_number_file_may_end_with_only_a_newline() {
         assert_eq!(parse(b"65530\n"), Ok(65530));
         assert_eq!(parse_signed(b"-1000\n"), Ok(-1000));
         assert!(parse(b"").is_err());

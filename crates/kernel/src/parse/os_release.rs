@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pretty_name_goes_before_the_name() {
+    fn pretty_name_takes_precedence_over_name() {
         let text = b"NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
         assert_eq!(
             parse(text).unwrap().as_deref(),

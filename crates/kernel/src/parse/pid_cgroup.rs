@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_cgroup_is_known_by_its_mark() {
+    fn a_removed_cgroup_is_recognised_by_its_deleted_suffix() {
         let list = parse(b"0::/sol.service (deleted)\n").unwrap();
         assert_eq!(
             (list[0].path.as_str(), list[0].deleted),

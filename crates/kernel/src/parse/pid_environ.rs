@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_kept_and_values_only_on_request() {
+    fn environment_names_are_kept_and_values_only_on_request() {
         let text = b"RUST_LOG=solana=info\0SOLANA_METRICS_CONFIG=host=x,p=secret\0EMPTY=\0no pair\0two words=x\0=x\0";
         let found = parse(text, |name| name == "RUST_LOG" || name == "EMPTY").unwrap();
         let expected = [

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_is_no_number() {
+    fn an_unlimited_process_limit_is_none() {
         let limit = parse(
             b"Max open files            1024                 unlimited            files     \n",
         )

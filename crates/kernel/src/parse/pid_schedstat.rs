@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_number_is_the_wait_for_a_cpu() {
+    fn the_second_schedstat_value_is_the_run_queue_delay() {
         let stat = parse(b"698906 1500 3\n").unwrap();
         assert_eq!(stat.on_cpu, Some(Duration::from_nanos(698_906)));
         assert_eq!(

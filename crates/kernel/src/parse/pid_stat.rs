@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_taken_from_its_documented_place() {
+    fn each_stat_field_is_read_from_its_documented_position() {
         let stat = parse(numbered("x").as_bytes()).unwrap();
         assert_eq!(
             (stat.ppid, stat.minflt, stat.majflt),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_and_a_thread_on_its_way_there_are_exiting() {
+    fn zombie_and_dead_states_count_as_exiting() {
         let exiting = |flags: &str| {
             parse(
                 numbered("x")
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_there_is_no_virtual_size() {
+    fn without_memory_the_virtual_size_is_absent() {
         assert_eq!(
             parse(numbered("kthreadd").replace(" 23 ", " 0 ").as_bytes())
                 .unwrap()
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_of_a_state_has_its_name_and_an_unknown_one_has_none() {
+    fn every_process_state_letter_has_a_name_and_unknown_ones_none() {
         let name = |letter: &str| {
             parse(
                 numbered("x")
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_spaces_parentheses_and_newlines_shifts_nothing() {
+    fn a_name_with_spaces_parentheses_and_newlines_does_not_shift_fields() {
         for comm in ["a) R 1 2 (b", ")", "((", "", "tmux: server", "a\nb"] {
             let stat = parse(numbered(comm).as_bytes()).unwrap();
             assert_eq!(
@@ -326,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_name_that_are_no_text_are_kept() {
+    fn non_utf_8_bytes_of_a_process_name_are_kept() {
         let line = [&b"1 (v\xe9"[..], &numbered("x").as_bytes()[4..]].concat();
         assert_eq!(parse(&line).unwrap().comm.as_bytes(), b"v\xe9");
     }
 
     #[test]
-    fn a_negative_terminal_group_is_no_obstacle() {
+    fn a_negative_terminal_group_is_parsed() {
         assert_eq!(
             parse(numbered("x").replace(" 8 ", " -1 ").as_bytes())
                 .unwrap()
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_is_an_error_and_not_zeros() {
+    fn a_truncated_line_is_an_error_instead_of_zeros() {
         let whole = numbered("x");
         let cut = whole.find(" 42 ").unwrap();
         assert!(parse(&whole.as_bytes()[..cut]).is_err());

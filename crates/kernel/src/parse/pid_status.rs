@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_thread_has_no_memory_and_that_is_not_zero() {
+    fn a_kernel_threads_memory_is_unknown_not_zero() {
         let status = parse(
             b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n",
         )
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_read_where_the_kernel_counts_them() {
+    fn context_switches_are_parsed_where_the_kernel_reports_them() {
         assert_eq!(
             switches(include_bytes!("../../tests/text/linux-6.18/pid_status")),
             Ok([Some(0), Some(0)])
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_user_is_the_second() {
+    fn the_effective_uid_is_the_second_value() {
         let status = parse(b"Uid:\t1000\t0\t1000\t1000\n").unwrap();
         assert_eq!((status.uid, status.effective_uid), (Some(1000), Some(0)));
     }

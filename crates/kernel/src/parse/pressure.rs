@@ -43,14 +43,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_are_microseconds() {
+    fn pressure_totals_are_in_microseconds() {
         let pressure = parse(include_bytes!("../../tests/text/linux-6.18/pressure_io")).unwrap();
         assert_eq!(pressure.some, Some(Duration::from_micros(1_766_935)));
         assert_eq!(pressure.full, Some(Duration::from_micros(1_710_178)));
     }
 
     #[test]
-    fn the_cpu_of_an_older_kernel_has_no_full_and_that_is_not_zero() {
+    fn cpu_full_pressure_of_an_older_kernel_is_unknown_not_zero() {
         let pressure = parse(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n").unwrap();
         assert_eq!(
             pressure,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_and_files_with_spaces_are_understood_and_none_is_an_empty_list() {
+    fn swap_devices_with_spaces_parse_and_no_swap_is_an_empty_list() {
         let text = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
             /dev/zram0                              partition\t8388604\t\t1024\t\t100\n\
             /mnt/swap\\040file                       file\t\t2097148\t\t0\t\t-2\n";

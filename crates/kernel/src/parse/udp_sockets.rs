@@ -59,7 +59,7 @@ mod tests {
     const HEADING: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops            \n";
 
     #[test]
-    fn port_queue_owner_and_drops_are_read_of_both_families() {
+    fn port_queue_owner_and_drops_are_parsed_for_ipv4_and_ipv6() {
         let v4 = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451 2 0000000000000000 17         \n";
         let v6 = " 1185: 00000000000000000000000000000000:0044 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9 2 0000000000000000 0\n";
         let sockets = parse(format!("{HEADING}{v4}{v6}").as_bytes()).unwrap();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_cut_is_an_error() {
+    fn a_truncated_network_line_is_an_error() {
         let cut = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451\n";
         assert_eq!(
             parse(format!("{HEADING}{cut}").as_bytes())

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_found_though_the_rest_of_the_text_is_not_looked_at() {
+    fn every_field_is_found_although_parsing_stops_early() {
         let stat = parse(include_bytes!("../../tests/text/linux-6.18/vmstat")).unwrap();
         let all = [
             stat.pgfault,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_before_4_13_counts_no_kills_and_that_is_not_zero() {
+    fn before_kernel_4_13_the_oom_kill_count_is_unknown() {
         assert_eq!(parse(b"pgfault 5\npgmajfault 1\n").unwrap().oom_kill, None);
     }
 }

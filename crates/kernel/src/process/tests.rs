@@ -14,7 +14,7 @@ fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
 }
 
 #[test]
-fn a_file_this_kernel_does_not_have_is_absent_and_spoils_no_other() {
+fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
     let (_folder, root, process) = pretend(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     assert_eq!(
@@ -65,7 +65,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
 }
 
 #[test]
-fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
+fn a_process_reusing_the_pid_is_not_the_same_process() {
     let (_folder, root, process) = pretend(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     std::fs::remove_dir_all(&process).unwrap();
@@ -78,7 +78,7 @@ fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
 }
 
 #[test]
-fn a_process_the_kernel_is_letting_go_of_has_no_totals() {
+fn a_process_being_torn_down_has_no_totals() {
     let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     let sample = files.sample(&mut Vec::new());
@@ -89,7 +89,7 @@ fn a_process_the_kernel_is_letting_go_of_has_no_totals() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_gone() {
+fn a_missing_process_is_gone() {
     let (_folder, root, _) = pretend(STAT);
     assert_eq!(
         ProcessFiles::open(&root, 8).unwrap_err().kind(),
@@ -98,7 +98,7 @@ fn a_process_that_is_not_there_is_gone() {
 }
 
 #[test]
-fn a_process_whose_main_thread_has_ended_is_described_by_a_living_thread() {
+fn without_its_main_thread_a_process_is_described_by_another_thread() {
     let ended = STAT.replace(" R ", " Z ");
     let fields: Vec<&str> = ended.split(' ').collect();
     let with_threads = |flags: &str, threads: &str| {

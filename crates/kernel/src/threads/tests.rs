@@ -25,7 +25,7 @@ fn pretend(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
 }
 
 #[test]
-fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
+fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
     for descriptors in [0, 3, 100] {
         let (_folder, root, _) = pretend(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
@@ -50,7 +50,7 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
 }
 
 #[test]
-fn a_sample_has_what_the_files_say() {
+fn a_thread_sample_contains_the_values_of_its_files() {
     let (_folder, root, _) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
     let sample = threads.sample(ReadDepth::Ran).unwrap()[0];
@@ -64,7 +64,7 @@ fn a_sample_has_what_the_files_say() {
 }
 
 #[test]
-fn descriptors_of_ended_threads_serve_the_next_ones() {
+fn descriptors_of_ended_threads_are_reused() {
     let (_folder, root, task) = pretend(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
 }
 
 #[test]
-fn a_thread_the_kernel_is_letting_go_of_is_not_in_the_sample() {
+fn an_exiting_thread_is_not_in_the_sample() {
     let (_folder, root, task) = pretend(&[7, 9]);
     std::fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
@@ -150,7 +150,7 @@ fn a_thread_that_has_not_run_is_not_read_again() {
 }
 
 #[test]
-fn a_thread_that_hardly_ran_has_new_times_and_its_last_faults() {
+fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut now = |nanos: u64, minflt: &str, depth| {
@@ -181,7 +181,7 @@ fn a_thread_that_hardly_ran_has_new_times_and_its_last_faults() {
 }
 
 #[test]
-fn a_renamed_thread_has_its_new_name_before_it_has_run_for_a_millisecond_more() {
+fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut name_at = |nanos: u64| {
@@ -199,7 +199,7 @@ fn a_renamed_thread_has_its_new_name_before_it_has_run_for_a_millisecond_more() 
 }
 
 #[test]
-fn a_broken_text_names_the_thread_and_the_file() {
+fn a_parse_error_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
@@ -211,7 +211,7 @@ fn a_broken_text_names_the_thread_and_the_file() {
 }
 
 #[test]
-fn steady_threads_are_read_without_allocation_of_new_room() {
+fn steady_threads_are_read_without_allocation() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     threads.sample(ReadDepth::Ran).unwrap();

@@ -40,7 +40,7 @@ fn every_column_is_a_series_of_the_catalog() {
 }
 
 #[test]
-fn what_is_recorded_elsewhere_is_a_metric_without_a_column_and_is_there_once() {
+fn metrics_without_a_column_are_known_and_stored_elsewhere_once() {
     let columns: BTreeSet<&str> = columns().map(|column| column.metric.name).collect();
     let mut seen = BTreeSet::new();
     for (metric, why) in elsewhere() {
@@ -60,7 +60,7 @@ fn what_is_recorded_elsewhere_is_a_metric_without_a_column_and_is_there_once() {
 }
 
 #[test]
-fn names_of_tables_and_columns_are_there_once_and_need_no_quotes() {
+fn table_and_column_names_are_unique_and_need_no_quotes() {
     let mut tables = BTreeSet::new();
     for table in TABLES.iter() {
         assert!(tables.insert(table.name));
@@ -79,7 +79,7 @@ fn names_of_tables_and_columns_are_there_once_and_need_no_quotes() {
 }
 
 #[test]
-fn a_column_says_its_unit() {
+fn a_column_name_states_its_unit() {
     for column in columns() {
         let ends = |unit: &str| column.name.ends_with(unit);
         match column.metric.unit {

@@ -37,7 +37,7 @@ fn open_copy(folder: &Path, database: &[u8], log: Option<&[u8]>) -> Result<Recor
 }
 
 #[test]
-fn a_log_cut_at_any_byte_loses_the_commits_behind_the_cut_and_no_other() {
+fn a_log_truncated_anywhere_loses_only_commits_after_the_cut() {
     let folder = crate::made_up::folder();
     let (database, log, lengths) = left_by_a_kill(folder.path(), 12);
     assert_eq!(lengths.last(), Some(&log.len()), "the log never began anew");
@@ -69,7 +69,7 @@ fn a_log_cut_at_any_byte_loses_the_commits_behind_the_cut_and_no_other() {
 }
 
 #[test]
-fn a_log_with_a_flipped_bit_loses_what_comes_behind_it_and_nothing_before() {
+fn a_flipped_bit_in_the_log_loses_only_later_commits() {
     let folder = crate::made_up::folder();
     let (database, mut log, lengths) = left_by_a_kill(folder.path(), 12);
     let mut random = Random::new(2);
@@ -87,7 +87,7 @@ fn a_log_with_a_flipped_bit_loses_what_comes_behind_it_and_nothing_before() {
 }
 
 #[test]
-fn a_finished_recording_cut_at_any_byte_is_refused() {
+fn a_finished_recording_truncated_at_any_byte_is_refused() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     finished(&path, arm(40));
@@ -124,7 +124,7 @@ fn a_finished_recording_cut_at_any_byte_is_refused() {
 }
 
 #[test]
-fn a_database_cut_beside_a_whole_log_is_read_exactly_or_refused() {
+fn a_truncated_database_with_a_complete_log_is_read_exactly_or_refused() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     // Half of it in the database, half in the log.
@@ -173,7 +173,7 @@ fn count_rows(path: &Path) -> Result<usize, Error> {
 }
 
 #[test]
-fn a_recording_with_lost_pages_is_refused_with_what_to_do() {
+fn a_recording_with_lost_pages_is_refused_with_a_remedy() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     finished(&path, arm(40));
@@ -200,7 +200,7 @@ fn a_recording_with_lost_pages_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_log_of_another_recording_is_named_where_it_damages_what_is_read() {
+fn a_log_from_another_recording_is_named_in_the_read_error() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("copy.db");
     finished(&path, arm(40));
@@ -217,7 +217,7 @@ fn a_log_of_another_recording_is_named_where_it_damages_what_is_read() {
 
 /// The second way of docs/RECORDING.md. The first needs an sqlite3 that the host may not have.
 #[test]
-fn what_sqlite3_dumps_of_a_damaged_recording_is_a_recording() {
+fn a_sqlite3_dump_of_a_damaged_recording_is_readable() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("damaged.fltl");
     finished(&path, arm(40));

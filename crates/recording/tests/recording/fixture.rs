@@ -49,7 +49,7 @@ fn a_recording_of_format_1_is_read_as_it_was_written() {
 }
 
 #[test]
-fn its_samples_are_read_as_they_were_written() {
+fn samples_of_the_fixture_are_read_unchanged() {
     let recording = Recording::open(&fixture()).unwrap();
     let names = ["resident_anon_bytes", "major_faults", "cpu_user_seconds"];
     let columns = recording.columns(Table::Process, &names).unwrap();
@@ -90,7 +90,7 @@ fn its_samples_are_read_as_they_were_written() {
 }
 
 #[test]
-fn its_problems_and_events_are_read_as_they_were_written() {
+fn problems_and_events_of_the_fixture_are_read_unchanged() {
     let recording = Recording::open(&fixture()).unwrap();
     let problem = &recording.problems().unwrap()[0];
     assert_eq!(
@@ -125,7 +125,7 @@ fn its_problems_and_events_are_read_as_they_were_written() {
 }
 
 #[test]
-fn its_points_are_read_as_they_were_written() {
+fn points_of_the_fixture_are_read_unchanged() {
     let recording = Recording::open(&fixture()).unwrap();
     let cache = recording.program_cache_points().unwrap();
     assert_eq!(
@@ -189,7 +189,7 @@ fn with_less(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_an_older_version_did_not_write_is_not_there() {
+fn columns_missing_in_an_older_recording_are_absent() {
     let folder = crate::made_up::folder();
     let recording = Recording::open(&with_less(folder.path())).unwrap();
     let columns = recording
@@ -239,7 +239,7 @@ fn what_an_older_version_did_not_write_is_not_there() {
 }
 
 #[test]
-fn a_newer_daemon_goes_on_with_what_an_older_one_began() {
+fn a_newer_daemon_continues_an_older_recording() {
     let folder = crate::made_up::folder();
     let path = with_less(folder.path());
     let mut arm = arm(10);

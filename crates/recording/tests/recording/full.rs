@@ -26,7 +26,7 @@ fn fill(writer: &mut Writer, day: &mut Day) -> (usize, crate::made_up::day::Seco
 }
 
 #[test]
-fn a_file_at_its_limit_says_so_and_goes_on_when_there_is_room() {
+fn a_recording_at_its_size_limit_errors_then_continues_when_raised() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(600);
@@ -60,7 +60,7 @@ fn a_file_at_its_limit_says_so_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_there_is_room() {
+fn a_full_disk_keeps_committed_rows_and_writing_resumes_with_space() {
     let Some(disk) = Mount::of_bytes(3 << 20) else {
         return;
     };
@@ -98,7 +98,7 @@ fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_ther
 }
 
 #[test]
-fn a_recording_that_cannot_begin_leaves_nothing_behind() {
+fn a_recording_that_fails_to_start_leaves_no_file() {
     let Some(disk) = Mount::of_bytes(128 << 10) else {
         return;
     };

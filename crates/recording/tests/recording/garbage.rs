@@ -32,7 +32,7 @@ fn read_all(path: &Path) {
 }
 
 #[test]
-fn a_foreign_database_that_asks_for_a_log_gets_none() {
+fn a_foreign_wal_database_gets_no_log_file() {
     let folder = folder();
     let path = folder.path().join("a foreign%one?.db");
     let mut bytes = vec![0x7f; 3000];
@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_refused_and_left_alone(bytes in proptest::collection::vec(any::<u8>(), 1..3000), magic in any::<bool>()) {
+    fn a_file_of_random_bytes_is_refused_and_unchanged(bytes in proptest::collection::vec(any::<u8>(), 1..3000), magic in any::<bool>()) {
         let folder = folder();
         let path = folder.path().join("any");
         let bytes = if magic { [b"SQLite format 3\0", bytes.as_slice()].concat() } else { bytes };
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_recording_with_bytes_overwritten_anywhere_makes_nothing_panic(
+    fn reading_a_recording_with_overwritten_bytes_never_panics(
         places in proptest::collection::vec((0.0..1.0f64, any::<u8>()), 1..40),
     ) {
         let folder = folder();

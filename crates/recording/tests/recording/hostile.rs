@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const PAGE: usize = 4096;
 
-/// What a child reads, as [`what_a_reader_takes_in_memory`] does.
+/// What a child reads, as [`measure_reader_memory`] does.
 const ORDER: &str = "FAULTLINE_HOSTILE_FILE";
 
 /// An endless table.
@@ -80,7 +80,7 @@ fn read_in_time(path: &Path) -> Result<(), Error> {
 }
 
 #[test]
-fn whatever_is_no_plain_table_is_refused_by_name() {
+fn views_and_triggers_in_a_recording_are_refused_by_name() {
     for (sql, says) in NO_PLAIN_TABLES {
         let (folder, path) = changed(sql);
         let bytes = fs::read(&path).unwrap();
@@ -160,7 +160,7 @@ const NO_PLAIN_TABLES: [(&str, &str); 15] = [
 ];
 
 #[test]
-fn what_an_operator_or_a_later_version_adds_is_ignored() {
+fn tables_added_by_an_operator_or_later_version_are_ignored() {
     let (_folder, path) = changed(
         "CREATE TABLE notes(text ANY DEFAULT 'x', twice AS (text || text)); INSERT INTO notes VALUES('seen');
          CREATE INDEX by_phase ON tick(phase); CREATE UNIQUE INDEX \"by unix\" ON tick (unix_ns, id);
@@ -177,7 +177,7 @@ fn what_an_operator_or_a_later_version_adds_is_ignored() {
 }
 
 #[test]
-fn a_statement_in_the_list_of_tables_is_not_run() {
+fn an_sql_statement_in_the_table_list_is_not_executed() {
     let elsewhere = folder();
     let made = elsewhere.path().join("made");
     for statement in [
@@ -195,7 +195,7 @@ fn a_statement_in_the_list_of_tables_is_not_run() {
 }
 
 #[test]
-fn a_value_longer_than_any_of_a_recording_is_refused() {
+fn an_overlong_recording_value_is_refused() {
     let (_folder, path) = changed(&format!(
         "UPDATE event SET detail = zeroblob({}) WHERE id = 2",
         17 << 20
@@ -216,7 +216,7 @@ fn a_value_longer_than_any_of_a_recording_is_refused() {
 }
 
 #[test]
-fn a_schema_of_any_length_is_refused() {
+fn an_overlong_database_schema_is_refused() {
     let (_folder, path) = changed(&format!(
         "CREATE TABLE wide(x TEXT DEFAULT '{}')",
         "x".repeat(100_000)
@@ -267,7 +267,7 @@ fn endless(table: &str) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn pages_that_are_referred_to_again_and_again_are_no_endless_table() {
+fn cyclic_database_pages_do_not_yield_an_endless_table() {
     for table in [
         "tick",
         "event",
@@ -291,7 +291,7 @@ fn pages_that_are_referred_to_again_and_again_are_no_endless_table() {
 }
 
 #[test]
-fn numbers_at_the_end_of_their_range_make_a_merge_fail_or_work_and_never_panic() {
+fn merging_extreme_numbers_never_panics() {
     let (folder, path) = changed(
         "UPDATE tick SET id = 9223372036854775807 WHERE id = 60; UPDATE event SET id = -9223372036854775808 WHERE id = 2;
          UPDATE session SET started_unix_ns = 9223372036854775807, ended_unix_ns = 9223372036854775807",
@@ -302,9 +302,9 @@ fn numbers_at_the_end_of_their_range_make_a_merge_fail_or_work_and_never_panic()
     let _ = merge(&[path, other], &folder.path().join("joined.db"));
 }
 
-/// Not a test of its own: what [`a_hostile_file_costs_no_more_memory_than_its_kind_allows`] starts.
+/// Not a test of its own: what [`a_hostile_recording_uses_bounded_memory`] starts.
 #[test]
-fn what_a_reader_takes_in_memory() {
+fn measure_reader_memory() {
     let Ok(path) = std::env::var(ORDER) else {
         return;
     };
@@ -333,11 +333,7 @@ fn what_a_reader_takes_in_memory() {
 /// The most memory a reader had, in KiB.
 fn peak(path: &Path) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "hostile::what_a_reader_takes_in_memory",
-            "--exact",
-            "--nocapture",
-        ])
+        .args(["hostile::measure_reader_memory", "--exact", "--nocapture"])
         .env(ORDER, path)
         .output()
         .unwrap();
@@ -356,7 +352,7 @@ fn peak(path: &Path) -> u64 {
 }
 
 #[test]
-fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
+fn a_hostile_recording_uses_bounded_memory() {
     let (_folder, sound) = changed("SELECT 1");
     let usual = peak(&sound);
     let blob = format!(
@@ -378,7 +374,7 @@ fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
 }
 
 #[test]
-fn a_text_of_an_event_or_problem_is_read_up_to_64_kib_and_an_unknown_kind_is_shown_shortly() {
+fn event_texts_are_read_up_to_64_kib_and_unknown_kinds_shortened() {
     let long =
         "UPDATE event SET detail = 'a' || replace(hex(zeroblob(100000)), '0', 'ä') WHERE id = 2";
     let (_folder, path) = changed(long);

@@ -32,7 +32,7 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     let folder = crate::made_up::folder();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
-            "kill::a_writer_that_waits_to_be_killed",
+            "kill::writer_waiting_to_be_killed",
             "--exact",
             "--nocapture",
         ])
@@ -76,7 +76,7 @@ fn many(order: &str, mut check: impl FnMut(&Killed)) {
 
 /// Not a test of its own: what the others start and kill.
 #[test]
-fn a_writer_that_waits_to_be_killed() {
+fn writer_waiting_to_be_killed() {
     let Ok(order) = std::env::var(ORDER) else {
         return;
     };
@@ -122,7 +122,7 @@ fn make_files(finish: bool) {
 }
 
 #[test]
-fn killed_at_any_moment_the_recording_holds_what_was_committed() {
+fn a_recording_killed_at_any_moment_contains_all_committed_rows() {
     many("commit", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
@@ -138,7 +138,7 @@ fn killed_at_any_moment_the_recording_holds_what_was_committed() {
 }
 
 #[test]
-fn killed_within_a_transaction_it_holds_all_of_it_or_nothing() {
+fn a_writer_killed_in_a_transaction_keeps_all_or_nothing_of_it() {
     many("long transactions", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
@@ -147,7 +147,7 @@ fn killed_within_a_transaction_it_holds_all_of_it_or_nothing() {
 }
 
 #[test]
-fn killed_within_a_checkpoint_it_loses_nothing() {
+fn a_writer_killed_during_a_checkpoint_loses_nothing() {
     many("checkpoint", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
@@ -156,7 +156,7 @@ fn killed_within_a_checkpoint_it_loses_nothing() {
 }
 
 #[test]
-fn killed_while_it_prunes_the_ring_holds_the_last_seconds() {
+fn a_writer_killed_while_pruning_keeps_the_last_seconds() {
     many("prune", |killed| {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let (first, ticks) = assert_is_a_piece(&recording, &arm(SECONDS));
@@ -167,7 +167,7 @@ fn killed_while_it_prunes_the_ring_holds_the_last_seconds() {
 }
 
 #[test]
-fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
+fn a_writer_killed_while_copying_leaves_only_complete_named_copies() {
     many("save", |killed| {
         let arm = arm(SECONDS);
         assert_is_a_beginning(&Recording::open(&killed.path("run.db")).unwrap(), &arm);
@@ -188,7 +188,7 @@ fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
 }
 
 #[test]
-fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
+fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
     many("create", |killed| {
         for file in killed.message.saturating_sub(1).max(1)..=killed.message + 1 {
             let path = killed.path(&format!("{file}.db"));
@@ -214,7 +214,7 @@ fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
 }
 
 #[test]
-fn killed_while_it_finishes_nothing_is_lost() {
+fn a_writer_killed_while_finishing_loses_nothing() {
     many("finish", |killed| {
         for file in killed.message.saturating_sub(2).max(1)..=killed.message {
             let path = killed.path(&format!("{file}.db"));

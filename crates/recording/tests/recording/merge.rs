@@ -110,7 +110,7 @@ fn the_rows_of_both_parts_follow_one_another() {
 }
 
 #[test]
-fn the_time_between_the_parts_is_a_gap_and_their_names_are_noted() {
+fn a_merged_recording_has_a_gap_and_names_its_parts() {
     let folder = crate::made_up::folder();
     let (_, all) = merged(folder.path());
     let gap = all
@@ -138,7 +138,7 @@ fn the_time_between_the_parts_is_a_gap_and_their_names_are_noted() {
 }
 
 #[test]
-fn what_belongs_to_no_common_run_is_not_merged() {
+fn recordings_without_a_common_run_are_not_merged() {
     let folder = crate::made_up::folder();
     let [first, second] = halves(folder.path());
     let joined = folder.path().join("joined.db");

@@ -91,7 +91,7 @@ fn last_push(recording: &Recording) -> Option<Duration> {
 }
 
 #[test]
-fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
+fn the_last_push_is_the_newest_in_ticks_or_points() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(arm(60));
@@ -135,7 +135,7 @@ fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
 }
 
 #[test]
-fn progress_says_at_every_moment_what_all_rows_say() {
+fn progress_always_equals_a_scan_of_all_rows() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(Arm {

@@ -73,7 +73,7 @@ fn in_a_read_only_folder(files: &[PathBuf], look: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn a_reader_sees_one_moment_and_the_next_reader_a_later_one() {
+fn each_reader_sees_a_consistent_snapshot() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(40);
@@ -138,7 +138,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
 }
 
 #[test]
-fn a_reader_does_not_keep_the_writer_from_anything_but_one_file() {
+fn an_open_reader_does_not_block_the_writer_except_finishing_one_file() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(300);
@@ -160,7 +160,7 @@ fn a_reader_does_not_keep_the_writer_from_anything_but_one_file() {
 }
 
 #[test]
-fn a_live_copy_is_of_one_moment_and_finished() {
+fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     let folder = crate::made_up::folder();
     let (path, copy) = (folder.path().join("run.db"), folder.path().join("copy.db"));
     let arm = arm(400);
@@ -210,7 +210,7 @@ fn a_live_copy_is_of_one_moment_and_finished() {
 }
 
 #[test]
-fn what_any_writer_left_is_read_in_a_folder_that_may_not_be_written() {
+fn any_recording_is_readable_in_a_read_only_folder() {
     let folder = crate::made_up::folder();
     let path = |name: &str| folder.path().join(name);
     let arm = arm(50);
@@ -246,7 +246,7 @@ fn what_any_writer_left_is_read_in_a_folder_that_may_not_be_written() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_the_reason() {
+fn a_non_recording_is_refused_with_the_reason() {
     let folder = crate::made_up::folder();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("text"), "slot,misses\n1,2\n".repeat(500)).unwrap();
@@ -298,7 +298,7 @@ fn what_is_no_recording_is_refused_with_the_reason() {
 }
 
 #[test]
-fn reading_changes_nothing() {
+fn reading_a_recording_changes_nothing() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(arm(20));

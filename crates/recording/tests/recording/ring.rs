@@ -10,7 +10,7 @@ use std::time::Duration;
 const MINUTE: u64 = 60;
 
 #[test]
-fn the_ring_stops_growing_and_holds_its_last_minutes() {
+fn the_ring_stops_growing_and_keeps_its_last_minutes() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
     let arm = arm(40 * MINUTE);
@@ -101,7 +101,7 @@ fn a_saved_copy_never_replaces_a_file() {
 }
 
 #[test]
-fn a_copy_is_of_what_is_committed() {
+fn a_ring_copy_contains_only_committed_rows() {
     let folder = crate::made_up::folder();
     let ring = folder.path().join("ring.db");
     let mut writer = Writer::create(&ring, &Day::new(arm(1)).opening()).unwrap();
@@ -126,7 +126,7 @@ fn a_copy_is_of_what_is_committed() {
 }
 
 #[test]
-fn a_wall_clock_that_jumps_neither_empties_the_ring_nor_lets_it_grow() {
+fn a_wall_clock_jump_does_not_change_the_ring_size() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
     let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
@@ -159,7 +159,7 @@ fn a_wall_clock_that_jumps_neither_empties_the_ring_nor_lets_it_grow() {
 }
 
 #[test]
-fn an_older_session_leaves_the_ring_tick_by_tick_and_then_wholly() {
+fn an_older_session_leaves_the_ring_tick_by_tick() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
     let mut day = Day::new(arm(50));
@@ -200,7 +200,7 @@ fn an_older_session_leaves_the_ring_tick_by_tick_and_then_wholly() {
 }
 
 #[test]
-fn names_that_nothing_refers_to_leave_the_ring() {
+fn unreferenced_names_are_removed_from_the_ring() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
     let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();

@@ -68,7 +68,7 @@ fn pool(name: &'static str, major: u64) -> Reading {
 }
 
 #[test]
-fn every_value_of_a_run_is_read_as_it_was_written() {
+fn every_value_of_a_recording_round_trips() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(120);
@@ -113,7 +113,7 @@ fn a_finished_recording_is_one_file_in_delete_mode() {
 }
 
 #[test]
-fn what_a_source_repeats_is_not_recorded_again() {
+fn repeated_source_values_are_not_recorded_again() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -149,7 +149,7 @@ fn what_a_source_repeats_is_not_recorded_again() {
 }
 
 #[test]
-fn a_pool_is_written_when_it_changes_and_when_it_is_gone() {
+fn a_thread_pool_is_written_on_change_and_on_removal() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -185,7 +185,7 @@ fn a_pool_is_written_when_it_changes_and_when_it_is_gone() {
 }
 
 #[test]
-fn what_has_no_column_is_kept_as_a_series() {
+fn samples_without_a_column_are_stored_as_series() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -241,7 +241,7 @@ fn what_has_no_column_is_kept_as_a_series() {
 }
 
 #[test]
-fn devices_negative_numbers_and_the_largest_ones_survive() {
+fn device_numbers_negative_and_maximum_values_round_trip() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -294,7 +294,7 @@ fn devices_negative_numbers_and_the_largest_ones_survive() {
 }
 
 #[test]
-fn problems_are_written_when_they_change_and_when_they_are_over() {
+fn problems_are_recorded_on_change_and_on_resolution() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -335,7 +335,7 @@ fn problems_are_written_when_they_change_and_when_they_are_over() {
 }
 
 #[test]
-fn a_problem_in_one_of_two_batches_of_a_source_is_written_once() {
+fn a_problem_in_either_batch_of_a_source_is_recorded_once() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -432,7 +432,7 @@ fn two_writers_do_not_share_a_recording() {
 }
 
 #[test]
-fn a_rollback_loses_what_was_not_committed_and_nothing_else() {
+fn a_rollback_loses_only_uncommitted_rows() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(40);
@@ -460,7 +460,7 @@ fn a_rollback_loses_what_was_not_committed_and_nothing_else() {
 }
 
 #[test]
-fn after_a_rollback_a_pool_that_vanished_meanwhile_is_told_to_be_gone() {
+fn after_a_rollback_a_vanished_thread_pool_is_recorded_as_gone() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -479,7 +479,7 @@ fn after_a_rollback_a_pool_that_vanished_meanwhile_is_told_to_be_gone() {
 }
 
 #[test]
-fn the_start_of_a_process_follows_a_clock_that_was_set_also_after_a_rollback() {
+fn a_recorded_start_time_follows_a_clock_step_even_after_rollback() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -506,7 +506,7 @@ fn the_start_of_a_process_follows_a_clock_that_was_set_also_after_a_rollback() {
 }
 
 #[test]
-fn more_that_becomes_known_of_a_process_replaces_its_manifest() {
+fn a_more_complete_manifest_replaces_the_previous_one() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
@@ -549,7 +549,7 @@ fn more_that_becomes_known_of_a_process_replaces_its_manifest() {
 }
 
 #[test]
-fn any_table_can_be_read_in_pieces_without_knowing_it() {
+fn any_table_can_be_read_in_chunks_without_its_schema() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     finished(&path, arm(25));

@@ -128,7 +128,7 @@ fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
 }
 
 #[test]
-fn slots_and_the_time_of_a_line_move_and_nothing_else() {
+fn only_slots_and_timestamp_of_a_line_are_shifted() {
     let line = "a,host_id=x slot=1000i,count=7i,hash=\"1000i\",new_finalized_slot=999i 5000";
     assert_eq!(
         moved(line, 1_010, -100, 50).as_deref(),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_followers_command_is_what_all_have_in_common_and_what_its_place_is() {
+    fn a_followers_command_combines_shared_and_own_arguments() {
         let follower = Follower {
             program: "/opt/agave-validator".into(),
             arguments: vec!["--no-voting".to_owned()],

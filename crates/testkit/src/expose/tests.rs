@@ -94,14 +94,14 @@ fn an_openmetrics_page_gives_its_samples_without_exemplars() -> Result<()> {
 }
 
 #[test]
-fn an_empty_page_is_a_page() -> Result<()> {
+fn an_empty_exposition_is_valid() -> Result<()> {
     assert_eq!(parse_text("")?.samples, []);
     assert_eq!(parse_openmetrics("# EOF\n")?.samples, []);
     Ok(())
 }
 
 #[test]
-fn a_page_that_is_wrong_in_either_format_is_refused() {
+fn an_invalid_exposition_is_refused_in_either_format() {
     refused_as_text("a 1\na 2\n", "a series twice");
     refused_as_text(
         "a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 1\n",
@@ -140,7 +140,7 @@ fn a_page_that_is_wrong_in_either_format_is_refused() {
 }
 
 #[test]
-fn a_histogram_that_does_not_add_up_is_refused() {
+fn an_inconsistent_histogram_is_refused() {
     let histogram = |buckets: &str| format!("# TYPE h histogram\n{buckets}");
     refused_as_text(&histogram("h 1\n"), "a sample whose name does not fit");
     refused_as_text(
@@ -159,7 +159,7 @@ fn a_histogram_that_does_not_add_up_is_refused() {
 }
 
 #[test]
-fn openmetrics_asks_for_more() {
+fn openmetrics_has_stricter_rules() {
     refused_as_openmetrics("a 1\n", "no # EOF");
     refused_as_openmetrics("a 1\n# EOF\n# EOF\n", "lines after # EOF");
     refused_as_openmetrics("# EOF\na 1\n", "no # EOF");
@@ -190,7 +190,7 @@ fn openmetrics_asks_for_more() {
 
 proptest! {
     #[test]
-    fn no_text_makes_a_reader_panic(text in "[ -~\n\\\\é]{0,200}") {
+    fn no_exposition_text_causes_a_panic(text in "[ -~\n\\\\é]{0,200}") {
         let refused = parse_text(&text).is_err() || parse_openmetrics(&text).is_err();
         prop_assert!(refused || text.ends_with("# EOF\n") || text.ends_with("# EOF"));
     }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_that_has_room_misses_each_program_once() {
+    fn a_cache_that_is_large_enough_misses_each_program_once() {
         let truth = Truth::default();
         let mut cache = ProgramCache::new(1024);
         let all: Vec<Cache> = (1000..1100).map(|slot| cache.slot(&truth, slot)).collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_without_room_stays_at_nine_tenths_and_loads_again_what_it_evicts() {
+    fn a_too_small_cache_stays_at_nine_tenths_and_reloads_evicted_programs() {
         let truth = Truth::default();
         let mut cache = ProgramCache::new(512);
         let all: Vec<Cache> = (64_000..64_000 + 16 + 640)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn all_instances_see_the_same_slots_and_a_slowdown_is_in_every_time() {
+    fn all_instances_see_the_same_slots_and_slowdown_scales_every_time() {
         let (truth, slow) = (
             Truth::default(),
             Truth {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_as_wide_as_it_says_and_has_no_side() {
+    fn simulated_noise_has_its_configured_width_and_no_bias() {
         let noisy = Truth {
             noise_permille: 100,
             noise_seed: 3,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_come_from_the_clock() {
+    fn simulated_slots_are_derived_from_the_clock() {
         let truth = Truth {
             slots_per_second: 20,
             ..Truth::default()

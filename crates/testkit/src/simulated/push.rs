@@ -63,7 +63,7 @@ mod tests {
     use crate::sink::Sink;
 
     #[test]
-    fn a_push_goes_where_the_variable_says() {
+    fn a_push_goes_to_the_address_in_the_variable() {
         let sink = Sink::start().unwrap();
         let server = Server::parse(&format!("host={},db=d,u=me,p=secret", sink.url())).unwrap();
         server.push("a,host_id=b c=1i 1\n").unwrap();

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_catches_up_and_stays_at_the_tip() {
+    fn the_simulated_validator_catches_up_and_stays_at_the_tip() {
         let truth = Truth {
             behind_at_start: 150,
             ..Truth::default()
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_speed_of_the_cluster_it_never_comes_nearer() {
+    fn at_100_percent_catch_up_speed_the_distance_behind_is_constant() {
         let truth = Truth {
             behind_at_start: 150,
             catch_up_percent: 100,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_memory_that_it_needs_it_falls_behind_after_a_while() {
+    fn without_enough_memory_the_simulated_validator_falls_behind() {
         let truth = Truth {
             squeezed_after_ms: 2000,
             squeezed_percent: 20,

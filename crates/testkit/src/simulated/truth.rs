@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_changes_what_it_names_and_nothing_else() {
+    fn a_truth_text_changes_only_the_fields_it_names() {
         let mut truth = Truth::default();
         truth
             .read("# how it is\nprograms = 7, executes=false\nexits_after_ms = 20 # soon\n\n")
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_with_its_words() {
+    fn an_unknown_truth_entry_is_refused_and_quoted() {
         for (text, words) in [
             ("a = 1", "a = 1"),
             ("programs = -1", "programs = -1"),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_costs_its_fixed_time_and_the_tip_is_kept() {
+    fn cached_programs_cost_their_fixed_time_and_the_tip_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let mut set = set(folder.path());
         assert_eq!(set.pages, 128);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_cost_more_than_there_is_time_fall_behind_by_what_is_missing() {
+    fn slots_exceeding_their_time_budget_fall_behind_by_the_excess() {
         let folder = tempfile::tempdir().unwrap();
         let mut set = set(folder.path());
         // Twice the time that a slot of the cluster takes.

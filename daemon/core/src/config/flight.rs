@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_on_where_there_is_a_folder_and_nobody_says_no() {
+    fn the_flight_recorder_is_on_if_a_folder_exists_and_not_disabled() {
         let mut flight = Flight::default();
         assert_eq!(flight.on(), None);
         flight.settle(Some(OsStr::new("")));

@@ -30,8 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_of_the_environment_count_where_the_file_has_none_and_a_wrong_value_is_refused_without_its_password()
-     {
+    fn environment_credentials_apply_where_the_configuration_has_none() {
         let settled = |mut ingest: Ingest, given: &str| {
             ingest
                 .settle(Some(OsStr::new(given)))

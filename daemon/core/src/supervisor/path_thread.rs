@@ -119,7 +119,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_call_that_hangs_is_given_up_and_the_next_one_waits_for_its_thread() {
+    fn a_hanging_call_times_out_and_the_next_waits_for_its_thread() {
         let paths = PathThread::new("test");
         let (release, hangs) = channel::<()>();
         let hung = paths.start(move || hangs.recv()).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_gives_up_in_time() {
+    async fn a_task_times_out_on_a_hanging_path_call() {
         let paths = PathThread::new("test");
         let (_release, hangs) = channel::<()>();
         let short = Duration::from_millis(1);

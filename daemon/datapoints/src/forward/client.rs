@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_credentials_contain_is_escaped_and_the_urls_path_is_kept() {
+    fn upstream_credentials_are_escaped_and_the_url_path_kept() {
         let upstream = Upstream::new(&config("http://influx:8086/prefix/"))
             .ok()
             .unwrap();
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_is_one_short_line_without_the_password() {
+    fn a_response_excerpt_is_one_short_line_without_the_password() {
         let mut c = config("http://influx");
         c.credentials.password = "hunter2".into();
         let upstream = Upstream::new(&c).ok().unwrap();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_hides_the_password_in_whatever_form_it_is_repeated() {
+    fn a_response_excerpt_redacts_the_password_in_every_form() {
         let mut c = config("http://influx");
         c.credentials.password = "p+w=d/ %&\u{e9}'\"x".into();
         let upstream = Upstream::new(&c).ok().unwrap();
@@ -467,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_shows_the_password(before in "\\PC{0,300}", password in "[a-zA-Z0-9%&+=/?<> ]{6,30}", after in "\\PC{0,20}") {
+        fn no_upstream_response_leaks_the_password(before in "\\PC{0,300}", password in "[a-zA-Z0-9%&+=/?<> ]{6,30}", after in "\\PC{0,20}") {
             let mut c = config("http://influx");
             c.credentials.password = password.clone();
             let upstream = Upstream::new(&c).ok().unwrap();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn every_precision_is_read_back_from_its_word() {
+    fn every_precision_round_trips_through_its_name() {
         use Precision::{Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds};
         for precision in [
             Nanoseconds,

@@ -103,7 +103,7 @@ fn body(number: usize, bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_arrive_unchanged_in_order_and_with_the_upstreams_own_credentials() {
+async fn forwarded_bodies_arrive_unchanged_in_order_with_upstream_credentials() {
     let server = Server::start();
     let forwarding = Forwarding::start(
         &config(format!("{}/prefix/", server.url()), 10_000_000),
@@ -146,7 +146,7 @@ async fn bodies_arrive_unchanged_in_order_and_with_the_upstreams_own_credentials
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_came_while_the_upstream_was_down_arrives_in_order_and_once() {
+async fn pushes_during_upstream_downtime_arrive_once_in_order() {
     let down = Server::down();
     let forwarding = Forwarding::start(&config(down.url(), 10_000_000), QUICK);
     let bodies: Vec<Vec<u8>> = (0..20).map(|number| body(number, 1000)).collect();
@@ -176,7 +176,7 @@ async fn what_came_while_the_upstream_was_down_arrives_in_order_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beyond_the_queue_the_oldest_are_lost_and_counted_exactly() {
+async fn on_queue_overflow_the_oldest_pushes_are_dropped_and_counted() {
     let down = Server::down();
     let forwarding = Forwarding::start(&config(down.url(), 10_500), QUICK);
     until("it is seen to fail", || {
@@ -204,7 +204,7 @@ async fn beyond_the_queue_the_oldest_are_lost_and_counted_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_that_is_refused_is_dropped_and_the_next_one_goes_on() {
+async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     let server = Server::start();
     let long = format!("{{\"error\":\"no db for s&cret\"}}\n{}", "x".repeat(10_000));
     server.reply(Reply::Answer(400, None, long));
@@ -228,7 +228,7 @@ async fn a_push_that_is_refused_is_dropped_and_the_next_one_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upstream_that_names_a_pause_is_given_it() {
+async fn an_upstreams_retry_after_is_honoured() {
     let server = Server::start();
     server.reply(Reply::Answer(503, Some("1"), "busy".into()));
     server.reply(Reply::Answer(429, None, String::new()));
@@ -251,7 +251,7 @@ async fn an_upstream_that_names_a_pause_is_given_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_that_is_too_long_or_a_date_is_bounded_and_said() {
+async fn a_long_or_dated_retry_after_is_bounded_and_logged() {
     for pause in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::start();
         server.reply(Reply::Answer(503, Some(pause), "busy".into()));
@@ -270,7 +270,7 @@ async fn a_pause_that_is_too_long_or_a_date_is_bounded_and_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upstream_that_asks_for_no_pause_is_not_asked_in_a_loop() {
+async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
     let server = Server::start();
     for _ in 0..3 {
         server.reply(Reply::Answer(503, Some("0"), "busy".into()));
@@ -292,7 +292,7 @@ async fn an_upstream_that_asks_for_no_pause_is_not_asked_in_a_loop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upstream_that_hangs_is_asked_again() {
+async fn a_push_to_a_hanging_upstream_is_retried() {
     let server = Server::start();
     server.reply(Reply::Hang);
     let pace = Pace {
@@ -307,7 +307,7 @@ async fn an_upstream_that_hangs_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_upstream_gets_each_push_once_and_what_finds_no_room_meanwhile_is_counted() {
+async fn a_slow_upstream_gets_each_push_once_and_overflow_is_counted() {
     let server = Server::start();
     (0..100).for_each(|_| server.reply(Reply::Late(Duration::from_millis(20))));
     let forwarding = Forwarding::start(&config(server.url(), 5000), QUICK);
@@ -339,7 +339,7 @@ async fn a_slow_upstream_gets_each_push_once_and_what_finds_no_room_meanwhile_is
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_is_given_up_when_it_is_too_old() {
+async fn a_push_that_is_too_old_is_dropped() {
     let down = Server::down();
     let config = config::Forward {
         give_up_after: Duration::from_millis(100),
@@ -352,7 +352,7 @@ async fn a_push_is_given_up_when_it_is_too_old() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_at_the_end_is_still_sent() {
+async fn queued_pushes_are_sent_at_shutdown() {
     let server = Server::start();
     let forwarding = Forwarding::start(&config(server.url(), 10_000_000), QUICK);
     (0..50).for_each(|number| forwarding.add(&body(number, 100_000)));
@@ -361,7 +361,7 @@ async fn what_waits_at_the_end_is_still_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_sent_before_the_end_is_lost_and_counted() {
+async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     let down = Server::down();
     let forwarding = Forwarding::start(
         &config(down.url(), 100_000),
@@ -385,7 +385,7 @@ fn queued(limit: u64, budget: &Budget) -> Handle {
 }
 
 #[test]
-fn a_copy_that_is_larger_than_the_queue_is_lost_and_costs_nobody_else_anything() {
+fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
     let budget = Budget::default();
     let handle = queued(1000, &budget);
     add(&handle, &body(0, 900));
@@ -394,7 +394,7 @@ fn a_copy_that_is_larger_than_the_queue_is_lost_and_costs_nobody_else_anything()
 }
 
 #[test]
-fn a_copy_that_is_never_complete_leaves_no_trace() {
+fn an_incomplete_push_copy_releases_its_memory() {
     let budget = Budget::default();
     let handle = queued(1_000_000, &budget);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
@@ -405,7 +405,7 @@ fn a_copy_that_is_never_complete_leaves_no_trace() {
 }
 
 #[test]
-fn a_copy_without_room_drops_the_oldest_and_at_last_itself() {
+fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
     let budget = Budget::new(0, 4 * 64 * 1024);
     let handle = queued(1_000_000, &budget);
     add(&handle, &body(0, 64 * 1024));
@@ -435,7 +435,7 @@ fn a_copy_without_room_drops_the_oldest_and_at_last_itself() {
 }
 
 #[test]
-fn the_push_on_the_wire_is_not_dropped() {
+fn a_push_being_sent_is_not_dropped_from_the_queue() {
     let handle = queued(250, &Budget::default());
     let queue = &handle.0.queue;
     add(&handle, &body(0, 100));
@@ -461,7 +461,7 @@ enum Step {
 
 proptest! {
     #[test]
-    fn every_complete_copy_is_counted_once_whatever_happens(
+    fn every_complete_push_copy_is_counted_once(
         steps in prop::collection::vec(prop_oneof![
             4 => (1_usize..200_000).prop_map(Step::Add),
             1 => (1_usize..200_000).prop_map(Step::Drop),

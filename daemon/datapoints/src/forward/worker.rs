@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_lose_up_to_half() {
+    fn retry_delays_double_up_to_the_maximum_with_jitter() {
         let seconds = |failures, random| pause(PACE, failures, random).as_secs_f64();
         assert_eq!(
             [

@@ -81,20 +81,20 @@ mod tests {
     }
 
     #[test]
-    fn members_one_after_another_are_one_stream() {
+    fn concatenated_gzip_members_are_one_stream() {
         let packed = [gzip(b"one\n"), gzip(b""), gzip(b"two\n")].concat();
         assert_eq!(gunzip(&packed, 5).unwrap().0, b"one\ntwo\n");
     }
 
     #[test]
-    fn a_bomb_comes_out_in_small_steps() {
+    fn a_gzip_bomb_is_decompressed_in_small_chunks() {
         let (all, largest) = gunzip(&gzip(&vec![0; 20_000_000]), usize::MAX).unwrap();
         assert_eq!(all.len(), 20_000_000);
         assert!(largest <= 64 * 1024, "{largest}");
     }
 
     #[test]
-    fn a_stream_that_is_cut_damaged_or_no_gzip_is_an_error() {
+    fn a_truncated_damaged_or_non_gzip_stream_is_an_error() {
         let packed = gzip(b"some text that is long enough");
         let mut damaged = packed.clone();
         let last = damaged.len() - 8;

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_path_that_ends_in_write_takes_pushes() {
+    fn any_path_ending_in_write_accepts_pushes() {
         assert_eq!(route(&Method::POST, "/write"), Route::Push);
         assert_eq!(route(&Method::POST, "/some/prefix/write"), Route::Push);
         assert_eq!(route(&Method::POST, "/overwrite"), Route::Unknown);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_match_as_they_are_and_escaped_and_only_if_all_three_do() {
+    fn credentials_match_raw_or_escaped_only_if_all_three_match() {
         let wanted = Credentials {
             db: "d".into(),
             user: "u".into(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agave_password_with_a_percent_sign_needs_no_escape() {
+    fn a_password_with_a_percent_sign_matches_unescaped() {
         let wanted = Credentials {
             db: "d".into(),
             user: "u".into(),

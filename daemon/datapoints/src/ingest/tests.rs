@@ -188,7 +188,7 @@ fn split(body: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forty_thousand_lines_arrive_plain_packed_and_chunked() {
+async fn forty_thousand_lines_arrive_plain_gzipped_and_chunked() {
     let sink = Sink::start();
     let body = lines(40_000);
     assert!(body.len() > 19 * 1024 * 1024);
@@ -218,7 +218,7 @@ async fn forty_thousand_lines_arrive_plain_packed_and_chunked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_line_in_the_middle_costs_itself_only() {
+async fn a_bad_line_in_a_body_discards_only_itself() {
     let sink = Sink::start();
     let body = [lines(10), vec![b'x'; 100_000], b"\n".to_vec(), lines(10)].concat();
     assert_eq!(sink.send(&post("", &body)).await, 204);
@@ -226,7 +226,7 @@ async fn a_bad_line_in_the_middle_costs_itself_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_body_that_breaks_off_the_complete_lines_count() {
+async fn complete_lines_of_a_truncated_body_count() {
     let server = Server::start();
     let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 10_000_000)));
     let request = post("", &lines(100));
@@ -247,7 +247,7 @@ async fn of_a_body_that_breaks_off_the_complete_lines_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_taken_is_passed_on_as_it_came() {
+async fn accepted_pushes_are_forwarded_unchanged() {
     let server = Server::start();
     let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 24_000_000)));
     let (plain, packed) = (lines(1000), gzip(&lines(2000)));
@@ -284,7 +284,7 @@ async fn what_was_taken_is_passed_on_as_it_came() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_credentials_are_refused_and_the_sender_sees_it() {
+async fn pushes_with_other_credentials_get_an_error_response() {
     let wanted = Credentials {
         db: "d".into(),
         user: "u".into(),
@@ -302,7 +302,7 @@ async fn other_credentials_are_refused_and_the_sender_sees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_that_the_intake_does_not_admit_is_refused_before_its_body_is_read() {
+async fn an_unauthorized_sender_is_refused_before_its_body_is_read() {
     let sink = Sink::start();
     sink.seen().refuses = true;
     assert_eq!(sink.send(&post("", &lines(20_000))).await, 403);
@@ -312,7 +312,7 @@ async fn a_sender_that_the_intake_does_not_admit_is_refused_before_its_body_is_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_is_too_large_is_refused_however_it_is_packed() {
+async fn an_oversized_body_is_refused_with_any_encoding() {
     let sink = Sink::limited(Limits {
         body: 1_000_000,
         ..LIMITS
@@ -334,7 +334,7 @@ async fn a_body_that_is_too_large_is_refused_however_it_is_packed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_that_is_too_large_is_refused() {
+async fn an_oversized_request_head_is_refused() {
     let sink = Sink::start();
     assert_eq!(
         sink.send(&post(
@@ -348,7 +348,7 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_of_db_user_and_password_must_be_right_and_the_answer_does_not_say_which_is_not() {
+async fn wrong_db_user_or_password_is_refused_without_naming_which() {
     let wanted = Credentials {
         db: "d".into(),
         user: "u".into(),
@@ -387,7 +387,7 @@ async fn each_of_db_user_and_password_must_be_right_and_the_answer_does_not_say_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_broken_gzip_stream_the_lines_before_count() {
+async fn lines_before_a_gzip_error_count() {
     let sink = Sink::start();
     let packed = gzip(&lines(1000));
     assert_eq!(
@@ -406,7 +406,7 @@ async fn of_a_broken_gzip_stream_the_lines_before_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn probes_are_answered_and_other_requests_are_not_ours() {
+async fn probe_requests_are_answered_and_unknown_requests_refused() {
     let sink = Sink::start();
     assert_eq!(
         sink.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").await,
@@ -445,7 +445,7 @@ async fn probes_are_answered_and_other_requests_are_not_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_that_asks_first_is_told_to_continue() {
+async fn a_sender_expecting_100_continue_gets_it() {
     let sink = Sink::start();
     let mut client = sink.client().await;
     client
@@ -459,7 +459,7 @@ async fn a_sender_that_asks_first_is_told_to_continue() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_is_kept_while_it_idles_and_closed_when_a_head_takes_too_long() {
+async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
     let sink = Sink::limited(Limits {
         head: Duration::from_millis(200),
         ..LIMITS
@@ -490,7 +490,7 @@ async fn a_connection_that_idles_too_long_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_takes_too_long_is_given_up_and_what_came_counts() {
+async fn a_slow_body_times_out_but_its_received_lines_count() {
     let sink = Sink::limited(Limits {
         body_time: Duration::from_millis(200),
         ..LIMITS
@@ -504,7 +504,7 @@ async fn a_body_that_takes_too_long_is_given_up_and_what_came_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_writers_do_not_keep_a_normal_push_waiting() {
+async fn slow_writers_do_not_delay_a_normal_push() {
     let sink = Sink::start();
     let request = post("", &lines(10));
     let mut slow = Vec::new();
@@ -529,7 +529,7 @@ async fn slow_writers_do_not_keep_a_normal_push_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_connection_that_idles_longest_makes_room() {
+async fn at_the_limit_the_longest_idle_connection_is_closed() {
     let sink = Sink::limited(Limits {
         connections: 2,
         ..LIMITS
@@ -546,7 +546,7 @@ async fn the_connection_that_idles_longest_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_large_bodies_leave_nothing_behind() {
+async fn many_large_bodies_release_their_memory() {
     let server = Server::down();
     let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 1_000_000)));
     let body = lines(80_000);
@@ -563,7 +563,7 @@ async fn many_large_bodies_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_in_progress_is_finished_after_the_signal_to_stop() {
+async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     let sink = Sink::start();
     let request = post("", &lines(10));
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
@@ -578,7 +578,7 @@ async fn a_push_in_progress_is_finished_after_the_signal_to_stop() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_had_is_explained() {
+async fn a_failed_bind_is_explained() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
@@ -608,7 +608,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn however_a_body_is_cut_into_chunks_the_lines_are_the_same(
+    fn any_chunking_of_a_body_gives_the_same_lines(
         pieces in prop::collection::vec(
             prop_oneof![Just("a,host_id=A x=1i 5"), Just("\n"), Just("\r\n"), Just("="), Just("\""), Just("b c=\"d\\\" e\""), Just("\u{fc}")],
             0..60,

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_counts_once_and_memory_is_bounded() {
+    fn a_repeated_line_counts_once_with_bounded_memory() {
         let mut recent = Recent::default();
         assert!(recent.insert(b"a"));
         assert!(!recent.insert(b"a"));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
+    fn a_recorded_point_keeps_its_fields_and_omits_missing_ones() {
         let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
         let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         let point = Point::new(&known, 77, Duration::from_secs(2)).unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn points_kept_apart_are_bounded_and_the_rest_is_counted_when_they_are_handed_in() {
+    fn pending_points_are_bounded_and_overflow_is_counted() {
         let ((points, receiver), mut retained) = (receiver(), PendingPoints::default());
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
         (0..MAX_RETAINED + 3).for_each(|_| retained.add(point()));
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_are_only_summed_are_not_kept() {
+    fn datapoint_kinds_that_are_only_summed_are_not_recorded() {
         let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
         let known = KnownPoint::parse(&line).unwrap().unwrap().known;
         assert_eq!(Point::new(&known, 77, Duration::ZERO), None);
     }
 
     #[test]
-    fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
+    fn pending_points_are_recorded_only_once_their_sender_is_ours() {
         use crate::validator::intake::Intake;
         use faultline_metrics::Stamp;
         let ((points, receiver), intake) = (

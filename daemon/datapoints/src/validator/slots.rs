@@ -225,8 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once()
-     {
+    fn an_implausible_slot_jump_is_refused_except_at_start() {
         let mut plausible = SlotFilter::default();
         assert!(plausible.accepts(&frozen(1_000), at(1)));
         assert!(
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_rpc_tells_justifies_a_slot_and_refuses_an_own_one_that_is_far_below() {
+    fn json_rpc_slots_confirm_pushed_ones_and_refuse_far_lower() {
         let mut plausible = SlotFilter::default();
         assert!(plausible.accepts(&optimistic(1_000), at(1)));
         plausible.rpc(50_000, Some(50_010), at(2));

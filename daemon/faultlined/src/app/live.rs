@@ -122,7 +122,7 @@ mod tests {
     use faultline_core::config::parse;
 
     #[test]
-    fn what_can_change_changes_and_the_rest_is_named() {
+    fn reload_applies_changeable_keys_and_names_the_others() {
         let current = parse("[labels]\narm = \"A\"\n").unwrap();
         let loaded =
             parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_recorded_waits_and_so_do_its_labels() {
+    fn reload_keeps_recording_settings_and_labels_until_restart() {
         let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
         let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
         let (next, waiting) = merge(&current, loaded);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_with_mistakes_changes_nothing() {
+    fn an_invalid_configuration_changes_nothing() {
         let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
         let live = Live::new(
             Config::default(),

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_port_on_overlapping_addresses_collides() {
+    fn one_port_on_overlapping_addresses_is_a_conflict() {
         let of = |one: &str, other: &str| collide(one.parse().unwrap(), other.parse().unwrap());
         assert!(of("127.0.0.1:9912", "127.0.0.1:9912"));
         assert!(of("0.0.0.0:9912", "127.0.0.1:9912") && of("127.0.0.1:9912", "[::]:9912"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_missing_or_relative_are_warned_of_by_their_keys() {
+    fn missing_or_relative_paths_are_reported_with_their_keys() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config {
             log: Some(Log::File("agave.log".into())),

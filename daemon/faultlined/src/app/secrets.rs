@@ -41,7 +41,7 @@ mod tests {
     use std::fs::{Permissions, set_permissions, write};
 
     #[test]
-    fn what_others_may_read_or_change_is_told_unless_a_folder_keeps_them_out() {
+    fn secret_files_accessible_to_others_are_reported_unless_their_folder_protects() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
         write(&file, "x").unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_folder_is_private_and_goes_with_its_owner() {
+fn the_demo_folder_is_private_and_removed_with_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let (one, two) = (new_folder().unwrap(), new_folder().unwrap());
     assert_ne!(one.path(), two.path());
@@ -22,7 +22,7 @@ fn the_folder_is_private_and_goes_with_its_owner() {
 }
 
 #[test]
-fn the_reserved_port_is_closed_until_somebody_listens() {
+fn the_reserved_port_is_closed_until_a_listener_binds() {
     let (socket, port) = reserve_port().unwrap();
     let connect = || std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port));
     assert_eq!(
@@ -34,7 +34,7 @@ fn the_reserved_port_is_closed_until_somebody_listens() {
 }
 
 #[test]
-fn a_program_that_is_no_stand_in_is_an_error() {
+fn starting_a_program_that_is_not_the_mock_validator_fails() {
     let Err(error) = start_program(
         Path::new("/bin/true"),
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),

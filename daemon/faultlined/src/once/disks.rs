@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_used_up_needs_attention_by_the_runbook_of_its_alert() {
+    fn a_nearly_exhausted_resource_warns_with_its_alerts_runbook() {
         let space = |avail, free| Space {
             size: 100 * GIB,
             avail: avail * GIB,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thresholds_are_those_of_the_alerts() {
+    fn disk_thresholds_equal_the_alert_thresholds() {
         let rules = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../grafana/prometheus/rules/faultline.alerts.yml"
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_is_told_with_its_reason_and_what_hangs_needs_attention() {
+    fn unresolved_file_systems_are_reported_and_hanging_ones_warn() {
         let lacking = |status, remedy| {
             let folder = Folder {
                 what: "ledger",

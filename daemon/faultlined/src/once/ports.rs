@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_leads_here_by_number_or_as_localhost_and_only_to_this_port() {
+    fn a_push_address_matches_by_loopback_host_and_exact_port() {
         for here in [
             "http://127.0.0.1:9913",
             "http://localhost:9913",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_without_what_may_be_secret() {
+    fn an_address_is_printed_without_possible_secrets() {
         assert_eq!(
             address_of("http://me:pw@host:8086/secret?k=v"),
             "http://host:8086"

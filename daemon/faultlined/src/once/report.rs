@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_fits_into_eighty_columns_and_names_what_to_do() {
+    fn every_once_report_line_fits_80_columns_and_gives_a_remedy() {
         let long =
             "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it "
                 .repeat(3);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_others_neither_steer_the_terminal_nor_break_its_lines() {
+    fn foreign_texts_are_escaped_for_the_terminal() {
         let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
         let report = report(vec![
             Check::attention("rpc", evil, evil).with("ledger", Some(evil)),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_same_checks() {
+    fn json_output_contains_the_same_checks_as_text() {
         let report = report(vec![
             Check::ok("process", "pid 7").with("pid", Some(7)),
             Check::attention("rpc", "a", "b"),

@@ -30,7 +30,7 @@ fn names(folder: &Path) -> Vec<OsString> {
 }
 
 #[test]
-fn it_is_there_once_it_appears_names_the_process_and_is_gone_when_dropped() {
+fn the_ready_file_names_the_process_and_is_removed_on_drop() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ready");
     let mut file = ReadyFile::open(&path).unwrap();
@@ -64,7 +64,7 @@ fn it_is_there_once_it_appears_names_the_process_and_is_gone_when_dropped() {
 }
 
 #[test]
-fn a_link_in_its_place_is_replaced_and_what_it_leads_to_stays_as_it_was() {
+fn a_ready_file_link_is_replaced_and_its_target_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let (other, path) = (folder.path().join("other"), folder.path().join("ready"));
     fs::write(&other, "precious").unwrap();
@@ -86,7 +86,7 @@ fn a_link_in_its_place_is_replaced_and_what_it_leads_to_stays_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error_that_names_it_and_leaves_nothing() {
+fn an_unwritable_ready_file_is_a_named_error_leaving_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("folder")).unwrap();
@@ -112,7 +112,7 @@ fn what_cannot_be_written_is_an_error_that_names_it_and_leaves_nothing() {
 }
 
 #[test]
-fn one_that_can_no_longer_be_written_is_removed_and_comes_back() {
+fn an_unwritable_ready_file_is_removed_and_recreated_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ready");
     let mut file = ReadyFile::open(&path).unwrap();

@@ -168,7 +168,7 @@ fn arrived(sink: &Sink) -> BTreeSet<u64> {
 }
 
 #[test]
-fn no_push_is_lost_while_the_daemon_is_started_anew_again_and_again() {
+fn no_push_is_lost_during_repeated_daemon_restarts() {
     const RESTARTS: usize = 4;
     let ((ingest, address), (metrics, page)) = (bind(), bind());
     let (holder, sink) = (
@@ -211,7 +211,7 @@ fn no_push_is_lost_while_the_daemon_is_started_anew_again_and_again() {
 }
 
 #[test]
-fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
+fn activation_sockets_override_the_configured_addresses() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("metrics.sock");
     let (ingest, address) = bind();
@@ -263,7 +263,7 @@ fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
 }
 
 #[test]
-fn a_socket_without_a_use_or_beyond_loopback_is_refused_with_what_to_do() {
+fn an_unused_or_non_loopback_activation_socket_is_refused_with_a_remedy() {
     let refused = |holder: &Holder| {
         let status = holder
             .start(&["--pid", &own_pid()])

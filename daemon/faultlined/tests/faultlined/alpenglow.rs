@@ -148,7 +148,7 @@ fn contradiction(page: &Page, expected: &[Series]) -> std::result::Result<(), St
 
 /// JSON-RPC alone: the answers do not change, which proves Tower in no phase.
 #[test]
-fn each_phase_is_as_an_independent_reader_of_its_answers_sees_it() -> Result<()> {
+fn each_alpenglow_phase_matches_an_independent_reading_of_its_responses() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
     for name in PHASES {
         let folder = tempfile::tempdir().expect("a folder");
@@ -171,7 +171,7 @@ fn each_phase_is_as_an_independent_reader_of_its_answers_sees_it() -> Result<()>
 
 /// In the epoch of the migration and the one after it.
 #[test]
-fn of_two_vote_accounts_the_one_that_votes_is_as_the_independent_reader_sees_it() -> Result<()> {
+fn the_voting_account_of_two_matches_an_independent_reading() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
     for name in ["migration-epoch", "next-epoch"] {
         let folder = tempfile::tempdir().expect("a folder");
@@ -194,7 +194,7 @@ fn of_two_vote_accounts_the_one_that_votes_is_as_the_independent_reader_sees_it(
 }
 
 #[test]
-fn a_node_that_does_not_know_how_far_it_is_behind_has_no_health() -> Result<()> {
+fn a_node_with_unknown_distance_behind_has_no_health() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::start("next-epoch")?;
@@ -223,7 +223,7 @@ fn a_node_that_does_not_know_how_far_it_is_behind_has_no_health() -> Result<()> 
 }
 
 #[test]
-fn every_pushed_line_of_each_phase_is_understood_and_shows_its_protocol() -> Result<()> {
+fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::start("tower")?;
@@ -285,7 +285,7 @@ fn counted(daemon: &Daemon) -> Result<[f64; 2]> {
 
 /// The log is all that is read: the validator's own words prove the protocol, live and after a restart.
 #[test]
-fn the_log_alone_shows_the_protocol() -> Result<()> {
+fn the_log_alone_shows_the_consensus_protocol() -> Result<()> {
     for file in ["migration.log", "restart.log"] {
         let folder = tempfile::tempdir().expect("a folder");
         let validator = process(folder.path())?;

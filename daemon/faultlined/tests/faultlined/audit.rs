@@ -185,7 +185,7 @@ fn audit(way: &[&str], seen: &str, reads: &str) -> Result<()> {
 }
 
 #[test]
-fn a_followed_process_is_only_read_and_its_memory_map_is_left_alone() -> Result<()> {
+fn the_followed_process_is_only_read_and_its_maps_never() -> Result<()> {
     let own = std::process::id().to_string();
     // Context switches come from the threads' status files, the rarest reading of all.
     audit(
@@ -196,12 +196,12 @@ fn a_followed_process_is_only_read_and_its_memory_map_is_left_alone() -> Result<
 }
 
 #[test]
-fn a_search_for_a_validator_reads_no_more_of_other_processes() -> Result<()> {
+fn a_validator_search_reads_only_allowed_files_of_other_processes() -> Result<()> {
     audit(&[], "faultline_ticks_total", "/proc/1/")
 }
 
 #[test]
-fn the_holder_of_a_ledger_is_found_without_listing_descriptors() -> Result<()> {
+fn the_process_locking_a_ledger_is_found_without_listing_descriptors() -> Result<()> {
     let ledger = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(ledger.path().join("ledger.lock"), "").expect("a file");
     let ledger = ledger.path().display().to_string();
@@ -213,7 +213,7 @@ fn the_holder_of_a_ledger_is_found_without_listing_descriptors() -> Result<()> {
 }
 
 #[test]
-fn the_audit_knows_an_offence_when_it_sees_one() {
+fn the_syscall_audit_detects_violations() {
     for bad in [
         "7 openat(AT_FDCWD</>, \"/proc/12/smaps_rollup\", O_RDONLY|O_CLOEXEC) = 3</proc/12/smaps_rollup>",
         "7 openat(15</proc/12>, \"maps\", O_RDONLY) = -1 EACCES (Permission denied)",

@@ -256,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn counters_never_fall_whatever_becomes_of_the_validator_and_the_clock(events in prop::collection::vec(event(), 1..40)) {
+    fn counters_never_decrease_across_restarts_and_clock_steps(events in prop::collection::vec(event(), 1..40)) {
         let mut model = Model::new();
         let first = model.pretend.tick();
         let mut own = counters(&first, |source| !OF_THE_KERNEL.contains(&source));

@@ -68,7 +68,7 @@ fn ask_admin(ledger: &Path) -> String {
 }
 
 #[test]
-fn it_is_taken_for_a_validator_that_starts_and_then_runs() {
+fn the_daemon_sees_the_demo_as_a_starting_then_running_validator() {
     let sink = Sink::start().unwrap();
     let demo = start(&sink);
     let found = validator(demo.pid());
@@ -114,7 +114,7 @@ fn it_is_taken_for_a_validator_that_starts_and_then_runs() {
 }
 
 #[test]
-fn its_memory_and_its_minor_faults_are_real() {
+fn the_demo_validators_memory_and_minor_faults_are_real() {
     let sink = Sink::start().unwrap();
     let demo = start(&sink);
     let faults = || stat(demo.pid(), 10).parse::<u64>().unwrap_or(0);
@@ -131,7 +131,7 @@ fn its_memory_and_its_minor_faults_are_real() {
 }
 
 #[test]
-fn it_ends_with_its_owner_and_leaves_nothing() {
+fn the_demo_validator_ends_with_its_owner_and_removes_its_ledger() {
     let sink = Sink::start().unwrap();
     let demo = start(&sink);
     let (pid, ledger) = (demo.pid(), demo.ledger().to_owned());
@@ -140,7 +140,7 @@ fn it_ends_with_its_owner_and_leaves_nothing() {
 }
 
 #[test]
-fn a_demo_says_which_page_to_open_and_warns_of_nothing() {
+fn a_demo_logs_the_url_to_open_without_warnings() {
     let folder = tempfile::tempdir().unwrap();
     let daemon =
         Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
@@ -157,7 +157,7 @@ fn a_demo_says_which_page_to_open_and_warns_of_nothing() {
 }
 
 #[test]
-fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
+fn the_kernel_kills_the_demo_validator_if_its_parent_died() {
     let sink = Sink::start().unwrap();
     // What ends is the thread that started it; a process that is killed ends all of them.
     let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
@@ -170,7 +170,7 @@ fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
 }
 
 #[test]
-fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
+fn the_demo_votes_and_its_landing_page_shows_rewards() {
     let folder = tempfile::tempdir().unwrap();
     let daemon =
         Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();

@@ -20,7 +20,7 @@ fn lines() -> Vec<Line> {
 }
 
 #[test]
-fn what_the_documents_show_is_understood() {
+fn documented_commands_parse() {
     let lines = lines();
     assert!(
         lines.iter().filter(|line| line.is_whole).count() >= 7,
@@ -47,7 +47,7 @@ fn run(line: &Line, config: &Path) -> Output {
 }
 
 #[test]
-fn what_the_documents_show_about_configurations_is_run() {
+fn documented_configuration_commands_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("faultlined.toml");
     std::fs::write(&config, "").expect("a file");

@@ -171,7 +171,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was() -> Result<()> {
+fn a_process_exit_saves_surrounding_data_and_its_description() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "after = \"2s\"\npause = \"1s\"\n")?;
@@ -262,7 +262,7 @@ fn ticks_surround_the_exit(daemon: &Daemon, saved: &Recording, pid: u32) {
 }
 
 #[test]
-fn a_signal_and_a_request_save_at_once_and_requests_are_answered_with_the_path() -> Result<()> {
+fn signal_and_http_request_save_immediately_and_http_returns_the_path() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "")?;
@@ -293,7 +293,7 @@ fn a_signal_and_a_request_save_at_once_and_requests_are_answered_with_the_path()
 }
 
 #[test]
-fn while_it_is_off_a_request_is_a_conflict_and_the_signal_is_no_end() -> Result<()> {
+fn with_flight_off_a_request_conflicts_and_the_signal_is_ignored() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let own = std::process::id().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--pid", &own], folder.path())?;
@@ -321,7 +321,7 @@ fn while_it_is_off_a_request_is_a_conflict_and_the_signal_is_no_end() -> Result<
 }
 
 #[test]
-fn a_daemon_that_is_stopped_or_killed_goes_on_with_its_ring() -> Result<()> {
+fn a_restarted_daemon_continues_its_flight_ring() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "")?;
@@ -354,8 +354,7 @@ fn a_daemon_that_is_stopped_or_killed_goes_on_with_its_ring() -> Result<()> {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes_on() -> Result<()>
-{
+fn creating_the_flight_folder_on_a_full_disk_is_retried_while_exporting() -> Result<()> {
     let mut scene = Scene::new();
     let Some(disk) = Small::mount(&scene.path("disk")) else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
@@ -391,7 +390,7 @@ fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes
 }
 
 #[test]
-fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
+fn a_corrupt_flight_ring_is_moved_aside_logged_and_replaced() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "")?;
@@ -417,7 +416,7 @@ fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
 }
 
 #[test]
-fn the_ring_forgets_and_stops_growing() -> Result<()> {
+fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(
@@ -463,7 +462,7 @@ fn the_ring_forgets_and_stops_growing() -> Result<()> {
 }
 
 #[test]
-fn a_kill_for_want_of_memory_is_saved_under_its_name() -> Result<()> {
+fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
     const LIMIT: u64 = 48 << 20;
     // Before what is followed, so that it is removed after it.
     let Some(cgroup) = LimitedCgroup::new(LIMIT) else {
@@ -525,7 +524,7 @@ fn a_kill_for_want_of_memory_is_saved_under_its_name() -> Result<()> {
 }
 
 #[test]
-fn what_still_waits_to_be_saved_is_saved_when_the_daemon_stops() -> Result<()> {
+fn a_pending_flight_save_is_written_at_shutdown() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "after = \"9m\"\n")?;
@@ -557,7 +556,7 @@ fn what_still_waits_to_be_saved_is_saved_when_the_daemon_stops() -> Result<()> {
 }
 
 #[test]
-fn one_sample_and_a_check_touch_nothing_and_a_folder_of_other_things_is_refused() {
+fn once_and_check_leave_no_flight_folder_and_foreign_ones_are_refused() {
     let scene = Scene::new();
     let config = scene.config("").display().to_string();
     let own = std::process::id().to_string();
@@ -589,7 +588,7 @@ fn one_sample_and_a_check_touch_nothing_and_a_folder_of_other_things_is_refused(
 }
 
 #[test]
-fn the_state_folder_of_a_unit_is_used_without_a_word_in_the_configuration() {
+fn the_units_state_directory_is_used_without_configuration() {
     let scene = Scene::new();
     let own = std::process::id().to_string();
     let run = |log: &str, arguments: &[&str]| {

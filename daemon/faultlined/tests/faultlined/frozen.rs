@@ -69,7 +69,7 @@ fn stopped_and_in_no_known_phase(prometheus: &Prometheus) {
 }
 
 #[test]
-fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() -> Result<()> {
+fn a_stopped_validator_is_up_with_unknown_phase_until_it_continues() -> Result<()> {
     if !Prometheus::is_installed() {
         println!("{SKIP_MESSAGE}");
         return Ok(());

@@ -184,7 +184,7 @@ fn every_case_gives_its_expected_pages() {
 }
 
 #[test]
-fn both_dialects_of_every_case_are_read_by_a_strict_reader_and_say_the_same() {
+fn both_formats_of_every_case_parse_strictly_to_equal_samples() {
     for case in cases() {
         let classic = expose::parse_text(&case.page(Dialect::Classic))
             .unwrap_or_else(|e| panic!("{}: {e}", case.name()));
@@ -209,7 +209,7 @@ fn both_dialects_of_every_case_are_read_by_a_strict_reader_and_say_the_same() {
 }
 
 #[test]
-fn a_validator_with_all_its_threads_stays_within_the_series_a_scraper_should_pay_for() {
+fn a_validator_with_all_threads_stays_within_the_series_limit() {
     let mut largest = cases()
         .into_iter()
         .max_by_key(|case| series_of(&case.page(Dialect::Classic)))

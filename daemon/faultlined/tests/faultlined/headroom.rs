@@ -287,7 +287,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn the_level_that_is_met_first_binds_with_what_is_left_there() {
+fn the_level_reached_first_binds_with_its_remaining_headroom() {
     for case in CASES {
         let mut host = Pretend::new(case.fixture, &Config::default());
         (case.change)(&host);
@@ -306,7 +306,7 @@ fn the_level_that_is_met_first_binds_with_what_is_left_there() {
 }
 
 #[test]
-fn what_kills_besides_the_kernel_is_recognized() {
+fn systemd_oomd_and_the_commit_limit_are_recognized() {
     let mut host = Pretend::new(V2, &Config::default());
     host.host
         .write("proc/sys/vm/overcommit_memory", "2\n")

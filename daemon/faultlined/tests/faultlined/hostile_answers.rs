@@ -457,7 +457,7 @@ fn config(ledger: &Path, port: &str) -> String {
 }
 
 #[test]
-fn no_answer_of_a_validator_takes_more_than_48_mib() {
+fn no_validator_response_uses_more_than_48_mib() {
     if LimitedCgroup::new(LIMIT).is_none() {
         eprintln!("SKIPPED: no cgroup with a limit of memory can be made here");
         return;

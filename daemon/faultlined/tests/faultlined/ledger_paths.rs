@@ -65,7 +65,7 @@ fn is_named(daemon: &Daemon, what: &str) {
 }
 
 #[test]
-fn a_ledger_that_does_not_answer_silences_nothing_else_and_the_daemon_ends_in_order() {
+fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     let folder = tempfile::tempdir().expect("a folder");
     let ledger = folder.path().join("ledger");
     std::fs::create_dir(&ledger).expect("a folder");
@@ -117,7 +117,7 @@ fn a_ledger_that_does_not_answer_silences_nothing_else_and_the_daemon_ends_in_or
 }
 
 #[test]
-fn a_ledger_whose_path_is_not_utf_8_is_followed_and_shown_escaped() {
+fn a_non_utf_8_ledger_path_is_followed_and_shown_escaped() {
     let top = tempfile::tempdir().expect("a folder");
     let folder = top.path().join(OsStr::from_bytes(b"l\xffdger"));
     std::fs::create_dir_all(folder.join("ledger")).expect("a folder");

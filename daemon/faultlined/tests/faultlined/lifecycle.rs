@@ -39,7 +39,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() {
+fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
     let folder = folder();
     let file = folder.path().join("c.toml");
     std::fs::write(&file, "[sampling]\ninterval = 3\n[nonsense]\n").expect("a file");
@@ -63,7 +63,7 @@ fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() 
 }
 
 #[test]
-fn a_log_that_cannot_be_written_changes_no_exit_code() {
+fn an_unwritable_log_does_not_change_the_exit_code() {
     let full = || {
         std::fs::File::options()
             .write(true)
@@ -90,7 +90,7 @@ fn a_log_that_cannot_be_written_changes_no_exit_code() {
 }
 
 #[test]
-fn a_daemon_whose_log_cannot_be_written_records_and_ends_in_order() {
+fn with_an_unwritable_log_the_daemon_records_and_exits_cleanly() {
     let folder = folder();
     let recording = folder.path().join("r.fltl");
     let own = std::process::id().to_string();
@@ -135,7 +135,7 @@ fn a_daemon_whose_log_cannot_be_written_records_and_ends_in_order() {
 }
 
 #[test]
-fn the_printed_configuration_is_a_good_one() {
+fn the_printed_configuration_is_valid() {
     let folder = folder();
     let file = folder.path().join("c.toml");
     std::fs::write(&file, run(&["print-config"]).stdout).expect("a file");
@@ -156,7 +156,7 @@ fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_checked_configuration_with_warnings_alone_is_accepted_and_they_are_counted() {
+fn config_check_accepts_warnings_and_counts_them() {
     let folder = folder();
     let check = |config: &str| check_config(folder.path(), config);
     let (code, out, said) =
@@ -182,7 +182,7 @@ fn a_checked_configuration_with_warnings_alone_is_accepted_and_they_are_counted(
 }
 
 #[test]
-fn a_checked_configuration_has_every_mistake_and_warning_at_once_and_their_counts() {
+fn config_check_reports_every_error_and_warning_with_their_counts() {
     let folder = folder();
     let check = |config: &str| check_config(folder.path(), config);
     let web = folder.path().join("web.yml");
@@ -224,7 +224,7 @@ fn a_checked_configuration_has_every_mistake_and_warning_at_once_and_their_count
 }
 
 #[test]
-fn one_sample_of_any_process_is_printed_as_a_table_and_as_json() {
+fn once_prints_a_sample_of_any_process_as_table_and_json() {
     let own = std::process::id().to_string();
     let table = text(&run(&["once", "--metrics", "--pid", &own]).stdout);
     assert!(
@@ -250,7 +250,7 @@ fn one_sample_of_any_process_is_printed_as_a_table_and_as_json() {
 }
 
 #[test]
-fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
+fn the_daemon_follows_a_process_serves_every_page_and_exits_cleanly() -> Result<()> {
     let folder = folder();
     let own = std::process::id().to_string();
     let daemon = Daemon::start(
@@ -302,7 +302,7 @@ fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
 }
 
 #[test]
-fn the_first_page_has_the_process_and_the_next_tick_is_an_hour_away() -> Result<()> {
+fn the_first_scrape_contains_the_process_without_waiting_for_a_tick() -> Result<()> {
     let folder = folder();
     let own = std::process::id().to_string();
     let options = ["--pid", &own, "--interval", "1h"];
@@ -318,7 +318,7 @@ fn the_first_page_has_the_process_and_the_next_tick_is_an_hour_away() -> Result<
 
 /// Connections that idle do not hold it up. The fastest of three, since another test may have the machine meanwhile.
 #[test]
-fn with_nothing_in_progress_it_stops_within_two_seconds() -> Result<()> {
+fn an_idle_daemon_stops_within_two_seconds() -> Result<()> {
     let own = std::process::id().to_string();
     let mut fastest = Duration::MAX;
     for _ in 0..3 {
@@ -340,7 +340,7 @@ fn with_nothing_in_progress_it_stops_within_two_seconds() -> Result<()> {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_what_to_do() -> Result<()> {
+fn a_port_in_use_is_reported_with_a_remedy() -> Result<()> {
     let folder = folder();
     let own = std::process::id().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--pid", &own], folder.path())?;
@@ -378,7 +378,7 @@ fn a_port_that_is_taken_is_named_with_what_to_do() -> Result<()> {
 }
 
 #[test]
-fn a_reload_takes_labels_over_and_names_what_waits_for_a_restart() -> Result<()> {
+fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
     let folder = folder();
     let file = folder.path().join("c.toml");
     let write = |arm: &str, interval: &str| {
@@ -419,7 +419,7 @@ fn a_reload_takes_labels_over_and_names_what_waits_for_a_restart() -> Result<()>
 }
 
 #[test]
-fn the_supervisor_is_told_of_readiness_life_and_the_end() -> Result<()> {
+fn systemd_is_notified_of_readiness_watchdog_and_stopping() -> Result<()> {
     let folder = folder();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
@@ -490,7 +490,7 @@ fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
 }
 
 #[test]
-fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream_and_is_logged() -> Result<()> {
+fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
     daemon.signal("TERM")?;
@@ -517,7 +517,7 @@ fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream_and_is_logged
 }
 
 #[test]
-fn two_signals_at_once_are_one_and_force_nothing() -> Result<()> {
+fn two_simultaneous_signals_count_as_one_without_forcing_exit() -> Result<()> {
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
     // As `timeout` does: the process, then its group.
@@ -555,7 +555,7 @@ fn with_ingest_config(config: &str, log: &Path) -> Result<Running> {
 }
 
 #[test]
-fn ingest_credentials_of_the_environment_without_a_user_are_refused() -> Result<()> {
+fn ingest_credentials_from_the_environment_without_a_user_are_refused() -> Result<()> {
     let folder = folder();
     let log = folder.path().join("log");
     let mut refused = with_ingest_config("host=http://127.0.0.1:9913,db=faultline", &log)?;
@@ -570,7 +570,7 @@ fn ingest_credentials_of_the_environment_without_a_user_are_refused() -> Result<
 }
 
 #[test]
-fn a_push_without_the_credentials_of_the_environment_is_refused_counted_and_logged() -> Result<()> {
+fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -> Result<()> {
     let folder = folder();
     let log = folder.path().join("log");
     let config = "host=http://127.0.0.1:9913,db=faultline,u=faultline,p=0123456789abcdef";
@@ -687,7 +687,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_waited_for() -> Result<()> {
+fn an_unopenable_log_is_retried() -> Result<()> {
     let folder = folder();
     let path = folder.path().join("agave.log");
     // The kernel lets not even root read the last one.
@@ -724,7 +724,7 @@ fn a_log_that_cannot_be_opened_is_waited_for() -> Result<()> {
 }
 
 #[test]
-fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> {
+fn a_non_validator_process_has_no_validator_sources() -> Result<()> {
     let folder = folder();
     let name = std::fs::read_to_string("/proc/self/comm")
         .expect("a name")

@@ -83,7 +83,7 @@ fn protocol(daemon: &Daemon) -> Result<Option<&'static str>> {
 }
 
 #[test]
-fn on_the_minimal_api_a_migration_is_unknown_until_the_marker_proves_alpenglow() -> Result<()> {
+fn minimal_api_migration_is_unknown_until_the_marker_proves_alpenglow() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -123,7 +123,7 @@ fn on_the_minimal_api_a_migration_is_unknown_until_the_marker_proves_alpenglow()
 }
 
 #[test]
-fn a_migration_pages_nobody_and_the_validator_keeps_up() -> Result<()> {
+fn a_migration_fires_no_paging_alert() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

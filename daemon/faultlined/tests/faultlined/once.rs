@@ -111,7 +111,7 @@ impl Scene {
             .expect("a link");
         let mut command = Command::new(program);
         command
-            .args(["once::stand_in_for_a_validator", "--exact", "--ignored"])
+            .args(["once::run_fake_validator", "--exact", "--ignored"])
             .args(more)
             .current_dir(self.folder.path());
         command.env_remove("SOLANA_METRICS_CONFIG");
@@ -215,7 +215,7 @@ fn serve_rpc(listener: &TcpListener, address: &str) -> std::io::Result<()> {
 
 #[test]
 #[ignore = "no test: the other tests start it as a validator"]
-fn stand_in_for_a_validator() {
+fn run_fake_validator() {
     let admin = UnixListener::bind("ledger/admin.rpc").expect("a socket");
     let rpc = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = rpc.local_addr().expect("an address").to_string();
@@ -289,7 +289,7 @@ fn a_healthy_validator_without_optional_parts_is_all_ok() {
 }
 
 #[test]
-fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attention() {
+fn once_reports_a_current_vote_account_and_warns_if_delinquent() {
     let scene = Scene::new("[validator]\nenabled = true\n");
     let _validator = scene.validator(scene.leads_here());
     let (_, report) = scene.once(&[]);
@@ -346,7 +346,7 @@ fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attent
 }
 
 #[test]
-fn how_full_the_folders_file_systems_are_is_told_and_a_nearly_full_one_needs_attention() {
+fn file_system_usage_is_reported_and_a_nearly_full_one_warns() {
     let scene = Scene::new("");
     let tmpfs = ["-t", "tmpfs", "-o", "size=16m,nr_inodes=200", "none"];
     let mounted = Mounted::new(scene.path("ledger"), &tmpfs);
@@ -407,7 +407,7 @@ fn how_full_the_folders_file_systems_are_is_told_and_a_nearly_full_one_needs_att
 }
 
 #[test]
-fn a_file_system_that_gives_no_answer_is_told_and_not_waited_for() {
+fn an_unresponsive_file_system_is_reported_without_blocking() {
     let scene = Scene::new("");
     let Some(dead) = Mounted::dead(scene.path("snapshots")) else {
         println!("SKIPPED: no right to mount here, or no FUSE");
@@ -449,7 +449,7 @@ fn a_file_system_that_gives_no_answer_is_told_and_not_waited_for() {
 }
 
 #[test]
-fn pushes_that_lead_elsewhere_and_a_log_that_is_missing_need_attention_with_what_to_do() {
+fn once_warns_of_pushes_going_elsewhere_and_a_missing_log() {
     let scene = Scene::new("");
     let validator = scene.validator(Some(
         "host=http://metrics.example.org:8086,db=d,u=u,p=hunter2".to_owned(),
@@ -494,8 +494,7 @@ fn pushes_that_lead_elsewhere_and_a_log_that_is_missing_need_attention_with_what
 }
 
 #[test]
-fn a_running_daemon_is_recognized_and_another_program_at_its_port_is_not_taken_for_it() -> Result<()>
-{
+fn only_a_real_daemon_at_the_port_is_recognized_as_running() -> Result<()> {
     let scene = Scene::new("");
     let own = std::process::id().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--pid", &own], scene.folder.path())?;
@@ -526,7 +525,7 @@ fn a_running_daemon_is_recognized_and_another_program_at_its_port_is_not_taken_f
 }
 
 #[test]
-fn json_rpc_that_does_not_answer_is_told_with_or_without_a_process() {
+fn unresponsive_json_rpc_is_reported_with_or_without_a_process() {
     let own = std::process::id().to_string();
     for target in [["--pid", &own], ["--ledger", "/no/such/ledger"]] {
         let output = once(&[&["--rpc", "http://127.0.0.1:1"], &target[..]].concat());
@@ -540,7 +539,7 @@ fn json_rpc_that_does_not_answer_is_told_with_or_without_a_process() {
 }
 
 #[test]
-fn who_takes_a_connection_and_never_answers_is_told_and_not_waited_for() {
+fn an_endpoint_that_accepts_but_never_responds_is_reported_without_blocking() {
     let [silent, other] = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     let [rpc, ingest] = [&silent, &other].map(|socket| socket.local_addr().expect("an address"));
     let scene = Scene::new("");
@@ -567,7 +566,7 @@ fn who_takes_a_connection_and_never_answers_is_told_and_not_waited_for() {
 }
 
 #[test]
-fn two_validators_are_told_apart_by_their_ledgers() {
+fn two_validators_are_distinguished_by_their_ledgers() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/testkit/fixtures/hosts/linux-6.8-v2");
     let host = PretendHost::from_fixture(&fixture).expect("a host");

@@ -137,7 +137,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_configuration_that_loads_makes_a_page_that_an_independent_parser_takes(case in case()) {
+    fn every_valid_configuration_yields_a_page_an_independent_parser_accepts(case in case()) {
         for (dialect, parsed) in [
             (Dialect::Classic, expose::parse_text(&case.text(Dialect::Classic))),
             (Dialect::OpenMetrics, expose::parse_openmetrics(&case.text(Dialect::OpenMetrics))),
@@ -177,7 +177,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
 }
 
 #[test]
-fn promtool_and_a_real_prometheus_take_the_page_of_every_configuration_that_loads() {
+fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return;

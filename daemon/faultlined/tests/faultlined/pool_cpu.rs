@@ -74,8 +74,7 @@ fn within(seen: f64, expected: f64) -> bool {
 
 /// A thread of 37 ms has three whole ticks of the kernel at most, one of 7 ms has none.
 #[test]
-fn pools_have_the_cpu_time_that_their_threads_used_and_all_together_that_of_the_process()
--> Result<()> {
+fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(program) = compiled(folder.path(), "works", SOURCE) else {
         println!("SKIPPED: no C compiler (cc)");

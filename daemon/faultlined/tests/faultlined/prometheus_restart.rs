@@ -83,7 +83,7 @@ fn wait_for_firing(prometheus: &Prometheus, alert: &str) -> Result<f64> {
 }
 
 #[test]
-fn a_restarted_prometheus_goes_on_with_a_long_for_and_no_alert_fires_falsely() -> Result<()> {
+fn a_prometheus_restart_keeps_pending_alerts_without_false_firing() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

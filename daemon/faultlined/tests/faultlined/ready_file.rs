@@ -93,7 +93,7 @@ fn start_ticks(pid: u32) -> u64 {
 }
 
 #[test]
-fn it_names_bound_addresses_and_the_followed_process_and_is_gone_after_the_end() -> Result<()> {
+fn the_ready_file_names_addresses_and_process_until_exit() -> Result<()> {
     let scene = Scene::new();
     let mut followed = sleep(&scene.path(""))?;
     let daemon = scene.start(&[
@@ -125,8 +125,7 @@ fn it_names_bound_addresses_and_the_followed_process_and_is_gone_after_the_end()
 }
 
 #[test]
-fn another_process_that_is_followed_takes_the_place_of_the_first_and_without_pushes_there_is_no_address()
--> Result<()> {
+fn a_new_process_updates_the_ready_file_and_no_ingest_omits_addresses() -> Result<()> {
     let scene = Scene::new();
     let (program, config, log) = (
         scene.path("ready-sleeper"),
@@ -171,7 +170,7 @@ fn another_process_that_is_followed_takes_the_place_of_the_first_and_without_pus
 }
 
 #[test]
-fn a_link_in_its_place_is_replaced_and_never_written_through() -> Result<()> {
+fn a_link_at_the_ready_file_path_is_replaced_not_followed() -> Result<()> {
     let scene = Scene::new();
     std::fs::write(scene.path("precious"), "precious").expect("a file");
     symlink(scene.path("precious"), scene.path("ready")).expect("a link");
@@ -191,7 +190,7 @@ fn a_link_in_its_place_is_replaced_and_never_written_through() -> Result<()> {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_wrong_usage_and_nothing_is_recorded() {
+fn an_unwritable_ready_file_is_a_usage_error_without_a_recording() {
     let scene = Scene::new();
     std::fs::create_dir(scene.path("folder")).expect("a folder");
     let recording = scene.path("r.fltl").display().to_string();

@@ -77,8 +77,7 @@ fn cgroup(tick: &Tick) -> String {
 }
 
 #[test]
-fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other_threads()
--> Result<()> {
+fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(program) = compiled(folder.path(), "leaves", SOURCE) else {
         println!("SKIPPED: no C compiler (cc)");
@@ -129,8 +128,7 @@ fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other
 }
 
 #[test]
-fn a_process_that_is_moved_has_its_new_limit_at_the_next_tick_and_no_kill_of_before() -> Result<()>
-{
+fn a_moved_process_has_its_new_limit_next_tick_without_old_kills() -> Result<()> {
     /// Too little for what the victim reads.
     const SMALL: u64 = 32 << 20;
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -219,7 +217,7 @@ impl Drop for Freezer {
 }
 
 #[test]
-fn a_process_that_is_stopped_or_frozen_is_shown_as_that() -> Result<()> {
+fn a_stopped_or_frozen_process_is_reported_as_such() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let running = start("/bin/sleep".into(), &["600"], folder.path())?;
     let mut daemon = following(running.pid());

@@ -201,8 +201,7 @@ fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
 }
 
 #[test]
-fn every_column_of_a_tick_says_what_the_page_of_that_tick_says_also_while_it_is_written()
--> Result<()> {
+fn every_recorded_column_equals_the_exposed_value_of_its_tick() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     page_with(&daemon, "agave_process_threads", &[], 1.0);
@@ -230,7 +229,7 @@ fn every_column_of_a_tick_says_what_the_page_of_that_tick_says_also_while_it_is_
 }
 
 #[test]
-fn points_keep_the_validators_time_and_events_tell_the_life_of_the_process() -> Result<()> {
+fn points_keep_the_validators_time_and_events_record_the_process_lifecycle() -> Result<()> {
     let mut scene = Scene::new();
     let daemon = scene.daemon()?;
     page_with(&daemon, "agave_process_threads", &[], 1.0);
@@ -339,7 +338,7 @@ fn events_have_the_life_of_the_process(recording: &Recording) {
 }
 
 #[test]
-fn a_process_that_is_replaced_is_a_second_process_with_a_restart_between() -> Result<()> {
+fn a_replaced_process_is_recorded_as_a_second_process_after_a_restart() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.fltl");
     let name = format!("fl-rec-{}", std::process::id());
@@ -418,8 +417,7 @@ fn a_restart_is_recorded(recording: &Recording) {
 }
 
 #[test]
-fn a_killed_daemon_leaves_all_but_the_last_second_and_a_new_one_goes_on_in_the_same_file()
--> Result<()> {
+fn a_killed_daemon_loses_one_second_and_its_successor_continues_the_file() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     let page = page_with(&daemon, "faultline_ticks_total", &[], 25.0);
@@ -484,8 +482,7 @@ fn push_now(daemon: &Daemon) {
 }
 
 #[test]
-fn pushes_missing_between_two_runs_of_the_daemon_are_missed_and_those_before_the_first_are_not()
--> Result<()> {
+fn pushes_missing_between_daemon_runs_count_as_missed() -> Result<()> {
     let scene = Scene::new();
     let first = scene.daemon()?;
     page_with(&first, "agave_up", &[], 1.0);
@@ -530,7 +527,7 @@ fn pushes_missing_between_two_runs_of_the_daemon_are_missed_and_those_before_the
 }
 
 #[test]
-fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()> {
+fn an_unusable_recording_file_is_refused_at_start_with_a_reason() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     let ports = ["--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
@@ -577,7 +574,7 @@ fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()>
 }
 
 #[test]
-fn a_recording_beside_the_ledger_is_warned_of_and_another_file_waits_for_a_restart() -> Result<()> {
+fn a_recording_next_to_the_ledger_warns_and_file_changes_need_restart() -> Result<()> {
     let scene = Scene::new();
     let write = |file: &str| {
         let text = format!(
@@ -616,7 +613,7 @@ fn a_recording_beside_the_ledger_is_warned_of_and_another_file_waits_for_a_resta
 }
 
 #[test]
-fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() -> Result<()> {
+fn a_full_disk_pauses_only_the_recording_until_space_is_free() -> Result<()> {
     let mut scene = Scene::new();
     let Some(disk) = Small::mount(&scene.folder.path().join("disk")) else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
@@ -723,7 +720,7 @@ fn the_gap_is_recorded(recording: &Recording, dropped: f64) {
 }
 
 #[test]
-fn a_recording_on_a_disk_that_stays_full_is_not_said_to_be_removed() -> Result<()> {
+fn a_recording_on_a_full_disk_is_not_reported_as_removed() -> Result<()> {
     let mut scene = Scene::new();
     let Some(disk) = Small::mount(&scene.folder.path().join("disk")) else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
@@ -757,7 +754,7 @@ fn a_recording_on_a_disk_that_stays_full_is_not_said_to_be_removed() -> Result<(
 }
 
 #[test]
-fn what_lies_beside_a_recording_that_is_missing_is_left_alone_and_named() -> Result<()> {
+fn leftover_files_of_a_missing_recording_are_untouched_and_reported() -> Result<()> {
     let scene = Scene::new();
     let diary = scene.folder.path().join("diary");
     std::fs::write(&diary, "mine").unwrap();
@@ -787,7 +784,7 @@ fn what_lies_beside_a_recording_that_is_missing_is_left_alone_and_named() -> Res
 }
 
 #[test]
-fn a_recorder_that_does_not_keep_up_says_so_in_the_log_and_on_its_row() -> Result<()> {
+fn a_slow_recorder_reports_dropped_ticks_in_log_and_status_row() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     page_with(
@@ -851,7 +848,7 @@ fn a_recorder_that_does_not_keep_up_says_so_in_the_log_and_on_its_row() -> Resul
 }
 
 #[test]
-fn a_recording_that_is_removed_while_it_is_written_is_begun_anew() -> Result<()> {
+fn a_recording_removed_while_writing_is_restarted() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     page_with(
@@ -902,7 +899,7 @@ fn a_recording_that_is_removed_while_it_is_written_is_begun_anew() -> Result<()>
 }
 
 #[test]
-fn a_recorded_demo_says_that_it_is_one() -> Result<()> {
+fn a_recording_of_a_demo_is_marked_as_a_demo() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.fltl");
     let arguments = [

@@ -26,7 +26,7 @@ const MIB: usize = 1 << 20;
 
 /// The stand-in: started again under a validator's name, with a socket that it never reads.
 #[test]
-fn a_stand_in_with_a_socket() {
+fn start_mock_validator_with_socket() {
     let Ok(port) = std::env::var(PORT) else {
         return;
     };
@@ -139,7 +139,12 @@ fn start_validator(
 ) -> Result<Running> {
     let path = folder.join("agave-validator");
     std::fs::copy(std::env::current_exe().expect("this program"), &path).expect("a copy");
-    let words = ["runs_out::a_stand_in_with_a_socket", "--exact", "--"].map(str::to_owned);
+    let words = [
+        "runs_out::start_mock_validator_with_socket",
+        "--exact",
+        "--",
+    ]
+    .map(str::to_owned);
     let ports = format!("{port}-{}", u32::from(port) + 1);
     let own = [
         "--ledger",
@@ -190,7 +195,7 @@ fn quick_rules(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> {
+fn each_simulated_resource_exhaustion_fires_only_its_own_alert() -> Result<()> {
     if !Prometheus::is_installed() {
         println!("{SKIP_MESSAGE}");
         return Ok(());

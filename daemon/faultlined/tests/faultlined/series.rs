@@ -127,7 +127,7 @@ fn pool(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn a_validator_has_no_more_series_than_promised_even_with_the_most_pools_there_can_be() {
+fn the_series_limit_is_kept_with_the_maximum_number_of_pools() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/everything/expected.prom");
     let page = std::fs::read_to_string(page).expect("the page of the golden case");
     let lines: Vec<&str> = page

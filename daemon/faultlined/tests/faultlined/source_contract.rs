@@ -459,7 +459,7 @@ const MAY_BE_ABSENT: [&str; 8] = [
 ];
 
 #[test]
-fn a_missing_file_is_counted_as_absent_and_takes_only_its_own_series_with_it() {
+fn a_missing_file_is_counted_absent_and_loses_only_its_own_series() {
     each(
         FILES
             .iter()
@@ -479,8 +479,7 @@ fn a_missing_file_is_counted_as_absent_and_takes_only_its_own_series_with_it() {
 }
 
 #[test]
-fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again_once_it_is_mended()
-{
+fn an_unparsable_file_is_counted_per_tick_until_it_recovers() {
     for (what, nonsense) in [
         ("garbled", &b"garbage\n"[..]),
         ("binary", b"\xff\xfe\0\x01\n"),
@@ -526,7 +525,7 @@ fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again
 }
 
 #[test]
-fn a_text_cut_after_its_first_word_is_broken() {
+fn a_proc_file_truncated_after_its_first_word_is_broken() {
     // Of one word nothing can be cut; a device without counters is an idle one; the first line of `status` is not wanted.
     let can_tell =
         |file: &&File| !matches!(file.form, Sole | List) && !file.path.ends_with("/status");
@@ -543,7 +542,7 @@ fn a_text_cut_after_its_first_word_is_broken() {
 }
 
 #[test]
-fn an_empty_number_or_line_is_broken() {
+fn an_empty_number_file_or_line_is_reported_as_broken() {
     each(
         FILES
             .iter()
@@ -563,7 +562,7 @@ fn an_empty_number_or_line_is_broken() {
 }
 
 #[test]
-fn an_empty_list_of_keys_gives_nothing_and_no_zeros() {
+fn an_empty_key_list_file_gives_no_values_instead_of_zeros() {
     // The sum over threads is then that of the others.
     let of_all = |file: &&File| matches!(file.form, Keys | List) && !file.path.contains("/task/");
     each(FILES.iter().filter(of_all), |file| {
@@ -590,7 +589,7 @@ fn end(host: &PretendHost) {
 }
 
 #[test]
-fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_but_the_host() {
+fn a_process_vanishing_between_ticks_is_counted_gone_leaving_only_host_metrics() {
     for ticks_before in [0, 1, 7] {
         let mut pretend = Pretend::following(HOST);
         for _ in 0..ticks_before {
@@ -659,7 +658,7 @@ const EXITING: &str = "4227084";
 const ALIVE: &str = "4194560";
 
 #[test]
-fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
+fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
     let mut pretend = Pretend::following(HOST);
     for (letter, name) in [
         ("R", "running"),
@@ -685,7 +684,7 @@ fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
 }
 
 #[test]
-fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0() {
+fn virtual_size_is_absent_not_0_once_memory_is_released() {
     let mut pretend = Pretend::following(HOST);
     assert!(pretend.tick().number_of(&p::VIRTUAL, &[]) > Some(0.0));
     set_stat(
@@ -702,7 +701,7 @@ fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0()
 }
 
 #[test]
-fn the_boot_time_is_read_again_after_a_step_of_the_clock_and_only_then() {
+fn the_boot_time_is_reread_only_after_a_clock_step() {
     let mut pretend = Pretend::following(HOST);
     let started = pretend.tick().number_of(&START_TIME, &[]).unwrap();
     let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
@@ -751,7 +750,7 @@ fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
 }
 
 #[test]
-fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmost_one() {
+fn a_process_is_followed_into_another_cgroup_including_the_root() {
     let mut pretend = Pretend::following(HOST);
     assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
     for path in ["/validator.slice", "/"] {
@@ -814,7 +813,7 @@ fn cgroup_counters(tick: &Tick) -> [f64; 3] {
 }
 
 #[test]
-fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counters_that_continue() {
+fn a_moved_process_reports_its_new_cgroup_with_continuous_counters() {
     let mut pretend = Pretend::following(HOST);
     let before = cgroup_counters(&pretend.tick());
     write_small_cgroup(&pretend.host);
@@ -850,8 +849,7 @@ fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counter
 const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:/\n";
 
 #[test]
-fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_thread_is_and_never_to_the_top()
- {
+fn an_exiting_v1_process_keeps_its_cgroup_or_a_living_threads() {
     let mut pretend = Pretend::following(HOST_V1);
     let before = pretend.tick();
     assert_eq!(label(&before), "/system.slice/sol.service");
@@ -897,7 +895,7 @@ fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_th
 }
 
 #[test]
-fn a_process_that_is_exiting_when_it_is_found_has_no_cgroup_rather_than_the_topmost_one() {
+fn a_process_found_while_exiting_has_no_cgroup_instead_of_the_root() {
     let mut pretend = Pretend::new(HOST_V1, &Config::default());
     pretend.find();
     pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
@@ -909,10 +907,10 @@ fn a_process_that_is_exiting_when_it_is_found_has_no_cgroup_rather_than_the_topm
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it() {
+fn a_forbidden_file_is_counted_and_loses_only_its_own_series() {
     if !PretendHost::forbidden_works().unwrap() {
         return as_nobody(
-            "source_contract::a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_series_with_it",
+            "source_contract::a_forbidden_file_is_counted_and_loses_only_its_own_series",
         );
     }
     each(FILES, |file| {

@@ -101,7 +101,7 @@ fn instance(name: &str) -> String {
 }
 
 #[test]
-fn systemd_takes_every_unit_without_a_word() {
+fn systemd_accepts_every_unit_without_warnings() {
     let folder = installed();
     for name in names(&shipped().join("system")) {
         let Some((fine, said)) = verify(folder.path(), &instance(&name)) else {
@@ -122,7 +122,7 @@ fn systemd_takes_every_unit_without_a_word() {
 }
 
 #[test]
-fn systemd_takes_every_drop_in_without_a_word() {
+fn systemd_accepts_every_drop_in_without_warnings() {
     for (unit, folder_of) in [
         ("faultlined.service", "faultlined"),
         ("agave-validator.service", "validator"),
@@ -139,7 +139,7 @@ fn systemd_takes_every_drop_in_without_a_word() {
 }
 
 #[test]
-fn the_daemons_exposure_is_small_also_as_the_validators_user() {
+fn systemd_security_exposure_is_low_even_as_the_validators_user() {
     let exposure = |folder: &Path, unit: &str| {
         analyze(folder, &["security", "--offline=yes", THRESHOLD, unit])
     };
@@ -167,7 +167,7 @@ fn the_daemons_exposure_is_small_also_as_the_validators_user() {
 }
 
 #[test]
-fn the_template_says_what_the_service_says() {
+fn the_template_unit_equals_the_service_unit() {
     for name in [
         "faultlined.service",
         "faultlined-ingest.socket",
@@ -193,7 +193,7 @@ fn the_template_says_what_the_service_says() {
 }
 
 #[test]
-fn limits_of_memory_are_literal_and_as_their_slices_are_called() {
+fn memory_limits_of_units_are_literal_and_match_slice_names() {
     let mut sizes = 0;
     for name in names(&shipped().join("system")) {
         let text = unit(&name);
@@ -223,7 +223,7 @@ fn limits_of_memory_are_literal_and_as_their_slices_are_called() {
 }
 
 #[test]
-fn users_and_folders_are_made_as_they_are_written() {
+fn sysusers_and_tmpfiles_create_users_and_folders_as_declared() {
     let root = tempfile::tempdir().expect("a folder");
     let at = format!("--root={}", root.path().display());
     fs::create_dir(root.path().join("etc")).expect("a folder");

@@ -158,7 +158,7 @@ fn sees(daemon: &Daemon, version: &str, wanted: (f64, f64, f64)) {
 }
 
 #[test]
-fn another_local_user_forges_neither_slots_nor_lost_points_nor_a_version() -> Result<()> {
+fn another_local_user_cannot_forge_slots_lost_points_or_version() -> Result<()> {
     if !geteuid().is_root() {
         println!("SKIPPED: only root can be another user");
         return Ok(());
@@ -200,8 +200,7 @@ fn another_local_user_forges_neither_slots_nor_lost_points_nor_a_version() -> Re
 }
 
 #[test]
-fn pushes_wait_while_a_wrapper_of_another_user_is_followed_and_no_validator_below_it() -> Result<()>
-{
+fn pushes_are_pending_while_another_users_wrapper_has_no_validator() -> Result<()> {
     if !geteuid().is_root() {
         println!("SKIPPED: only root can be another user");
         return Ok(());
@@ -237,7 +236,7 @@ fn pushes_wait_while_a_wrapper_of_another_user_is_followed_and_no_validator_belo
 }
 
 #[test]
-fn with_a_password_the_user_does_not_matter() -> Result<()> {
+fn with_a_push_password_any_local_user_is_accepted() -> Result<()> {
     if !geteuid().is_root() {
         println!("SKIPPED: only root can be another user");
         return Ok(());

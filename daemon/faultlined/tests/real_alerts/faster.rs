@@ -55,7 +55,7 @@ fn of_line(line: &str, by: u32) -> String {
 }
 
 #[test]
-fn durations_are_divided_and_numbers_and_names_are_not() {
+fn rule_acceleration_divides_durations_but_not_numbers_or_names() {
     let text = "for: 2m\nexpr: rate(instance:x:rate5m[5m]) > 1000 unless y offset 1h\ndescription: in 5m\n# 5m\nx[1h:15s] 0.8 2h30\n";
     assert_eq!(
         faster(text, 10),

@@ -24,7 +24,7 @@ const CHANGES: [(&str, Change); 4] = [
 
 #[test]
 #[ignore = "takes minutes, of two cores; part of .ci/run --long"]
-fn every_dashboard_is_drawn_of_nodes_that_change_without_an_error_of_a_query() -> Result<()> {
+fn every_dashboard_renders_changing_nodes_without_query_errors() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

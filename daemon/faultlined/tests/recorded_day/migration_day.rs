@@ -6,7 +6,7 @@ use faultline_testkit::Result;
 use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
 
 #[test]
-fn a_recorded_day_with_a_migration_is_quiet_and_each_fault_has_its_alerts() -> Result<()> {
+fn a_migration_day_fires_no_alert_and_each_fault_its_own() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

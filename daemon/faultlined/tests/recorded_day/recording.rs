@@ -316,7 +316,7 @@ fn parts(series: &BTreeMap<(&str, &str), Vec<(i64, f64)>>) -> Vec<[i64; 2]> {
 }
 
 #[test]
-fn what_is_counted_goes_on_and_levels_and_times_are_what_they_were() {
+fn in_the_repeated_day_counters_continue_and_gauges_repeat() {
     use Moved::{Again, GoesOn, WithItsSample, WithTheDay};
     for (name, wanted) in [
         ("agave_udp_drops_total", GoesOn),

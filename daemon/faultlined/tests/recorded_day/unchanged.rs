@@ -88,7 +88,7 @@ fn selected() -> Vec<Change> {
 
 #[test]
 #[ignore = "takes minutes, of two cores; part of .ci/run --long"]
-fn no_change_of_a_node_hides_an_alert_of_any_node_or_makes_a_false_one() -> Result<()> {
+fn node_changes_neither_hide_nor_fake_alerts() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());

@@ -95,7 +95,7 @@ pub(crate) fn name(rule: &Rule) -> String {
 }
 
 #[test]
-fn each_difference_has_its_sign() {
+fn added_and_missing_alerts_are_marked_with_their_sign() {
     let held = |instance: &str, from: f64| Held {
         alert: "A".to_owned(),
         severity: "page".to_owned(),

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_or_a_gap_makes_no_rate() {
+    fn a_restart_or_a_gap_gives_no_rate() {
         let mut history = History::default();
         for (second, value) in [
             (1, Some(10)),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_told_twice_is_no_second_without_growth() {
+    fn a_repeated_response_does_not_create_a_zero_rate() {
         // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
         let received = [
             (1, 1.0, 100),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_makes_no_rate() {
+    fn a_clock_step_produces_no_rate() {
         let received = [
             (1, 1.0, 10),
             (2, 2.0, 20),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_push_brings_is_spread_over_the_time_since_the_push_before() {
+    fn pushed_increments_are_spread_over_the_time_since_the_previous_push() {
         let push = |second: u64, pushed: u64, misses: u64| {
             let at = stamp(second);
             let told = vec![
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_minute_is_kept() {
+    fn history_keeps_only_the_last_minute() {
         let mut history = History::default();
         for second in 0..200 {
             history.tick(&tick(second, Some(second)));

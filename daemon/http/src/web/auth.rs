@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_right_password_passes_and_is_remembered() {
+    async fn a_correct_password_is_accepted_and_cached() {
         let users = users();
         assert_eq!(
             users.judge(Some(GOOD), Peer::LOCAL, NOW).await,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_else_passes() {
+    async fn other_credentials_are_refused() {
         let users = users();
         for bad in [
             &basic("alice:wrong"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_guesses_is_told_to_wait_and_who_has_passed_or_is_elsewhere_still_passes() {
+    async fn a_guessing_address_is_throttled_and_authenticated_or_other_clients_pass() {
         let users = users();
         let guesser = Peer::at([192, 0, 2, 1].into());
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_whose_connection_has_gone_keeps_its_turn() {
+    async fn a_password_check_keeps_its_permit_after_its_connection_closes() {
         let users = Users::new(BTreeMap::from([(
             "alice".to_owned(),
             bcrypt::hash("a", 8).unwrap(),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_guesses_from_one_address_delays_the_others_by_one_check() {
+    async fn password_guessing_from_one_address_delays_others_by_one_check() {
         let users = users();
         let queue = |last: u8, second: u64| {
             let peer = Peer::at([192, 0, 2, last].into());
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_remembered_is_bounded_and_right_passwords_stay() {
+    async fn the_password_cache_is_bounded_and_keeps_correct_passwords() {
         let users = users();
         users.remember(vec![0], true);
         for number in 0..1000_u32 {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_checked_at_the_highest_cost_and_what_differs_or_is_dear_is_told() {
+    fn unknown_users_are_checked_at_the_highest_bcrypt_cost() {
         let hash = |cost: u32| {
             format!("$2y${cost:02}$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
         };
@@ -368,12 +368,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_holds_no_hash() {
+    fn debug_output_contains_no_password_hash() {
         assert_eq!(format!("{:?}", users()), "Users { names: [\"alice\"], .. }");
     }
 
     #[test]
-    fn base64_is_taken_with_padding_and_without() {
+    fn base64_is_accepted_with_and_without_padding() {
         for header in [
             GOOD,
             "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ==",
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_makes_it_panic(header in "\\PC*") {
+        fn no_authorization_header_causes_a_panic(header in "\\PC*") {
             let _ = credentials(&header);
             let _ = credentials(&format!("Basic {header}"));
         }

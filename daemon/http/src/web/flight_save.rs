@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_may_be_missing_and_is_taken_as_a_form_or_a_shell_writes_it() {
+    fn a_save_reason_is_optional_and_decoded_from_form_or_percent_encoding() {
         for (query, expected) in [
             (None, ""),
             (Some("a=b"), ""),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_it_is_off_the_answer_is_a_conflict_and_what_is_refused_uses_up_no_quota() {
+    async fn with_flight_off_requests_conflict_and_refusals_use_no_quota() {
         let now = Duration::from_secs(5);
         let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
         assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_guesses_has_a_burst_and_then_one_try_each_pause_and_others_have_theirs() {
+    fn password_attempts_per_address_have_a_burst_then_one_per_pause() {
         let mut guesses = Guesses::new();
         let tried = (0..100)
             .filter(|_| guesses.begin(peer(1), s(100)).is_ok())
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn many_addresses_share_what_all_may_try() {
+    fn many_addresses_share_one_password_attempt_limit() {
         let mut guesses = Guesses::new();
         let tried = (0..200)
             .filter(|last| guesses.begin(peer(*last), s(100)).is_ok())
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn right_passwords_use_up_nothing() {
+    fn correct_passwords_do_not_use_up_the_attempt_limit() {
         let mut guesses = Guesses::new();
         for _ in 0..1000 {
             assert_eq!(begin(&mut guesses, 1, 100), Ok(()));
@@ -117,7 +117,7 @@ mod tests {
     proptest! {
         /// Whoever tries whenever: never more than a burst and one for each pause.
         #[test]
-        fn no_pattern_gets_more_tries(attempts in proptest::collection::vec((0..4_u8, 0..400_u64), 0..400)) {
+        fn no_request_pattern_exceeds_the_password_attempt_limit(attempts in proptest::collection::vec((0..4_u8, 0..400_u64), 0..400)) {
             let mut guesses = Guesses::new();
             let (mut now, mut tried) = (Duration::ZERO, Vec::new());
             for (last, ms) in attempts {

@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_seconds_are_forgiven_even_at_a_short_interval() {
+    fn ten_seconds_without_a_tick_stay_healthy_at_a_short_interval() {
         let second = Duration::from_secs(1);
         assert_eq!(health(Some(at(50)), at(59), second), Ok(()));
         let stale = health(Some(at(50)), at(60), second).unwrap_err();
@@ -36,14 +36,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_interval_is_given_five_of_its_own() {
+    fn a_long_interval_is_unhealthy_after_five_intervals() {
         let interval = Duration::from_secs(15);
         assert_eq!(health(Some(at(100)), at(174), interval), Ok(()));
         assert!(health(Some(at(100)), at(175), interval).is_err());
     }
 
     #[test]
-    fn before_the_first_tick_the_start_counts() {
+    fn before_the_first_tick_health_is_measured_from_start() {
         assert_eq!(health(None, at(9), Duration::from_secs(1)), Ok(()));
         let stale = health(None, at(10), Duration::from_secs(1)).unwrap_err();
         assert!(stale.starts_with("no tick in the 10.0 s"), "{stale}");

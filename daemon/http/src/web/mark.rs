@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_as_a_form_or_a_shell_writes_it() {
+    fn a_mark_name_is_decoded_from_form_or_percent_encoding() {
         for query in [
             "name=load+begins",
             "name=load%20begins",
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_one_short_word_and_need_not_be_there() {
+    fn a_mark_kind_is_an_optional_short_word() {
         let long = format!("kind={}", "a".repeat(LONGEST_KIND + 1));
         assert_eq!(kind(None), Ok(None));
         assert_eq!(kind(Some("name=a")), Ok(None));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_missing_or_unfit_is_refused_with_what_to_do() {
+    fn a_missing_or_invalid_mark_name_is_refused_with_a_remedy() {
         let long = format!("name={}", "a".repeat(LONGEST_TEXT + 1));
         for query in [
             "",

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_the_machine_and_what_is_configured_are_known() {
+    fn addresses_localhost_hostname_and_configured_names_are_known_hosts() {
         for host in [
             "",
             "127.0.0.1",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_our_own_or_foreign() {
+    fn an_origin_header_is_same_origin_or_foreign() {
         let foreign =
             |host: &str, origin: &str| is_foreign(&request(&[("host", host), ("origin", origin)]));
         for (host, origin) in [
@@ -244,7 +244,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_of_another_site_is_known(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
+        fn host_names_of_other_sites_are_rejected(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
             let evil = format!("{label}.example");
             prop_assert!(!names().knows(&evil));
             // Whatever is asked for, it is answered.

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_is_encoded_once_for_all_who_ask_the_same() {
+    fn a_tick_is_encoded_once_for_equal_requests() {
         let pages = Pages::default();
         let first = get(&pages, &tick(1, 7), Dialect::Classic, true);
         let second = get(&pages, &tick(1, 7), Dialect::Classic, true);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn dialects_and_ticks_are_not_mixed_up() {
+    fn the_scrape_cache_separates_formats_and_ticks() {
         let pages = Pages::default();
         let text = |tick: &Arc<Tick>, dialect| {
             String::from_utf8(get(&pages, tick, dialect, false).0.to_vec()).unwrap()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compressed_page_is_whole() {
+    fn every_compressed_page_is_complete() {
         let mut compressor = Compressor::default();
         let incompressible = |n: u64| ((n * n * 2_654_435_761) >> 7).to_le_bytes();
         for length in [0, 1, 5_000, 700, 200_000] {

@@ -181,7 +181,7 @@ fn ask(stream: &mut dyn Stream, method: &str, path: &str, headers: &str) -> Answ
 }
 
 #[test]
-fn metrics_are_served_in_the_dialect_that_is_asked_for() {
+fn metrics_are_served_in_the_requested_format() {
     let mut server = start(None);
     server.tick(7);
     let classic = server.get("/metrics", "");
@@ -206,7 +206,7 @@ fn metrics_are_served_in_the_dialect_that_is_asked_for() {
 }
 
 #[test]
-fn a_page_is_compressed_for_other_hosts_alone_and_is_the_same_page() {
+fn only_responses_to_other_hosts_are_compressed() {
     let mut server = start(None);
     server.tick(7);
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
@@ -260,7 +260,7 @@ fn head_is_answered_without_a_body() {
 }
 
 #[test]
-fn the_status_is_json_with_its_version_and_that_of_the_newest_tick() {
+fn the_status_is_versioned_json_of_the_newest_tick() {
     let mut server = start(None);
     server.tick(7);
     let answer = server.get("/status", "");
@@ -273,7 +273,7 @@ fn the_status_is_json_with_its_version_and_that_of_the_newest_tick() {
 }
 
 #[test]
-fn before_the_first_tick_nothing_is_made_up() {
+fn before_the_first_tick_no_values_are_exposed() {
     let mut server = start(None);
     let metrics = server.get("/metrics", "");
     assert_eq!(metrics.status, 503);
@@ -292,7 +292,7 @@ fn before_the_first_tick_nothing_is_made_up() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_a_sentence() {
+fn an_unknown_path_or_method_gets_a_helpful_error() {
     let server = start(None);
     let missing = server.get("/favicon.ico", "");
     assert_eq!(missing.status, 404);
@@ -323,7 +323,7 @@ fn the_landing_page_allows_no_scripts_and_is_never_cached() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_refused() {
+fn an_oversized_request_head_is_refused() {
     let server = start(None);
     let many = "X-Filler: 0123456789abcdef\r\n".repeat(1000);
     assert_eq!(server.get("/healthz", &many).status, 431);
@@ -353,7 +353,7 @@ fn a_connection_serves_several_requests() {
 }
 
 #[test]
-fn an_open_connection_does_not_keep_the_server_from_stopping() {
+fn an_open_connection_does_not_prevent_server_shutdown() {
     let server = start(None);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET /he").unwrap();
@@ -367,7 +367,7 @@ fn an_open_connection_does_not_keep_the_server_from_stopping() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_its_key() {
+fn a_port_in_use_is_reported_with_its_configuration_key() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap();
     let config = Metrics {
@@ -386,7 +386,7 @@ fn a_port_that_is_taken_is_named_with_its_key() {
 }
 
 #[test]
-fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
+fn a_mark_requires_post_a_name_and_an_active_recording() {
     let idle = start(None);
     assert_eq!(
         idle.ask("POST", "/mark?name=a", "Content-Length: 0\r\n")
@@ -425,7 +425,7 @@ fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
 }
 
 #[test]
-fn saving_the_flight_recording_is_for_posts_of_this_site_and_a_conflict_while_it_is_off() {
+fn flight_save_requires_a_same_site_post_and_an_enabled_recorder() {
     let server = start(None);
     let post = |headers: &str| {
         server.ask(

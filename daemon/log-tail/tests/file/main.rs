@@ -45,7 +45,7 @@ impl Rig {
 fn nothing(_: &Path) {}
 
 #[test]
-fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
+fn log_lines_before_start_and_a_partial_first_line_are_skipped() {
     let mut rig = Rig::over(|path| {
         fs::write(
             path,
@@ -82,7 +82,7 @@ fn a_file_that_appears_later_is_read_from_its_beginning() {
 }
 
 #[test]
-fn a_file_older_than_the_daemon_that_gets_the_name_is_history() {
+fn a_log_older_than_the_daemon_appearing_later_is_skipped() {
     let mut rig = Rig::over(nothing);
     fs::write(rig.path("old"), numbered(7)).unwrap();
     std::os::unix::fs::symlink(rig.path("old"), rig.path("log")).unwrap();
@@ -94,7 +94,7 @@ fn a_file_older_than_the_daemon_that_gets_the_name_is_history() {
 }
 
 #[test]
-fn a_line_is_handed_on_once_it_is_complete() {
+fn a_log_line_is_delivered_when_complete() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     let line = numbered(0);
@@ -108,7 +108,7 @@ fn a_line_is_handed_on_once_it_is_complete() {
 }
 
 #[test]
-fn a_string_over_several_lines_is_one_datapoint() {
+fn a_multi_line_string_is_one_datapoint() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     file.write_all(
@@ -129,7 +129,7 @@ fn a_string_over_several_lines_is_one_datapoint() {
 }
 
 #[test]
-fn garbage_costs_its_own_lines_only() {
+fn invalid_log_bytes_discard_only_their_own_lines() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 2);
@@ -147,7 +147,7 @@ fn garbage_costs_its_own_lines_only() {
 }
 
 #[test]
-fn an_old_file_is_read_until_its_successor_has_data_and_it_is_quiet() {
+fn a_rotated_log_is_read_until_idle_and_its_successor_has_data() {
     let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
     let mut old = append(&rig.path("log"));
     rig.write(&mut old, 1);
@@ -174,7 +174,7 @@ fn an_old_file_is_read_until_its_successor_has_data_and_it_is_quiet() {
 }
 
 #[test]
-fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
+fn a_deleted_log_is_reported_closed_and_reread_when_recreated() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 2);
@@ -200,7 +200,7 @@ fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
 }
 
 #[test]
-fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_offset_again() {
+fn a_truncated_file_is_reread_even_if_regrown_beyond_the_offset() {
     for lines_after in [1, 2, 3, 50] {
         let mut rig = Rig::over(nothing);
         let mut file = append(&rig.path("log"));
@@ -214,7 +214,7 @@ fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_o
 }
 
 #[test]
-fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
+fn a_line_cut_by_log_truncation_is_discarded_not_joined() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1")
@@ -228,7 +228,7 @@ fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
 }
 
 #[test]
-fn a_file_let_go_that_comes_back_is_read_on_and_not_again() {
+fn a_closed_rotated_log_that_returns_is_continued_not_reread() {
     let mut rig = Rig::over(nothing);
     let mut old = append(&rig.path("log"));
     rig.write(&mut old, 20);
@@ -246,7 +246,7 @@ fn a_file_let_go_that_comes_back_is_read_on_and_not_again() {
 }
 
 #[test]
-fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
+fn a_copy_renamed_over_the_log_is_continued_not_reread() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 20);
@@ -259,7 +259,7 @@ fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_forbidden() {
+fn an_unreadable_file_is_reported_as_forbidden() {
     // Write-only even for root.
     let link =
         |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
@@ -306,7 +306,7 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
 }
 
 #[test]
-fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
+fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
     let mut rig = Rig::over(|path| fs::create_dir(path).unwrap());
     rig.poll();
     let problem = rig.problem().unwrap();
@@ -337,7 +337,7 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
 }
 
 #[test]
-fn the_step_of_a_start_is_told() {
+fn the_startup_step_in_the_log_is_reported() {
     let mut rig = Rig::over(nothing);
     assert_eq!(rig.tail.status().snapshot().progress, None);
     let text =
@@ -376,7 +376,7 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
     #[test]
-    fn whatever_the_order_of_writes_rotations_and_looks_every_line_comes_once(
+    fn every_log_line_is_delivered_once_for_any_rotation_order(
         steps in proptest::collection::vec(step(), 1..150),
     ) {
         let mut model = Model::new(tempfile::tempdir().unwrap());

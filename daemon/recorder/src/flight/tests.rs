@@ -144,7 +144,7 @@ fn ticks(path: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn a_quarter_of_an_hour_is_saved_while_the_ring_is_written_and_neither_loses_a_row() {
+fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(&[("arm", "A")], config::Flight::default());
     (1..=1000).for_each(|number| ring.take(&second(number), at(number)));
@@ -193,7 +193,7 @@ fn a_quarter_of_an_hour_is_saved_while_the_ring_is_written_and_neither_loses_a_r
 }
 
 #[test]
-fn a_ring_of_other_labels_is_set_aside_and_one_of_the_same_is_gone_on_with() {
+fn a_flight_ring_continues_only_with_unchanged_labels() {
     let scene = Scene::new();
     for (labels, sessions, aside) in [("A", 1, 0), ("A", 2, 0), ("B", 1, 1)] {
         let (mut ring, _saver) = scene.build(&[("arm", labels)], config::Flight::default());
@@ -216,7 +216,7 @@ fn a_ring_of_other_labels_is_set_aside_and_one_of_the_same_is_gone_on_with() {
 }
 
 #[test]
-fn a_ring_that_somebody_removed_is_begun_anew() {
+fn a_removed_flight_ring_is_recreated() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     ring.take(&second(1), at(1));
@@ -228,7 +228,7 @@ fn a_ring_that_somebody_removed_is_begun_anew() {
 }
 
 #[test]
-fn what_somebody_put_in_the_place_of_the_ring_is_set_aside() {
+fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     let path = scene.folder().join(RING);
@@ -252,7 +252,7 @@ fn what_somebody_put_in_the_place_of_the_ring_is_set_aside() {
 }
 
 #[test]
-fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
+fn a_save_without_free_space_fails_and_is_shown_until_success() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(
         &[],
@@ -285,7 +285,7 @@ fn a_save_without_room_fails_and_is_counted_and_shown_until_one_succeeds() {
 }
 
 #[test]
-fn what_happens_is_saved_under_its_name_once_its_aftermath_is_written() {
+fn a_trigger_is_saved_under_its_name_after_its_aftermath() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(
         &[],

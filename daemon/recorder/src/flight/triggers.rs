@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn kills_ends_stalls_and_falling_behind_are_saved_and_nothing_else_is() {
+    fn only_oom_kills_exits_stalls_and_falling_behind_trigger_a_save() {
         let asking = EventKind::ALL
             .iter()
             .filter_map(|kind| Some((*kind, Trigger::of(*kind)?)))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_aftermath_is_waited_for_and_a_save_comes_once() {
+    fn a_save_waits_for_the_aftermath_and_occurs_once() {
         let mut triggers = Triggers::new(TIMING);
         assert_eq!(triggers.due(s(100)), None);
         triggers.happened(Trigger::Exit, s(100));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_together_is_saved_once_under_the_heaviest_name() {
+    fn simultaneous_triggers_save_once_named_after_the_most_severe() {
         let mut triggers = Triggers::new(TIMING);
         triggers.happened(Trigger::Behind, s(100));
         triggers.happened(Trigger::OomKill, s(105));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn soon_after_a_save_the_next_one_waits_and_is_not_lost() {
+    fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
         let mut triggers = Triggers::new(TIMING);
         triggers.happened(Trigger::Exit, s(100));
         assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_is_told() {
+    fn pending_triggers_are_returned_at_shutdown() {
         let mut triggers = Triggers::new(TIMING);
         triggers.happened(Trigger::OomKill, s(100));
         assert_eq!(
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_again_and_again_is_saved_once_in_every_pause() {
+    fn repeated_triggers_are_saved_once_per_pause() {
         let mut triggers = Triggers::new(TIMING);
         let mut saves = Vec::new();
         for now in 0..1000 {
@@ -164,7 +164,7 @@ mod tests {
     proptest! {
         /// Whatever happens: no two saves closer than the pause, none before its aftermath, and none forgotten.
         #[test]
-        fn no_event_is_forgotten_and_the_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
+        fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
             let all = [Trigger::Stall, Trigger::Behind, Trigger::Exit, Trigger::OomKill];
             let mut triggers = Triggers::new(TIMING);
             let mut saves: Vec<u64> = Vec::new();

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_digests_are_found() {
+    fn the_published_sha256_test_vectors_match() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         for (text, sha256) in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_told_to_stop() {
+    fn hashing_the_binary_ends_when_stopped() {
         let stop = Stop::new();
         stop.set();
         let own = File::open(std::env::current_exe().unwrap()).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cached_stays_and_what_was_not_does_not_come() {
+    fn hashing_a_binary_leaves_the_page_cache_unchanged() {
         let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
         let path = folder.path().join("program");
         std::fs::write(&path, vec![b'a'; 16 * PIECE]).unwrap();

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_known_later_is_told_and_the_word_of_another_process_is_not_taken() {
+    fn later_manifest_facts_are_added_only_from_the_same_process() {
         let root = HostRoot::default();
         let process = ProcessFiles::open(&root, std::process::id()).unwrap().id();
         let (comm, exe) = ("test".to_owned(), std::env::current_exe().ok());

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sysinfo_and_the_files_tell_the_same_of_this_machine() {
+    fn sysinfo_and_procfs_describe_this_machine_equally() {
         let root = HostRoot::default();
         let files = Hardware::read(&root);
         let mut reported = Hardware {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_machine_only_its_files_tell() {
+    fn for_another_root_only_its_files_describe_the_machine() {
         let mut hardware = Hardware::default();
         describe(&HostRoot::below("/host".as_ref()), &mut hardware);
         assert_eq!(

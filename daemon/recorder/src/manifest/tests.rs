@@ -80,7 +80,7 @@ fn target(host: &PretendHost) -> (HostRoot, Target) {
 }
 
 #[test]
-fn a_session_says_what_machine_it_was() {
+fn the_session_manifest_describes_the_machine() {
     let host = researcher();
     let all = session(&HostRoot::below(host.root()), &Config::default(), 7, false);
     assert_eq!(all["clock"]["realtime_minus_monotonic_ns"], 7);
@@ -118,7 +118,7 @@ fn a_session_says_what_machine_it_was() {
 }
 
 #[test]
-fn a_process_says_where_it_keeps_what_and_what_it_is_allowed() {
+fn the_process_manifest_lists_folders_and_limits() {
     let host = researcher();
     let (root, target) = target(&host);
     let all = Describer::new(root).describe(&target);
@@ -173,7 +173,7 @@ fn a_process_says_where_it_keeps_what_and_what_it_is_allowed() {
 }
 
 #[test]
-fn every_pretend_host_is_described_without_a_word_that_is_not_true() {
+fn every_fake_host_is_described_correctly() {
     for name in [
         "linux-5.15-v1",
         "linux-5.15-v2",
@@ -205,7 +205,7 @@ fn every_pretend_host_is_described_without_a_word_that_is_not_true() {
 }
 
 #[test]
-fn a_process_that_has_ended_is_described_by_what_was_known_of_it() {
+fn an_exited_process_is_described_from_its_known_data() {
     let host = researcher();
     let (root, target) = target(&host);
     host.remove("proc/4242").unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_other_kinds_still_do() {
+    fn a_full_recorder_queue_counts_dropped_ticks_but_accepts_other_kinds() {
         let queue = Queue::default();
         let taken = (0..MOST_TICKS as u64 + 5)
             .filter(|number| queue.push(tick(*number)))

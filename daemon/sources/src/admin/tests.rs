@@ -145,7 +145,7 @@ fn validator(method: &str, progress: &str) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
+async fn startup_is_polled_until_the_validator_runs_and_reports_its_identity() {
     let folder = tempfile::tempdir().unwrap();
     let progress = Arc::new(Mutex::new(
         r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#,
@@ -199,7 +199,7 @@ async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
+async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
     let pace = Pace {
@@ -239,7 +239,7 @@ async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_validator_that_keeps_its_identity_or_lacks_a_method_tells_the_rest() {
+async fn an_admin_socket_lacking_identity_or_a_method_reports_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let _server = Server::start(folder.path(), |method| match method {
         "contactInfo" => error(-32602, "Retry once validator start up is complete"),
@@ -261,7 +261,7 @@ async fn a_validator_that_keeps_its_identity_or_lacks_a_method_tells_the_rest() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection() {
+async fn an_admin_response_may_be_fragmented_or_end_with_the_connection() {
     for reply in [
         Reply::Pieces(vec![
             r#"{"jsonrpc":"2.0","#,
@@ -289,7 +289,7 @@ async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_is_no_answer_is_broken_or_gone() {
+async fn an_invalid_admin_response_is_broken_or_gone() {
     for (reply, status, words) in [
         (
             Reply::Text("<html>\n".to_owned()),
@@ -334,7 +334,7 @@ async fn what_is_no_answer_is_broken_or_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
+async fn a_missing_admin_socket_is_retried_and_a_stale_one_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::asking(folder.path());
     let problem = running.problem(Status::Absent).await;
@@ -360,7 +360,7 @@ async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_socket_of_another_process_is_not_believed() {
+async fn an_admin_socket_of_another_process_is_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
     let running = Running::start(
@@ -381,7 +381,7 @@ async fn the_socket_of_another_process_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn without_a_ledger_or_a_process_nothing_is_asked() {
+async fn without_a_ledger_or_process_no_admin_request_is_made() {
     let running = Running::start(me(), None, Duration::from_secs(20));
     assert!(
         running
@@ -398,7 +398,7 @@ async fn without_a_ledger_or_a_process_nothing_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
+async fn admin_responses_of_a_replaced_process_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let slot: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
     let asked = Arc::clone(&slot);
@@ -433,7 +433,7 @@ async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
 
 /// Root may connect to any socket; so this thread, and nothing else of the process, becomes nobody.
 #[test]
-fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
+fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
     let body = || {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -493,7 +493,7 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_admission_is_that_of_a_node_with_a_key_to_vote_with() {
+async fn admission_is_reported_only_for_a_node_with_voting_enabled() {
     let flags = |this: f64, next: f64| {
         vec![
             ("this_epoch".to_owned(), this),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_shows_tower_only_if_it_lasts_and_finalized_slots_advance() {
+    fn only_a_lasting_gap_with_advancing_finalized_slots_shows_tower() {
         let mut gap = CommitmentGap::default();
         for second in 0..3 {
             gap.see(at(second), 131 + second, 100 + second);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn json_rpc_that_falls_silent_is_not_filled_in_from_an_older_push() {
+    fn silent_json_rpc_is_not_replaced_by_an_older_push() {
         let mut sources = SlotTracker::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) =
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
+    fn neither_a_push_alongside_a_response_nor_a_reused_response_is_evidence() {
         let mut sources = SlotTracker::default();
         sample(
             &mut sources,
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distance_that_pushes_tell_and_a_healthy_validator_contradicts_is_not_believed() {
+    fn a_pushed_slot_distance_contradicting_a_healthy_validator_is_ignored() {
         let mut sources = SlotTracker::default();
         let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_validators_own_pushes_outrank_its_health_which_it_judges_by_what_it_stored() {
+    fn the_validators_pushes_take_precedence_over_its_health_response() {
         let own = |second, frozen, optimistic| {
             let mut slots = pushed(frozen, optimistic);
             slots.is_proven = true;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_validator_that_hears_of_no_newer_tip_does_not_know_how_far_behind_it_is() {
+    fn without_a_newer_tip_the_distance_behind_is_unknown() {
         let mut sources = SlotTracker::default();
         for second in 10..15 {
             assert!(
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
+    fn slots_purged_by_a_migration_are_not_the_tip() {
         let mut sources = SlotTracker::default();
         let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn tips_that_are_first_seen_with_the_purge_are_purged() {
+    fn tips_first_seen_with_the_purge_count_as_purged() {
         let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
         let mut sources = SlotTracker::default();
         sources.track_purge(migrating, 1_300, Some(1_301));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
+    fn a_stopped_process_has_no_slot_despite_a_fresh_response() {
         let (mut output, mut evidence) = (
             SourceOutput::default(),
             Evidence {

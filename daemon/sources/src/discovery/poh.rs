@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_keeps_off_the_cpu_is_told_nothing() {
+    fn no_warning_if_the_daemon_avoids_the_poh_core() {
         let mut allowed = CpuSet::new();
         allowed.set(1);
         assert_eq!(overlap(0, &allowed), None);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_is_counted_among_those_that_the_validator_may_use() {
+    fn the_poh_core_index_counts_within_the_validators_cpus() {
         let mut usable = CpuSet::new();
         (4..8).for_each(|cpu| usable.set(cpu));
         assert_eq!(

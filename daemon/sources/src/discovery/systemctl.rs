@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_that_runs_has_both_and_one_that_does_not_has_neither() {
+    fn only_a_running_unit_has_a_main_pid_and_cgroup() {
         let running = parse("MainPID=4711\nControlGroup=/system.slice/sol.service\n");
         assert_eq!(running.main_pid, Some(4711));
         assert_eq!(

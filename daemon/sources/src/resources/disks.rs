@@ -193,7 +193,7 @@ mod tests {
     use faultline_kernel::parse::diskstats::Requests;
 
     #[test]
-    fn a_share_is_of_the_time_between_two_polls_and_of_no_other_disk() {
+    fn a_disk_busy_share_covers_one_poll_interval_of_that_disk() {
         let none = Requests {
             done: 0,
             bytes: 0,
@@ -227,7 +227,7 @@ mod tests {
         );
     }
     #[test]
-    fn members_have_room_of_their_own_and_who_has_none_is_named() {
+    fn raid_members_have_their_own_series_limit_and_omitted_ones_are_named() {
         let device = |minor, kind: &str| BlockDevice {
             name: format!("{kind}{minor}"),
             device: Device { major: 259, minor },

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_rate_leads_to_the_moment_at_which_nothing_is_left() {
+    fn a_steady_fill_rate_predicts_when_space_runs_out() {
         // 1 GB in 15 s, 900 GB left.
         let until = after((0..=100).map(|poll| (1_000 - poll) * GB)).unwrap();
         assert!((until - 900.0 * 15.0).abs() < 1.0, "{until}");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_not_known_from_few_looks_nor_from_a_file_system_that_does_not_fill() {
+    fn a_fill_rate_needs_enough_samples_and_a_filling_file_system() {
         assert_eq!(after((0..40).map(|poll| (1_000 - poll) * GB)), None);
         assert!(after((0..=40).map(|poll| (1_000 - poll) * GB)).is_some());
         assert_eq!(after([500 * GB; 100]), None);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_that_was_written_is_no_rate() {
+    fn one_large_written_file_gives_no_fill_rate() {
         for polls in [20, 40, 1_000] {
             let jump = (0..polls).map(|poll| if poll < 19 { 1_000 * GB } else { 50 * GB });
             assert_eq!(after(jump), None, "{polls} polls");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_no_negative_rate_and_does_not_hide_the_one_behind_it() {
+    fn deleted_data_produces_no_negative_fill_rate_and_the_estimate_recovers() {
         let filling = |from: u64, polls: u64| (0..polls).map(move |poll| (from - poll) * GB);
         assert_eq!(
             after(filling(400, 100).chain(filling(1_000, 40))),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_that_come_and_go_are_no_growth() {
+    fn created_and_deleted_snapshots_are_not_growth() {
         // 100 GB are written in five minutes and deleted again, every two hours, for a day.
         let sawtooth = (0..5_760_u64).map(|poll| match poll % 480 {
             written @ 0..20 => (500 - written * 5) * GB,

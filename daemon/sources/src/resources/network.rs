@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_those_since_the_first_poll_and_never_fall() {
+    fn drops_count_from_the_first_poll_and_never_decrease() {
         let mut network = Network::default();
         assert_eq!(
             poll(&mut network, &[socket(1, 10, 5), socket(2, 4, 7)]),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_missed_or_listed_twice_is_not_counted_again() {
+    fn drops_of_a_missed_or_duplicate_socket_count_once() {
         let mut network = Network::default();
         poll(&mut network, &[socket(1, 1_000, 0)]);
         for _ in 1..GONE_AFTER {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_that_carry_most_are_told_of_and_stay_the_same_ones() {
+    fn the_busiest_interfaces_are_exported_and_stay_selected() {
         let one = |(name, bytes): (&str, u64)| InterfaceTraffic {
             name: name.to_owned(),
             received_bytes: bytes,

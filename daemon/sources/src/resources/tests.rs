@@ -42,7 +42,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
 }
 
 #[tokio::test]
-async fn folders_on_one_file_system_are_one_series_with_what_it_holds() {
+async fn folders_on_one_file_system_share_a_series_listing_them() {
     let (root, clock, place) = (
         HostRoot::default(),
         Clock::start(),
@@ -76,7 +76,7 @@ async fn folders_on_one_file_system_are_one_series_with_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_file_system_that_hangs_keeps_nothing_else_and_grows_old() {
+async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     let (root, clock, place) = (
         HostRoot::default(),
         Clock::start(),
@@ -126,7 +126,7 @@ async fn a_file_system_that_hangs_keeps_nothing_else_and_grows_old() {
 }
 
 #[tokio::test]
-async fn a_folder_on_no_file_system_is_a_problem_that_names_it() {
+async fn a_folder_without_a_file_system_is_reported_by_name() {
     let mut systems = FileSystems::default();
     systems.take(vec![folder("ledger", "/no/such/mount")]);
     systems
@@ -163,7 +163,7 @@ async fn a_folder_on_no_file_system_is_a_problem_that_names_it() {
 }
 
 #[test]
-fn a_process_that_ends_leaves_its_mounts_until_another_one_is_followed() {
+fn mounts_of_an_exited_process_are_kept_until_its_successor() {
     let folder = tempfile::tempdir().unwrap();
     let (root, line) = (
         HostRoot::below(folder.path()),
@@ -204,7 +204,7 @@ fn a_process_that_ends_leaves_its_mounts_until_another_one_is_followed() {
 }
 
 #[test]
-fn a_process_that_executes_another_program_in_place_has_other_folders() {
+fn a_process_that_execs_another_program_has_new_folders() {
     let target = |ledger: &str| Target {
         process: ProcessId {
             pid: 4242,
@@ -221,7 +221,7 @@ fn a_process_that_executes_another_program_in_place_has_other_folders() {
 }
 
 #[tokio::test]
-async fn folders_that_all_hang_leave_a_call_for_others() {
+async fn hanging_folders_leave_one_blocking_thread_for_others() {
     let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
     let (served, told) = tokio::sync::oneshot::channel();
     let (hang, never) = std::sync::mpsc::channel::<()>();
@@ -275,7 +275,7 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
 }
 
 #[test]
-fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
+fn process_series_end_with_the_process_and_host_series_continue() {
     let process = ProcessId {
         pid: 4242,
         start_ticks: 7,

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_url_comes_first_then_the_validators_word_then_its_port() {
+    fn rpc_address_precedence_is_configured_url_then_admin_socket_then_port() {
         let at = |url, port, admin: Option<&AdminFacts>| {
             address(url, &target(port), admin).unwrap().to_string()
         };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
+    fn the_rpc_host_from_arguments_is_used_until_the_validator_reports_one() {
         let at = |host: &str, admin: Option<&AdminFacts>| {
             let target = PollTarget {
                 rpc_host: Some(host.to_owned()),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_another_process_is_not_believed() {
+    fn an_rpc_address_reported_by_another_process_is_ignored() {
         let admin = admin_facts(2, "192.0.2.7:7000");
         assert_eq!(
             address(None, &target(Some(5)), Some(&admin)).unwrap(),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn without_port_and_url_the_operator_is_told_what_to_do() {
+    fn without_rpc_port_and_url_a_remedy_is_reported() {
         let problem = address(None, &target(None), None).unwrap_err();
         assert_eq!(
             problem.to_string(),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn words_about_a_server_do_not_hold_the_key_in_its_path() {
+    fn rpc_error_messages_omit_the_key_in_the_url_path() {
         assert_eq!(
             server(&Uri::from_static("http://me:pw@node:8899/secret?key=1")),
             "http://node:8899"

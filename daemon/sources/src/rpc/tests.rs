@@ -151,7 +151,7 @@ fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn everything_a_validator_tells_becomes_facts_and_readings() {
+async fn all_rpc_responses_become_facts_and_samples() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
@@ -188,7 +188,7 @@ async fn everything_a_validator_tells_becomes_facts_and_readings() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_connection_is_kept_and_identity_and_version_are_asked_seldom() {
+async fn the_connection_is_reused_and_identity_and_version_are_requested_rarely() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     until("ten polls", || (server.bodies().len() >= 10).then_some(())).await;
@@ -207,7 +207,7 @@ async fn a_connection_is_kept_and_identity_and_version_are_asked_seldom() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
+async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
     let server = MockNode::start(|_, body| minimal(body)).unwrap();
     let running = Running::asking(&server);
     until("three polls", || (server.bodies().len() >= 3).then_some(())).await;
@@ -243,7 +243,7 @@ async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_order_of_the_answers_does_not_matter() {
+async fn the_order_of_batch_responses_does_not_matter() {
     let server = MockNode::start(|_, body| {
         Reply::json(
             &body
@@ -284,7 +284,7 @@ async fn transactions_are_counted_over_fork_switches() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away() {
+async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else() {
     let server = MockNode::start(|_, body| {
         batch(body, |request| match request["method"].as_str() {
             Some("getHealth") => {
@@ -320,7 +320,7 @@ async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_silent_server_is_asked_one_question_at_a_time_and_given_up_after_the_timeout() {
+async fn a_silent_server_gets_one_request_at_a_time_until_timeout() {
     let server = MockNode::start(|_, _| Reply::Never).unwrap();
     let running = Running::start(Some(server.port()), Duration::from_millis(150));
     let facts = running
@@ -345,7 +345,7 @@ async fn a_silent_server_is_asked_one_question_at_a_time_and_given_up_after_the_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn stopping_does_not_wait_for_an_answer() {
+async fn stopping_does_not_wait_for_an_rpc_response() {
     let server = MockNode::start(|_, _| Reply::Never).unwrap();
     let running = Running::start(Some(server.port()), Duration::from_secs(3600));
     until("a question", || (!server.bodies().is_empty()).then_some(())).await;
@@ -353,7 +353,7 @@ async fn stopping_does_not_wait_for_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
+async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n";
     let server =
         MockNode::start(move |_, _| Reply::Raw(format!("{head}{{}}").into_bytes())).unwrap();
@@ -369,7 +369,7 @@ async fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_is_no_answer_is_broken_or_forbidden() {
+async fn an_invalid_rpc_response_is_broken_or_forbidden() {
     let huge = format!("[{}]", " ".repeat(2 << 20));
     for (status, body, expected, word) in [
         (
@@ -429,7 +429,7 @@ async fn what_is_no_answer_is_broken_or_forbidden() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() {
+async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     let mut server = MockNode::start(|_, body| normal(body)).unwrap();
     server.close();
     let running = Running::asking(&server);
@@ -487,7 +487,7 @@ async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away() {
+async fn rpc_responses_of_a_replaced_process_are_discarded() {
     let asked: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
     let slot = Arc::clone(&asked);
     // While the first question waits for its answer, the process is replaced.
@@ -519,7 +519,7 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn without_a_process_there_are_no_facts_and_the_total_stays() {
+async fn without_a_process_rpc_facts_end_but_the_total_stays() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     running.facts("an answer", |facts| facts.up).await;
@@ -537,7 +537,7 @@ async fn without_a_process_there_are_no_facts_and_the_total_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn without_a_port_the_facts_say_what_to_do() {
+async fn without_an_rpc_port_the_problem_contains_a_remedy() {
     let running = Running::start(None, Duration::from_secs(1));
     let facts = running
         .facts("the problem", |facts| !facts.problems.is_empty())
@@ -550,7 +550,7 @@ async fn without_a_port_the_facts_say_what_to_do() {
 }
 
 #[test]
-fn an_answer_that_is_not_renewed_vanishes() {
+fn a_response_that_is_not_renewed_expires() {
     use faultline_agave::rpc::{Answer, Call, Commitment};
     let at = |seconds| Stamp {
         uptime: Duration::from_secs(seconds),
@@ -585,7 +585,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
 }
 
 #[test]
-fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
+fn the_admin_sockets_identity_takes_precedence_over_json_rpcs() {
     let memory = |process| {
         memory::ResponseCache::new(process, Stamp::default())
             .facts(Stamp::default(), Duration::ZERO)

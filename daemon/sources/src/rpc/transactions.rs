@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_count_is_where_counting_begins() {
+    fn the_first_transaction_count_is_the_baseline() {
         assert_eq!(total_of(&[]), None);
         assert_eq!(total_of(&[(1, 1_000_000)]), Some(0));
         assert_eq!(total_of(&[(1, 1_000_000), (1, 1_000_030)]), Some(30));
     }
 
     #[test]
-    fn a_fork_switch_backwards_adds_nothing_twice() {
+    fn a_fork_switch_to_a_lower_count_counts_nothing_twice() {
         assert_eq!(
             total_of(&[(1, 100), (1, 150), (1, 120), (1, 150), (1, 160)]),
             Some(60)
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_total_is_the_growth_of_every_process_from_its_first_count_to_its_highest(
+        fn the_transaction_total_sums_each_processs_growth(
             seen in prop::collection::vec((0..4_u32, 0..1000_u64), 0..60)
         ) {
             let mut bounds = BTreeMap::new();
@@ -108,7 +108,7 @@ mod tests {
         }
 
         #[test]
-        fn the_total_never_falls_and_never_overflows(seen in prop::collection::vec((0..40_u32, any::<u64>()), 0..200)) {
+        fn the_transaction_total_never_decreases_or_overflows(seen in prop::collection::vec((0..40_u32, any::<u64>()), 0..200)) {
             let mut counter = TransactionCounter::default();
             let mut before = None;
             for (pid, count) in seen {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_counts_when_it_begins_and_an_event_each_time() {
+    fn a_problem_state_counts_once_and_an_error_event_each_time() {
         let mut book = Statistics::default();
         for _ in 0..3 {
             book.sampled(
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_of_two_questions_is_logged_once() {
+    fn a_problem_shared_by_two_requests_is_logged_once() {
         let mut book = Statistics::default();
         for _ in 0..2 {
             book.sampled(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_that_change_all_the_time_do_not_fill_the_log() {
+    fn constantly_changing_problems_do_not_flood_the_log() {
         let mut account = Account::default();
         let at = |seconds| Stamp {
             uptime: Duration::from_secs(seconds),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_told_again_is_no_new_event() {
+    fn a_repeated_problem_is_not_a_new_event() {
         let mut book = Statistics::default();
         for repeated in [false, true, true] {
             book.sampled(
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_is_as_old_as_what_was_heard() {
+    fn a_success_has_the_age_of_its_received_data() {
         let at = |seconds| Stamp {
             uptime: Duration::from_secs(seconds),
             unix: Duration::from_secs(1_000 + seconds),

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_window_is_found_wherever_it_is() {
+    fn the_longest_leader_free_window_is_found_anywhere() {
         // Slots 1000 to 1099; leader slots 1010 to 1013, 1050, 1051.
         let schedule = Schedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
         assert_eq!(schedule.assigned(), 6);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn without_leader_slots_the_window_is_what_is_left_of_the_epoch() {
+    fn without_leader_slots_the_window_is_the_remaining_epoch() {
         let none = Schedule::new(0, 0, 32, &[]);
         assert_eq!((none.next(3), none.window(3)), (None, window(0, 29)));
         let all = Schedule::new(0, 0, 4, &[0, 1, 2, 3]);

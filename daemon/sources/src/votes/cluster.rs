@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_cluster_is_known_by_its_genesis_hash() {
+    fn the_cluster_is_identified_by_its_genesis_hash() {
         assert_eq!(
             name("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
             "mainnet-beta"
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_runs_is_weighed_by_stake() {
+    fn cluster_versions_are_weighted_by_stake() {
         let vote = |node: &str, stake: u64| json!({"activatedStake": stake, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key(node).to_string(), "rootSlot": 0, "votePubkey": key(node).to_string()});
         let votes = json!({"current": [vote("a", 40), vote("b", 30), vote("c", 20)], "delinquent": [vote("d", 10)]});
         let nodes = json!([
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_stake_is_on_the_own_version_whatever_gossip_has_of_the_identity() {
+    fn the_own_stake_counts_for_the_own_version_regardless_of_gossip() {
         let vote = json!({"activatedStake": 4, "nodePubkey": key("a").to_string(), "votePubkey": key("v").to_string()});
         let votes = json!({"current": [vote], "delinquent": []}).to_string();
         let votes = serde_json::from_str(&votes).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prerelease_is_older_than_its_release_and_frankendancer_is_the_agave_that_it_embeds() {
+    fn versions_order_prereleases_first_and_map_frankendancer_to_agave() {
         for (own, other, is) in [
             ("4.1.0-beta.2", "4.1.0", "newer"),
             ("4.1.0", "4.1.0-rc.1", "older"),

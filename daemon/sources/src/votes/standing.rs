@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_epoch_of_the_migration_credits_and_lamports_have_places_of_their_own() {
+    fn in_the_migration_epoch_credits_and_lamports_are_ranked_separately() {
         let accounts = [
             account(
                 "a",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_stake_or_rewards_there_is_no_ratio() {
+    fn without_stake_or_rewards_the_ratio_is_absent() {
         let none = [account("a", 0, 5, 4, json!([[8, 50, 0]]))];
         assert_eq!(of("a", &none, 8).reward_of_best, None);
         let nothing = [account("a", 7, 0, 0, json!([[8, 50, 50]]))];

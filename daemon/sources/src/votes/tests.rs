@@ -342,7 +342,7 @@ fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_voting_validator_is_told_whole() {
+async fn a_voting_validator_reports_all_vote_metrics() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(2).await;
@@ -389,7 +389,7 @@ fn what_was_asked(server: &MockNode) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_cluster() {
+async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
     let silent = |request: &Value| match request["method"].as_str().unwrap() {
         "getVoteAccounts" => {
             json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
@@ -441,7 +441,7 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
+async fn the_configured_vote_account_is_used_and_delinquency_reported() {
     let late = |request: &Value| match request["method"].as_str().unwrap() {
         "getVoteAccounts" => {
             json!({"current": [], "delinquent": [account(key("other"), key("n9"), 0)]})
@@ -467,7 +467,7 @@ async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
+async fn an_invalid_response_affects_only_its_request_and_responses_age() {
     let odd = |request: &Value| match request["method"].as_str().unwrap() {
         "getBalance" => json!({"value": -1}),
         "getGenesisHash" => json!("<script>"),
@@ -522,8 +522,7 @@ fn moved(request: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_arguments_name_the_other()
-{
+async fn the_voting_account_is_chosen_unless_arguments_name_another() {
     for (argument, delinquent, stake) in [
         (None, 0.0, 2.5),
         (Some(key("was")), 1.0, 9.0),
@@ -547,7 +546,7 @@ async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_argume
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent() {
+async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
@@ -591,7 +590,7 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_its_own_is_named() {
+async fn only_a_missing_field_of_the_own_validator_is_reported() {
     let without = |of: &'static str| {
         move |request: &Value| {
             let mut answer = voting(request);
@@ -637,7 +636,7 @@ fn is_of_all(request: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are_asked_again() {
+async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
     let asked = AtomicUsize::new(0);
     let late = move |request: &Value| match is_of_all(request)
         && asked.fetch_add(1, Ordering::Relaxed) < 2
@@ -662,8 +661,7 @@ async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_does_not_know_is_a_problem()
- {
+async fn the_configured_vote_account_is_requested_alone_and_reported_if_unknown() {
     let busy = |request: &Value| {
         if is_of_all(request) {
             json!("busy")
@@ -702,7 +700,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
+async fn an_unknown_epoch_does_not_make_the_vote_account_unknown() {
     let no_epoch = |request: &Value| {
         if request["method"] == "getEpochInfo" {
             json!("busy")
@@ -718,7 +716,7 @@ async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_failure() {
+async fn stake_accounts_are_scanned_only_at_tip_and_delayed_after_failures() {
     let scans = |server: &MockNode| {
         server
             .bodies()
@@ -755,7 +753,7 @@ async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_f
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
+async fn the_own_votes_are_published_before_slower_responses() {
     let result =
         |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
     let server = MockNode::start(move |_, body| match body.as_array() {
@@ -790,8 +788,7 @@ fn migrated(vote: impl Display, node: impl Display, tower: u64, lamports: [u64; 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compared_with_the_newest()
-{
+async fn after_the_migration_lamports_are_not_credits() {
     let answers = |request: &Value| match request["method"].as_str().unwrap() {
         "getVoteAccounts" => json!({"current": [
             migrated(VOTE, IDENTITY, 300, [7_000, 5_000_000_008]), migrated(key("v2"), key("n2"), 400, [8_000, 10_000_000_000])
@@ -843,7 +840,7 @@ async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compar
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn while_the_consensus_is_not_known_credits_have_no_unit_and_the_gate_proves_tower() {
+async fn with_unknown_consensus_credits_have_no_unit_until_the_gate_proves_tower() {
     let server = serve(voting, &["getAccountInfo"]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(2).await;

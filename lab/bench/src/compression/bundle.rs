@@ -76,7 +76,7 @@ mod tests {
     use crate::codec::{Codec, Coder};
 
     #[test]
-    fn a_blob_saves_messages_and_what_records_have_in_common() {
+    fn a_bundle_saves_message_overhead_and_redundancy_between_records() {
         let mut random = fastrand::Rng::with_seed(5);
         let noise: Vec<u8> = (0..150).map(|_| random.u8(..)).collect();
         // Each is noise, which alone does not compress; together they repeat one another.

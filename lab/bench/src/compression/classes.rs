@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_named_as_in_the_study_and_every_record_is_in_one() {
+    fn every_record_belongs_to_one_size_class_named_as_in_the_study() {
         let usual = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000";
         let limits: Vec<u64> = usual
             .split(',')

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_bytes_saved_and_less_speed_are_worse_more_is_not() {
+    fn less_compression_or_speed_is_worse_and_more_is_not() {
         let verdict = |before: &Outcome, after: &Outcome| changes(before, after, 5.0).unwrap();
         let base = outcome(30.0, 100.0);
         assert!(!verdict(&base, &base).1);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_compared_whatever_their_names_and_other_kinds_are_named() {
+    fn result_files_are_compared_by_content_and_differing_kinds_reported() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
         (other.kind, other.source) = (None, "records of monday.b64".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_one_run_lacks_is_named_and_one_of_too_rare_values_shows_nothing() {
+    fn a_missing_interval_is_named_and_a_too_rare_one_is_inconclusive() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 50.0));
         for interval in other
             .classes
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn twelve_passes_show_a_clear_change_of_speed_and_no_slight_one() {
+    fn twelve_passes_detect_a_clear_speed_change_but_not_a_slight_one() {
         // As a run measures it.
         let passes = |base: f64| -> Vec<Option<f64>> {
             let noise = [3, 9, 1, 7, 5, 11, 2, 8, 6, 12, 4, 10];
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_kept_with_the_reason_and_older_ones_are_read() {
+    fn intervals_are_stored_with_their_reliability_and_older_formats_read() {
         let of = |reliable: &str| {
             format!(r#"{{"value": 1.0, "low": 0.5, "high": 2.0, "reliable": {reliable}}}"#)
         };
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_run_has_and_problems_are_named_and_no_success() {
+    fn unmatched_records_and_problems_fail_the_compression_diff() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
         other.classes.pop();
         other.dictionary = Some(4096);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_counts_once_for_every_window_and_bytes_are_those_of_the_codec() {
+    fn latency_counts_once_per_window_and_bytes_by_codec() {
         let records: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; 3000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let table = fetched(&[0, 20], None, &records);

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_ratio_are_those_of_the_sums_and_speeds_are_there() {
+    fn compression_sizes_and_ratio_use_sums_and_include_speeds() {
         let records: Vec<Vec<u8>> = (0..60_usize)
             .map(|index| vec![7; 100 + index * 20])
             .collect();

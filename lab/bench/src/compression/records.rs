@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn saved_records_and_files_of_a_folder_are_read_as_they_were() {
+    fn saved_records_and_folder_files_are_read_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let records = vec![vec![1, 2, 3], Vec::new(), vec![255; 300]];
         let path = folder.path().join("kept.b64");
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_that_are_not_there_are_left_out() {
+    fn only_missing_blocks_are_skipped() {
         let refused = |code| RpcError::Refused {
             code,
             message: String::new(),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_gives_its_transactions_or_itself() {
+    fn a_block_yields_transaction_records_or_one_block_record() {
         let text =
             r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
         let block: Box<RawValue> = serde_json::from_str(text).unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_the_studys_two_nodes_have_their_types() {
+    fn database_files_of_both_studied_nodes_are_classified() {
         let kinds = [
             "mainnet.sqlite",
             "mainnet.sqlite-wal",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_types_the_smallest_are_one() {
+    fn the_smallest_of_many_file_types_are_grouped() {
         let mut kinds = Kinds::default();
         (1..100_u64).for_each(|n| {
             kinds.add(

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_come_and_go_by_level_and_column_family_over_any_block() {
+    fn manifest_edits_add_and_remove_tables_by_level_and_family() {
         // Kind, level, number, size, two empty keys; the family comes last.
         let mut edits = vec![
             edit(&[7, 0, 4, 1000, 0, 0]),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_is_being_written_is_read_as_far_as_it_is_whole() {
+    fn a_manifest_being_written_is_read_up_to_its_last_complete_edit() {
         let edits = [edit(&[7, 0, 4, 1000, 0, 0]), edit(&[7, 0, 5, 1000, 0, 0])];
         let whole = log(&edits);
         for end in HEAD + 7..whole.len() {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_an_error_and_never_a_wrong_size() {
+    fn an_unknown_manifest_record_is_an_error_not_a_wrong_size() {
         for fields in [
             &[999, 1][..],
             &[8, 1],

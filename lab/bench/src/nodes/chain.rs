@@ -170,7 +170,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn heights_and_versions_are_read_as_each_chain_writes_them() {
+    fn heights_and_versions_are_parsed_in_each_chains_format() {
         // The last is the answer that the study of nodes quotes.
         let starknet = json!({"block_hash": "0x8e366ce31c3e4e34b5b5d31fd0564033966721cf93853a77b3a5741aba5188", "block_number": 451_104});
         let heights = [json!(7), json!("0x1f"), starknet].map(|value| height(&value));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usually_asked_is_known() {
+    fn each_chains_usual_methods_are_known() {
         for chain in &CHAINS {
             assert!(
                 chain

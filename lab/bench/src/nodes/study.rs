@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_nodes_that_stall_are_seldom_routed_and_a_caveat_goes_with_no_node() {
+    fn equal_stalling_nodes_rarely_yield_a_routing_recommendation() {
         let mut random = fastrand::Rng::with_seed(9);
         let (mut wrong, mut drift) = (0, 0);
         for run in 0..80_u64 {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_fails_to_give_slow_answers_is_not_the_faster_one() {
+    fn a_node_whose_slow_responses_fail_is_not_called_faster() {
         let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
         let cells: [crate::results::tests::FakeCell<'_>; 4] = [
             ("one", 1, &fast),

@@ -28,7 +28,7 @@ pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
 }
 
 #[test]
-fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
+fn every_round_has_every_cell_once_in_seeded_order() {
     let turns: Vec<Turn> = Order::new(&plan(4, 9)).collect();
     assert_eq!(turns.len(), 52 * 4);
     for (index, round) in turns.chunks(4).enumerate() {
@@ -64,7 +64,7 @@ fn every_round_has_every_cell_once_in_an_order_that_only_the_seed_decides() {
 }
 
 #[test]
-fn a_request_has_its_number() {
+fn a_request_contains_its_id() {
     let plan = plan(1, 0);
     let body = plan.body_in(&plan.cells[0], 12, 0);
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_request_has_its_number() {
 }
 
 #[test]
-fn numbers_are_drawn_anew_in_each_round_and_are_the_same_for_all_arms() {
+fn random_values_change_each_round_and_are_equal_across_arms() {
     let mut plan = plan(2, 3);
     for cell in &mut plan.cells {
         (cell.method, cell.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));

@@ -81,7 +81,7 @@ mod tests {
     use crate::results::tests::results;
 
     #[test]
-    fn all_requests_of_an_arm_are_one_and_arms_are_compared_request_by_request() {
+    fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
         let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 100_000;
         let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);

@@ -56,7 +56,7 @@ answer = "account"
 "#;
 
 #[test]
-fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
+fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let plan = plan(MIX);
     assert_eq!(
         (plan.cells.len(), plan.weights.as_slice(), plan.requests()),
@@ -103,7 +103,7 @@ fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
 }
 
 #[test]
-fn without_weights_each_round_has_every_request() {
+fn without_weights_each_round_contains_every_request() {
     let plan = plan(
         &MIX.replace("weight = 3\n", "")
             .replace("rounds = 4000", "rounds = 10\nrate = 50"),
@@ -149,7 +149,7 @@ fn values_of_a_file_are_its_lines() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_their_lines() {
+fn all_plan_errors_are_reported_at_once_with_their_lines() {
     let text = r#"rounds = 0
 workers = "many"
 colour = 1
@@ -204,7 +204,7 @@ weight = 0
 }
 
 #[test]
-fn what_a_plan_names_twice_is_refused_with_both_places() {
+fn duplicate_bench_plan_entries_are_refused_with_both_positions() {
     let arms = "[[arm]]\nname = \"a\"\nurl = \"http://a\"\n";
     let request = "[[request]]\nmethod = \"getSlot\"\n";
     let list = "[[value]]\nname = \"v\"\nlist = [1, 2, 1]\n";
@@ -220,7 +220,7 @@ fn what_a_plan_names_twice_is_refused_with_both_places() {
 }
 
 #[test]
-fn a_line_that_is_no_toml_is_named_and_not_repeated() {
+fn an_invalid_toml_line_is_reported_by_number_without_its_text() {
     for url in [
         "\"https://node.example/?key=secret",
         "https://node.example/?key=secret",
@@ -241,7 +241,7 @@ fn a_line_that_is_no_toml_is_named_and_not_repeated() {
 }
 
 #[test]
-fn parameters_that_are_no_json_for_some_value_are_refused() {
+fn parameters_that_are_invalid_json_for_some_value_are_refused() {
     let told = |params: &str| {
         let text = MIX.replace(
             r#"'["{key}", {"encoding": "base64+zstd"}]'"#,

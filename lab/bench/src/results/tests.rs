@@ -105,7 +105,7 @@ fn no_percentile_is_above_the_longest_latency() {
 }
 
 #[test]
-fn percentiles_are_within_a_thousandth() {
+fn percentiles_are_accurate_to_one_thousandth() {
     let results = results(1000, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
     let latency = results.summary(0).latency.unwrap();
     for (found, is) in [

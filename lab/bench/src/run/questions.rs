@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn all_nodes_are_asked_at_the_same_moment() {
+    fn all_nodes_are_queried_at_the_same_moment() {
         // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
         let (meet, answer) = (
             Arc::new(Barrier::new(3)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_question_that_is_refused_for_its_rate_is_asked_again() {
+    fn a_rate_limited_first_request_is_retried() {
         let server = Server::start(|number, _| match number {
             0 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
             _ => Reply::After(Duration::ZERO),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_wants_no_requests_for_an_hour_is_left_alone() {
+    fn an_hour_long_retry_after_ends_requests_to_the_node() {
         let server = Server::start(|_, _| {
             Reply::Raw(http(
                 "429 Too Many Requests",

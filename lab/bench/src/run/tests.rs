@@ -89,7 +89,7 @@ fn within_a_percent(found: f64, is: f64) -> bool {
 }
 
 #[test]
-fn means_and_percentiles_are_those_of_the_server_within_a_percent() {
+fn means_and_percentiles_match_the_servers_within_one_percent() {
     let mut seen = Vec::new();
     // A host that is busy for a moment wakes whoever waits too late: one run of three must be exact.
     let exact = (0..3).any(|_| {
@@ -159,7 +159,7 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
+fn open_loop_percentiles_include_a_stall_that_a_closed_loop_hides() {
     // How long others take is the host's: only what cannot be less is compared.
     let (server, stalled_requests) = stalling();
     let closed = measure(&plan(&server, 200, 1, None))
@@ -235,7 +235,7 @@ fn hostile_replies() -> Vec<(Hostile, &'static str)> {
 }
 
 #[test]
-fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
+fn any_node_misbehaviour_fails_only_that_request() {
     let replies = hostile_replies();
     let kinds: Vec<&str> = replies.iter().map(|(_, kind)| *kind).collect();
     // Every other request is answered well.
@@ -259,7 +259,7 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
 }
 
 #[test]
-fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart() {
+fn a_rate_limiting_node_gets_pauses_and_its_refusals_count_separately() {
     let refusal =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":429,"message":"Too many requests"}}"#;
     let server = Server::start(move |number, _| match number {
@@ -286,7 +286,7 @@ fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart(
 }
 
 #[test]
-fn a_node_that_is_not_there_is_an_error_of_every_request() {
+fn with_a_missing_node_every_request_is_an_error() {
     let server = Server::start(|_, _| Reply::Silent);
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
     // What was just given back is not listened on.
@@ -306,7 +306,7 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
 }
 
 #[test]
-fn errors_of_a_server_are_given_time_and_counted_by_kind() {
+fn server_errors_cause_backoff_and_are_counted_by_kind() {
     let server = Server::start(|number, _| match number {
         2 => Reply::Raw(http(
             "503 Service Unavailable",
@@ -342,7 +342,7 @@ fn errors_of_a_server_are_given_time_and_counted_by_kind() {
 }
 
 #[test]
-fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it() {
+fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
     let server = Server::start(|number, _| match number {
         10 => Reply::Raw(http(
             "429 Too Many Requests",
@@ -392,7 +392,7 @@ fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it(
 }
 
 #[test]
-fn a_date_in_retry_after_is_kept_to_as_seconds_are() {
+fn a_retry_after_date_is_honoured_like_seconds() {
     let server = Server::start(|number, _| match number {
         10 => Reply::Raw(http(
             "503 Service Unavailable",
@@ -410,7 +410,7 @@ fn a_date_in_retry_after_is_kept_to_as_seconds_are() {
 }
 
 #[test]
-fn an_absurd_retry_after_ends_the_run_and_is_told() {
+fn a_huge_retry_after_ends_the_run_and_is_reported() {
     for retry_after in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let headers = format!("Retry-After: {retry_after}\r\n");
         let server =
@@ -430,7 +430,7 @@ fn an_absurd_retry_after_ends_the_run_and_is_told() {
 }
 
 #[test]
-fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
+fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
     let server = Server::start(|_, id| {
         Reply::Raw(http(
             "200 OK",
@@ -444,7 +444,7 @@ fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
 }
 
 #[test]
-fn no_compression_is_asked_for() {
+fn bench_requests_no_compression() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let node = std::thread::spawn(move || {
@@ -469,7 +469,7 @@ fn no_compression_is_asked_for() {
 }
 
 #[test]
-fn a_stall_that_ends_in_an_error_without_retry_after_holds_nothing_back() {
+fn a_stall_ending_in_503_without_retry_after_delays_no_requests() {
     let server = Server::start(|number, _| match number {
         20 => Reply::After(Duration::from_secs(1)),
         21 => Reply::Raw(http("503 Service Unavailable", LAST, "")),
@@ -487,7 +487,7 @@ fn a_stall_that_ends_in_an_error_without_retry_after_holds_nothing_back() {
 }
 
 #[test]
-fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
+fn retry_after_pauses_all_arms_of_the_node() {
     let server = Server::start(|number, _| match number {
         10 => Reply::Raw(http(
             "429 Too Many Requests",
@@ -519,7 +519,7 @@ fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
 }
 
 #[test]
-fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
+fn an_expired_request_is_not_sent_and_opens_no_connection() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let plan = plan(&server, 1, 1, None);
     let runtime = Builder::new_current_thread()
@@ -552,7 +552,7 @@ fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
 }
 
 #[test]
-fn an_open_loop_uses_few_connections_and_has_one_before_it_begins() {
+fn an_open_loop_uses_few_connections_and_connects_in_advance() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let measured = measure(&plan(&server, 200, 64, Some(200.0)));
     // A busy host delays answers, so that more are under way at the same time: no more connections than these, whichever of the 64
@@ -581,7 +581,7 @@ fn an_open_loop_uses_few_connections_and_has_one_before_it_begins() {
 }
 
 #[test]
-fn what_is_under_way_when_a_run_ends_early_is_waited_for_and_kept() {
+fn in_flight_requests_at_an_early_end_are_completed_and_kept() {
     let server = Server::start(|number, _| match number {
         0 => Reply::After(Duration::from_millis(1500)),
         1 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 3600\r\n", "")),
@@ -613,7 +613,7 @@ fn what_is_under_way_when_a_run_ends_early_is_waited_for_and_kept() {
 }
 
 #[test]
-fn a_node_that_names_no_wait_is_not_asked_at_once() {
+fn a_rate_limited_request_without_retry_after_is_delayed() {
     let server = Server::start(move |number, _| match number {
         0 | 1 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 0\r\n", "")),
         _ => Reply::After(Duration::ZERO),
@@ -637,7 +637,7 @@ fn a_worker_that_fails_is_an_error() {
 }
 
 #[test]
-fn a_node_that_does_not_accept_costs_its_timeout_once_before_a_run() {
+fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     // A link so long that no connection is made in time.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

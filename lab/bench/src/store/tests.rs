@@ -30,7 +30,7 @@ fn state(run: &Results) -> RunState {
 }
 
 #[test]
-fn what_was_written_is_read_again() {
+fn a_written_results_file_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
     let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
@@ -57,7 +57,7 @@ fn what_was_written_is_read_again() {
 }
 
 #[test]
-fn a_run_is_read_as_far_as_it_is_written() {
+fn an_unfinished_run_is_read_up_to_its_last_sample() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
     let run = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
@@ -85,7 +85,7 @@ fn a_run_is_read_as_far_as_it_is_written() {
 }
 
 #[test]
-fn a_file_is_given_up_without_a_trace_before_its_run_begins() {
+fn an_abandoned_results_file_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
     ResultsFile::create(&path).unwrap().abandon();
@@ -93,7 +93,7 @@ fn a_file_is_given_up_without_a_trace_before_its_run_begins() {
 }
 
 #[test]
-fn a_name_that_cannot_be_a_new_files_is_refused_with_what_to_do() {
+fn an_invalid_new_file_name_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("run.flb");
     std::fs::write(&taken, "precious").unwrap();
@@ -123,7 +123,7 @@ fn a_name_that_cannot_be_a_new_files_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_name_is_never_taken_for_an_address_of_sqlite() {
+fn a_file_name_is_never_interpreted_as_an_sqlite_uri() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file:y.flb?mode=memory");
     let run = results(3, &[("a", 904, &|_| 1)]);
@@ -138,7 +138,7 @@ fn a_name_is_never_taken_for_an_address_of_sqlite() {
 }
 
 #[test]
-fn a_file_that_is_none_or_damaged_is_refused_with_its_name() {
+fn a_damaged_or_foreign_results_file_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
     std::fs::write(&path, "no database at all, however long it may be").unwrap();
@@ -171,7 +171,7 @@ fn a_file_that_is_none_or_damaged_is_refused_with_its_name() {
 
 /// Small files whose tables have no end, or nearly none.
 #[test]
-fn a_file_that_somebody_made_to_do_harm_costs_no_more_than_its_size() {
+fn a_malicious_results_file_costs_no_more_than_its_size() {
     let endless = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)";
     let columns = "number, round, cell, at_ns, queued_ns, connect_ns, tls_ns, first_byte_ns, transfer_ns, decode_ns, \
                    decode_cpu_ns, sent, received, failure, refused";
@@ -247,7 +247,7 @@ fn refer_again_and_again(path: &Path) {
 
 /// Whatever one changes in a file, it is refused or shown.
 #[test]
-fn a_file_with_any_bytes_changed_is_refused_or_shown() {
+fn a_results_file_with_changed_bytes_is_refused_or_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.flb");
     write(

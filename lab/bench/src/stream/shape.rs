@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_read_as_they_are_written() {
+    fn network_link_specifications_round_trip() {
         let read = |text| {
             Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
         };
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_arrive_after_the_added_time_at_the_rate_of_the_link() {
+    fn a_shaped_link_adds_delay_and_limits_the_rate() {
         let ms = Duration::from_millis;
         let within = |took: Duration, from: u64| {
             assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}")

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_and_jumps_of_the_bytecode_are_those_of_its_source() {
+    fn bytecode_lengths_and_jumps_match_its_source() {
         let byte =
             |code: &str, at: usize| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).unwrap();
         assert_eq!((CONTRACT.len() / 2, DEPLOYMENT.len() / 2), (0x17, 0x0c));

@@ -111,7 +111,7 @@ mod tests {
     use crate::results::tests::{FakeCell, results};
 
     #[test]
-    fn what_is_shown_has_its_size_and_what_is_not_is_named() {
+    fn detected_transport_effects_have_a_size_and_undetected_are_named() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (http, same, fast) = (around(20, 7919), around(20, 7817), around(10, 7817));
         let cells: [FakeCell<'_>; 3] = [

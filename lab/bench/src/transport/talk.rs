@@ -278,7 +278,7 @@ mod tests {
     use tokio::task::LocalSet;
 
     #[test]
-    fn a_node_that_accepts_and_says_nothing_is_waited_for_no_longer_than_asked() {
+    fn a_node_that_accepts_without_responding_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
         let link = || LinkKind {

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 #[test]
-fn records_that_cannot_be_kept_are_measured_and_that_is_no_success() {
+fn records_that_cannot_be_saved_are_measured_but_fail_the_command() {
     let node = start(|method, _| {
         Ok(match method {
             "getSlot" => json!(60),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ACCOUNT: &str = "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu";
 
 #[test]
-fn answers_that_fail_are_no_success_of_a_run_whose_answers_are_verified() {
+fn failed_responses_fail_a_verified_run() {
     let requested = AtomicU64::new(0);
     let node = start(move |_, params| {
         let encoding = params[1]["encoding"].as_str().unwrap();
@@ -36,7 +36,7 @@ fn answers_that_fail_are_no_success_of_a_run_whose_answers_are_verified() {
 }
 
 #[test]
-fn a_node_without_a_connection_is_named_with_what_is_wrong() {
+fn an_unconnected_node_is_named_with_its_error() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -50,7 +50,7 @@ fn a_node_without_a_connection_is_named_with_what_is_wrong() {
 }
 
 #[test]
-fn a_method_that_a_node_refuses_is_shown_with_the_nodes_own_message() {
+fn a_refused_method_is_shown_with_the_nodes_message() {
     let node = start(|method, _| match method {
         "getSlot" => Ok(json!(7)),
         _ => Err((-32602, "invalid length 1, expected a tuple of 2 elements")),

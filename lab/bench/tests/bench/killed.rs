@@ -60,7 +60,7 @@ fn requests(out: &str) -> u64 {
 }
 
 #[test]
-fn a_run_that_is_killed_is_reported_as_far_as_it_got() {
+fn a_killed_run_is_reported_up_to_its_last_sample() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run.flb").display().to_string();
     let mut child = program(&["run", &plan(folder.path(), 50), "--out", &out]);
@@ -114,7 +114,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_noticed_when_it_happens_and_with_space_again_all_is_kept() {
+fn a_full_disk_is_reported_and_results_continue_once_space_returns() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&folder.path().join("disk")) else {
         return;

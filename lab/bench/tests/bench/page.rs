@@ -166,7 +166,7 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
 }
 
 #[test]
-fn every_preset_has_a_page_that_fits_asks_for_nothing_and_begins_with_the_studys_tables() {
+fn every_preset_page_is_self_contained_and_starts_with_study_tables() {
     let folder = tempfile::tempdir().unwrap();
     for (name, file) in results(folder.path()) {
         let (file, page) = (

@@ -116,7 +116,7 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
 }
 
 #[test]
-fn two_nodes_are_compared_in_the_studys_two_methods_and_each_is_sent_what_it_does_better() {
+fn two_nodes_are_compared_and_each_method_routed_to_the_faster() {
     let (juno, pathfinder) = (node(JUNO), node(PATHFINDER));
     let words = [
         "nodes",
@@ -177,7 +177,7 @@ fn two_nodes_are_compared_in_the_studys_two_methods_and_each_is_sent_what_it_doe
 }
 
 #[test]
-fn an_answer_that_differs_is_listed_with_its_request_and_field_and_a_node_far_behind_is_refused() {
+fn differing_responses_are_listed_and_a_node_far_behind_is_refused() {
     let (juno, wrong) = (
         node(JUNO),
         node(Software {

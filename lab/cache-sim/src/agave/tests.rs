@@ -112,7 +112,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
 }
 
 #[test]
-fn versions_have_the_rules_of_their_release_and_others_are_refused() {
+fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
     let capacity = |version: &str| Rule::of(version).map(|rule| rule.capacity).ok();
     for version in ["2.0.5", "2.0.15", "2.1.0"] {
         assert_eq!(capacity(version), Some(256), "{version}");
@@ -172,7 +172,7 @@ fn versions_have_the_rules_of_their_release_and_others_are_refused() {
 }
 
 #[test]
-fn a_full_cache_of_512_is_one_of_460() {
+fn a_full_cache_of_512_shrinks_to_460_entries() {
     let rule = Rule::of("2.1.14").unwrap();
     let setting = Setting::agave(rule, 512);
     let text: String = (0..600).map(|program| format!("7 {program}\n")).collect();
@@ -197,7 +197,7 @@ fn a_full_cache_of_512_is_one_of_460() {
 }
 
 #[test]
-fn a_cache_with_room_misses_each_program_once_in_every_version() {
+fn in_every_version_a_large_enough_cache_misses_each_program_once() {
     let trace = trace(&[], &[block(1, &[0, 1, 0]), block(2, &[1, 2, 2])]);
     for version in ["2.1.14", "3.1.12", "4.2.2", "4.3.0", "4.4.0"] {
         let counts = run(&trace, version, 3);
@@ -236,7 +236,7 @@ fn eviction_waits_for_the_end_of_the_transaction_that_loads() {
 }
 
 #[test]
-fn of_two_draws_the_one_with_fewer_uses_goes_and_uses_survive_eviction() {
+fn the_less_used_of_two_draws_is_evicted_and_uses_persist() {
     // 0 has 100 uses when 1 is loaded. Only two draws of 0 evict it: 1 in 4.
     let mut programs = vec![0; 99];
     programs.push(1);
@@ -247,7 +247,7 @@ fn of_two_draws_the_one_with_fewer_uses_goes_and_uses_survive_eviction() {
 }
 
 #[test]
-fn a_load_counts_two_uses_to_2_3_so_that_nothing_evicted_had_one() {
+fn through_2_3_a_load_counts_two_uses_preventing_one_hit_wonders() {
     let trace = trace(&[], &[block(1, &[0, 1, 2, 3])]);
     assert_eq!(run(&trace, "2.3.0", 1).one_hit_wonders, 0);
     assert_eq!(run(&trace, "3.0.0", 1).one_hit_wonders, 3);
@@ -267,7 +267,7 @@ fn uses_are_halved_for_each_slot_without_one() {
 }
 
 #[test]
-fn from_4_1_on_what_takes_long_to_compile_stays() {
+fn since_4_1_slow_to_compile_programs_stay_cached() {
     // Both are used as often in the same slot; 0 takes 2^20 times as long.
     let trace = trace(&[], &[block(1, &[0, 1, 2, 0])]);
     let compile_us = [1 << 20, 1, 1];
@@ -286,7 +286,7 @@ fn from_4_1_on_what_takes_long_to_compile_stays() {
 }
 
 #[test]
-fn since_4_4_what_was_just_loaded_is_newer_than_what_was_just_used() {
+fn since_4_4_a_load_is_newer_than_a_use() {
     // 0 and 1 are used in slot 20, which counts as one in the root's slot, the first. 2 is loaded: it goes if both draws are 2.
     let trace = trace(&[], &[block(1, &[0, 1]), block(20, &[0, 0, 1, 1, 2])]);
     let stays = |version: &str| {
@@ -301,7 +301,7 @@ fn since_4_4_what_was_just_loaded_is_newer_than_what_was_just_used() {
 }
 
 #[test]
-fn fees_only_transactions_look_up_to_2_3() {
+fn through_2_3_fees_only_transactions_look_up_programs() {
     let mut trace = trace(&[], &[block(1, &[0])]);
     let set = trace.add_set(&[5]).unwrap();
     let slot = Slot {
@@ -318,7 +318,7 @@ fn fees_only_transactions_look_up_to_2_3() {
 }
 
 #[test]
-fn accounts_without_code_leave_a_tombstone_to_4_3_which_takes_no_place() {
+fn through_4_3_accounts_without_code_leave_a_tombstone_occupying_no_entry() {
     let trace = trace(&[5], &[block(1, &[5, 0, 5, 0])]);
     for (version, expected) in [
         ("2.1.14", (2, 2, 1, 0)),
@@ -340,7 +340,7 @@ fn accounts_without_code_leave_a_tombstone_to_4_3_which_takes_no_place() {
 }
 
 #[test]
-fn a_deployed_program_is_there_in_the_next_slot_to_4_2_and_loaded_at_its_next_use_since() {
+fn through_4_2_a_deployed_program_is_cached_next_slot_later_lazily() {
     let deployed = (
         2,
         vec![vec![0], vec![0]],
@@ -361,7 +361,7 @@ fn a_deployed_program_is_there_in_the_next_slot_to_4_2_and_loaded_at_its_next_us
 }
 
 #[test]
-fn a_superseded_version_takes_a_place_until_the_root_passes_the_deployment() {
+fn a_superseded_version_occupies_an_entry_until_the_root_passes_it() {
     let mut blocks = vec![block(1, &[0])];
     blocks.push((2, vec![vec![0]], vec![(1, 0, ChangeKind::Deployed)]));
     let both = run_with(&trace(&[], &blocks), "2.1.14", 4, &[], 1);
@@ -385,7 +385,7 @@ fn a_superseded_version_takes_a_place_until_the_root_passes_the_deployment() {
 }
 
 #[test]
-fn what_a_transaction_deploys_is_evicted_by_a_later_one() {
+fn a_program_deployed_by_a_transaction_is_evicted_by_a_later_one() {
     let deployed = (1, vec![vec![0], vec![]], vec![(2, 1, ChangeKind::Deployed)]);
     let both = run_with(
         &trace(&[], std::slice::from_ref(&deployed)),
@@ -422,7 +422,7 @@ fn a_closed_program_is_a_tombstone() {
 }
 
 #[test]
-fn since_4_4_what_was_evicted_long_ago_is_new_again() {
+fn since_4_4_a_program_evicted_long_ago_counts_as_new() {
     // 0 is evicted sooner or later by 1 to 9; then it is unused for 3,000 slots.
     let mut blocks = vec![block(1, &[0, 1, 2, 3, 4, 5, 6, 7, 8])];
     blocks.extend((0..40).map(|at| block(4_000 + at, &[9])));

@@ -69,7 +69,7 @@ mod tests {
     use crate::trace::SlotKind;
 
     #[test]
-    fn neighbours_stay_together_once_and_have_the_last_numbers() {
+    fn a_trace_half_keeps_adjacent_slots_and_renumbers_programs() {
         let lines: Vec<String> = (0..125_u32)
             .map(|at| format!("{} {at}", 2 * at + 7))
             .collect();

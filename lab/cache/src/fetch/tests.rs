@@ -230,7 +230,7 @@ fn upgrade_and_close(slot: u64) -> Reply {
 }
 
 #[test]
-fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
+fn fetch_looks_up_buffers_but_not_code_of_a_first_deployment() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101]);
     let node = node(deployment);
@@ -298,7 +298,7 @@ fn deployment(slot: u64) -> Reply {
 }
 
 #[test]
-fn what_was_interrupted_is_continued_and_nothing_is_asked_twice() {
+fn an_interrupted_fetch_resumes_without_repeating_requests() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101, 102, 1_001]);
     let broken = node(|slot| {
@@ -370,7 +370,7 @@ fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
 }
 
 #[test]
-fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
+fn another_cluster_and_foreign_files_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let slots: Vec<u64> = (100..130).collect();
     let run = recording(folder.path(), &slots);
@@ -405,7 +405,7 @@ fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
 }
 
 #[test]
-fn answers_that_contradict_themselves_end_it_with_the_slot() {
+fn inconsistent_responses_end_the_fetch_naming_the_slot() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100]);
     let refused = |node: MockNode| format!("{:#}", ask(&run, &node, 0).unwrap_err());
@@ -433,7 +433,7 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
 }
 
 #[test]
-fn a_recording_without_the_cache_says_why_it_cannot_be_used() {
+fn a_recording_without_cache_data_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[]);
     let output = format!("{:#}", ask(&run, &node(plain), 0).unwrap_err());
@@ -487,7 +487,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
+fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Small::mount(folder.path().join("small")) else {
         return;

@@ -69,7 +69,7 @@ fn without_ratio(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<WithoutRatio>
 }
 
 #[test]
-fn a_metric_that_was_0_and_is_more_in_every_pair_or_that_the_release_lacks_does_not_pass() {
+fn a_metric_rising_from_0_or_missing_in_the_release_fails() {
     let zero = |worse| Some(WithoutRatio::Zero { worse });
     let more = (Some(0.0), Some(500.0));
     let cases = [
@@ -92,7 +92,7 @@ fn a_metric_that_was_0_and_is_more_in_every_pair_or_that_the_release_lacks_does_
 }
 
 #[test]
-fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_cancels() {
+fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
     let all = [
         runs("1.1.0", 1.08, 2),
         runs("1.2.0", 0.9, 2),
@@ -131,7 +131,7 @@ fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_can
 }
 
 #[test]
-fn a_second_round_that_shows_something_else_takes_the_first_back() {
+fn a_second_round_without_the_difference_withdraws_the_first_finding() {
     let mut all = runs("1.1.0", 1.12, 1);
     all.extend(
         runs("1.1.0", 1.0, 2)
@@ -145,8 +145,7 @@ fn a_second_round_that_shows_something_else_takes_the_first_back() {
 }
 
 #[test]
-fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_that_repeats_another()
-{
+fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
     let mut all = runs("1.1.0", 1.0, 1);
     all.extend(
         runs("1.1.0", 1.12, 2)
@@ -170,7 +169,7 @@ fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_th
 }
 
 #[test]
-fn a_round_on_another_machine_or_kernel_repeats_nothing() {
+fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     let mut all = runs("1.1.0", 1.08, 2);
     all.iter_mut()
         .filter(|run| run.round == 2)
@@ -193,7 +192,7 @@ fn a_round_on_another_machine_or_kernel_repeats_nothing() {
 }
 
 #[test]
-fn rows_of_unlike_machines_plans_or_baselines_are_not_compared() {
+fn rows_of_different_machines_plans_or_baselines_are_not_compared() {
     let mut all = runs("1.1.0", 1.08, 2);
     for change in [
         |run: &mut RunRow| run.machine = "another".to_owned(),
@@ -210,7 +209,7 @@ fn rows_of_unlike_machines_plans_or_baselines_are_not_compared() {
 }
 
 #[test]
-fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
+fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
     let history = |count: usize| -> Vec<RunRow> {
         (0..count)
             .flat_map(|n| runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1))
@@ -231,7 +230,7 @@ fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
 }
 
 #[test]
-fn versions_are_in_their_order() {
+fn versions_are_sorted_by_version_order() {
     let mut versions = [
         "canary",
         "2.1.14",
@@ -255,7 +254,7 @@ fn versions_are_in_their_order() {
 }
 
 #[test]
-fn a_ratio_s_interval_comes_from_ratios_however_wide_the_baseline_s_is() {
+fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
     let mut all = runs("1.1.0", 0.2, 1);
     // One baseline of three took twenty times as long: the interval of the difference over its mean would reach below -100 %.
     for (_, value) in all

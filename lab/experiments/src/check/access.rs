@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_the_groups_that_name_him_as_a_whole() {
+    fn a_user_has_only_groups_naming_the_full_user_name() {
         assert_eq!(
             sol(),
             UserIds {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_mode_counts_the_first_that_is_about_him() {
+    fn access_uses_the_first_matching_permission_class() {
         let sol = sol();
         assert_eq!(sol.bits(0o750, 4001, 0), 7);
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_his_way_is_named_and_what_is_not_there_is_not() {
+    fn paths_a_user_cannot_access_are_named_unless_missing() {
         let scene = tempfile::tempdir().unwrap();
         let mode = |name: &str, mode: u32| {
             set_permissions(scene.path().join(name), Permissions::from_mode(mode)).unwrap()

@@ -152,7 +152,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_filter_is_read_as_the_validator_reads_it() {
+    fn a_log_filter_is_parsed_like_the_validator_parses_it() {
         for (filter, points, log) in FILTERS {
             assert_eq!(
                 DATAPOINTS.iter().all(|module| takes_info(filter, module)),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recorder_keeps_off_the_cpu_that_the_command_names_or_the_first() {
+    fn the_recorder_avoids_the_commands_poh_core_or_cpu_0() {
         let folder = tempfile::tempdir().unwrap();
         let of = |words: &str| cpus(folder.path(), words, "");
         assert_eq!(of("command = [\"v\"]").unwrap(), "1-3");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arm_and_lane_is_kept_off_and_where_nothing_is_left_nobody_is() {
+    fn recorder_cpus_exclude_every_arms_poh_core_unless_none_remain() {
         let text = "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"l\"\n\
                     [[arm]]\nname = \"a\"\ncpus = \"0-3\"\n[[arm]]\nname = \"b\"\ncpus = \"4-7\"\n";
         let plan = parse(text, Path::new("/nonexistent/plan.toml")).unwrap();
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_command_says_is_read(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
+        fn any_command_text_is_parsed_without_panic(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
             drop(named(&text));
         }
     }

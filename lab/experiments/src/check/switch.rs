@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn scripts_programs_with_and_without_the_name_are_told_apart() {
+    fn scripts_and_programs_with_or_without_the_option_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let searched = |content: &[u8]| {
             let file = folder.path().join("program");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_not_found_in_a_longer_one_wherever_pieces_end() {
+    fn an_option_is_not_matched_inside_a_longer_one_across_chunks() {
         for before in PIECE - 40..PIECE + 4 {
             let file = |text: &str| [vec![b'x'; before], text.into()].concat();
             let there = |text: &str| {
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_there_and_nothing_else(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
+        fn the_chunked_option_search_equals_a_substring_search(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
             prop_assert_eq!(found(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
         }
     }

@@ -145,7 +145,7 @@ fn folder<'f>(facts: &'f mut HostFacts, path: &str) -> &'f mut FolderFacts {
 use Severity::{Refuse, Warn};
 
 #[test]
-fn nothing_speaks_against_a_plan_that_fits() {
+fn a_fitting_plan_has_no_findings() {
     for text in [TWO_ARMS, CONCURRENT] {
         let plan = plan(text);
         assert_eq!(shown_findings(&plan, &fit(&plan)), []);
@@ -193,7 +193,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
 }
 
 #[test]
-fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
+fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
     let plan = plan(TWO_ARMS);
     let with = |ram: u64| HostFacts {
         ram: Some(ram),
@@ -220,7 +220,7 @@ fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
 }
 
 #[test]
-fn a_limit_that_a_cgroup_above_meets_first_is_refused_and_one_of_the_machine_warned_of() {
+fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
         levels: Ok(vec![LevelMemory {
@@ -269,7 +269,7 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
 }
 
 #[test]
-fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
+fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
     let plan = plan(CONCURRENT);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/b").device = Some(1);
@@ -308,7 +308,7 @@ fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
 }
 
 #[test]
-fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
+fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
     let with = |switch: Switch| HostFacts {
         switches: BTreeMap::from([("/v".into(), switch)]),
@@ -338,7 +338,7 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
 }
 
 #[test]
-fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_have_it() {
+fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agave-validator");
     std::fs::write(
@@ -377,7 +377,7 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
 }
 
 #[test]
-fn a_validator_that_votes_is_refused_without_a_word() {
+fn a_voting_validator_is_refused_without_the_i_vote_option() {
     let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
     for (from, to, column) in [
         (
@@ -428,7 +428,7 @@ fn a_validator_that_votes_is_refused_without_a_word() {
 }
 
 #[test]
-fn a_stake_that_nobody_could_tell_is_refused_unless_the_cluster_is_ones_own() {
+fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
     let unknown = |plan: &Plan| HostFacts {
         stakes: BTreeMap::from([(
             "main".to_owned(),
@@ -458,7 +458,7 @@ fn a_stake_that_nobody_could_tell_is_refused_unless_the_cluster_is_ones_own() {
 }
 
 #[test]
-fn an_identity_that_the_command_does_not_name_may_be_another_one() {
+fn an_identity_not_in_the_command_may_differ() {
     let with = |words: &str| {
         let words = format!("[\"/v\", {words}]\nidentity = \"/id.json\"");
         but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
@@ -511,7 +511,7 @@ fn an_identity_that_the_command_does_not_name_may_be_another_one() {
 }
 
 #[test]
-fn a_vote_account_is_found_wherever_it_is_set() {
+fn a_vote_account_is_found_in_any_argument_form() {
     let in_command = |words: &str| but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
     for words in [
         "[\"/bin/bash\", \"-c\", \"exec x --vote-account=foo\"]",
@@ -525,7 +525,7 @@ fn a_vote_account_is_found_wherever_it_is_set() {
 }
 
 #[test]
-fn no_voting_beside_a_vote_account_excuses_nothing() {
+fn no_voting_does_not_excuse_a_vote_account() {
     let plan = but(
         TWO_ARMS,
         "\"{ledger}\"]",
@@ -535,7 +535,7 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
 }
 
 #[test]
-fn an_identity_that_is_no_keypair_is_said_once() {
+fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("id.json");
     std::fs::write(&file, "name = \"p\"\n").unwrap();
@@ -557,7 +557,7 @@ fn an_identity_that_is_no_keypair_is_said_once() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_folder_is_refused() {
+fn a_file_where_a_folder_is_expected_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("base.toml");
     std::fs::write(&file, "").unwrap();
@@ -588,7 +588,7 @@ fn a_file_in_the_place_of_a_folder_is_refused() {
 }
 
 #[test]
-fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run() {
+fn swap_max_without_memory_max_is_refused_on_cgroup_v1() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
     assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     let mut facts = fit(&plan);
@@ -602,7 +602,7 @@ fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run(
 }
 
 #[test]
-fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
+fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let file = folder.path().join(name);
@@ -649,7 +649,7 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
 }
 
 #[test]
-fn a_tip_that_can_never_be_reached_in_time_is_told() {
+fn a_tip_unreachable_within_the_time_limit_is_reported() {
     let within = |time: &str| {
         but(
             TWO_ARMS,
@@ -697,7 +697,7 @@ fn a_tip_that_can_never_be_reached_in_time_is_told() {
 }
 
 #[test]
-fn arms_that_set_the_same_are_told() {
+fn arms_with_identical_settings_are_reported() {
     let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
     only(
         &twins,
@@ -714,7 +714,7 @@ fn arms_that_set_the_same_are_told() {
 }
 
 #[test]
-fn a_log_that_silences_datapoints_is_warned_of() {
+fn a_log_filter_that_hides_datapoints_gives_a_warning() {
     let plan = but(
         TWO_ARMS,
         "memory_max = \"8G\"",
@@ -725,7 +725,7 @@ fn a_log_that_silences_datapoints_is_warned_of() {
 }
 
 #[test]
-fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a_replay() {
+fn the_readmes_log_filter_suits_a_validator_but_not_a_replay() {
     let readme = include_str!("../../../../README.md");
     let filter = readme
         .lines()
@@ -751,7 +751,7 @@ fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a
 }
 
 #[test]
-fn folders_that_may_not_be_cleared_are_refused() {
+fn folders_without_permission_to_clear_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
@@ -781,7 +781,7 @@ fn folders_that_may_not_be_cleared_are_refused() {
 }
 
 #[test]
-fn recordings_on_the_ledgers_device_are_warned_of() {
+fn a_recording_on_the_ledgers_device_gives_a_warning() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/state").device = Some(1);
@@ -807,7 +807,7 @@ fn two_names_of_one_folder_are_refused() {
 }
 
 #[test]
-fn recordings_need_room_and_a_download_roughly_so() {
+fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     // Two arms, four times, an hour each.
@@ -842,7 +842,7 @@ fn recordings_need_room_and_a_download_roughly_so() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn missing_users_and_files_of_a_plan_are_refused() {
     let plan = but(
         TWO_ARMS,
         "ledger = \"/mnt/ledger\"",
@@ -889,7 +889,7 @@ fn what_is_not_there_is_refused() {
 }
 
 #[test]
-fn what_a_design_cannot_show_is_said() {
+fn limitations_of_an_experiment_design_are_reported() {
     let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
     only(
         &few,
@@ -929,7 +929,7 @@ fn what_a_design_cannot_show_is_said() {
 }
 
 #[test]
-fn what_may_pass_until_a_run_begins_is_only_warned_of() {
+fn temporary_host_conditions_give_only_a_warning() {
     let plan = plan(TWO_ARMS);
     let host_finding = |passes| HostFinding {
         severity: Refuse,
@@ -957,7 +957,7 @@ fn what_may_pass_until_a_run_begins_is_only_warned_of() {
 }
 
 #[test]
-fn the_gravest_comes_first() {
+fn the_most_severe_finding_comes_first() {
     let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
     let facts = HostFacts {
         recorder: Err("none".to_owned()),
@@ -998,7 +998,7 @@ fn facts_of_this_host_can_be_gathered() {
 }
 
 #[test]
-fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
+fn missing_host_requirements_are_reported_before_runs() {
     let plan = plan(TWO_ARMS);
     let without = |tool: &str| {
         let tools = super::TOOLS
@@ -1055,7 +1055,7 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
 }
 
 #[test]
-fn a_search_whose_validator_does_not_tell_its_tip_is_warned_of() {
+fn a_search_with_a_validator_not_reporting_its_tip_gives_a_warning() {
     let (head, _) = TWO_ARMS.split_once("[stop]").unwrap();
     let text =
         head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"1G\"\n";

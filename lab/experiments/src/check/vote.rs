@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_words_of_their_own() {
+    fn an_option_is_matched_only_as_a_separate_word() {
         for text in [
             "--x",
             "a --x=1",

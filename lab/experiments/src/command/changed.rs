@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_keys_are_named_with_their_tables() {
+    fn changed_plan_keys_are_reported_with_their_tables() {
         let before = "name = 'a'\n[stop]\nduration = '1h'\ngrace = '1m'\n[[arm]]\nname = 'x'\n";
         let after = "name = 'a' # as before\nseed = 1\n[stop]\nduration = '2h'\ngrace = '1m'\n[[arm]]\nname = 'y'\n";
         assert_eq!(differences(before, after), ["arm", "seed", "stop.duration"]);

@@ -60,7 +60,7 @@ mod tests {
     use faultline_runner::isolation::folders::RetainedEntry;
 
     #[test]
-    fn every_file_is_named_up_to_a_limit_that_is_told() {
+    fn a_dry_run_lists_files_up_to_a_stated_limit() {
         let retained = |name: &str| RetainedEntry {
             path: name.into(),
             why: "a keypair",

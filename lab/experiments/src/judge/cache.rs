@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_the_planned_capacity_is_valid_whether_it_overflows_or_not() {
+    fn a_cache_of_the_planned_capacity_is_valid_with_or_without_overflow() {
         for (entries, programs) in [
             (512, 640),
             (512, 100),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_cache_is_found_out_where_it_makes_a_difference() {
+    fn a_stock_cache_size_invalidates_a_run_where_it_matters() {
         let is_invalid = |entries, programs| {
             matches!(
                 validity(entries, &cache(512, programs)),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_proves_nothing() {
+    fn unrecorded_cache_data_gives_no_validity() {
         let unproven = |seen: CacheTotals| matches!(validity(512, &seen), Validity::Unproven(_));
         assert!(unproven(CacheTotals::default()));
         assert!(unproven(CacheTotals {

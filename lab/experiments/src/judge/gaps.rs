@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_recording_lacks_nothing_whatever_the_clock_does() {
+    fn a_complete_recording_has_no_gaps_despite_clock_steps() {
         for jump in [0, 3600, -3600] {
             let whole = recorded(|_| false, 60, jump);
             assert_eq!(
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_forgiven_and_a_share_or_a_long_gap_is_not() {
+    fn a_short_recorder_gap_is_accepted_but_many_or_long_are_not() {
         assert_eq!(recorded(|at| at == 3, 8, 0).too_little(), None);
         assert_eq!(
             recorded(|at| (3..6).contains(&at), 100, 0).too_little(),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_hangs_to_the_end_or_said_nothing_has_recorded_no_completed_run() {
+    fn a_hung_or_silent_recorder_does_not_yield_a_completed_run() {
         let hung = recorded(|at| at > 3, 10, 0);
         assert_eq!((hung.missing, hung.longest), (7, Duration::from_secs(7)));
         assert!(matches!(

@@ -36,7 +36,7 @@ fn of(kind: Kind, why: Option<StopReason>, before: Evidence, after: Evidence) ->
 }
 
 #[test]
-fn a_kill_for_want_of_memory_is_told_whoever_was_killed_and_whatever_the_shell_says() {
+fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
     for end in [
         Some(End::Signal(9)),
         Some(End::Code(137)),
@@ -60,7 +60,7 @@ fn a_kill_for_want_of_memory_is_told_whoever_was_killed_and_whatever_the_shell_s
 }
 
 #[test]
-fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
+fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
     let after = evidence(Some(End::Signal(9)), 1);
     let facts = EndFacts {
         why: Some(StopReason::TimeUp),
@@ -80,7 +80,7 @@ fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
 }
 
 #[test]
-fn ends_of_its_own_are_told_apart_from_ours() {
+fn self_initiated_exits_are_distinguished_from_stopped_ones() {
     let alone = |kind, end| of(kind, None, Evidence::default(), evidence(end, 0));
     assert_eq!(
         alone(Kind::Validator, Some(End::Code(0))),
@@ -116,7 +116,7 @@ fn ends_of_its_own_are_told_apart_from_ours() {
 }
 
 #[test]
-fn a_life_that_systemd_has_ended_is_no_result() {
+fn a_process_ended_by_systemd_is_not_a_result() {
     let after = Evidence {
         result: Some("timeout".to_owned()),
         ..evidence(Some(End::Signal(15)), 0)
@@ -125,7 +125,7 @@ fn a_life_that_systemd_has_ended_is_no_result() {
 }
 
 #[test]
-fn what_a_shell_says_of_a_signal_is_explained() {
+fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
     let after = evidence(Some(End::Code(139)), 0);
     let (outcome, notes) = outcome(
         Kind::Validator,
@@ -140,7 +140,7 @@ fn what_a_shell_says_of_a_signal_is_explained() {
 }
 
 #[test]
-fn a_script_that_leaves_its_validator_behind_has_not_shown_how_it_ends() {
+fn a_script_exiting_before_its_validator_gives_no_valid_outcome() {
     let left = |kind, code| {
         let after = evidence(Some(End::Code(code)), 0);
         outcome(

@@ -19,7 +19,7 @@ fn outlook(plan: &Plan) -> Outlook {
 }
 
 #[test]
-fn the_estimate_adds_up_what_the_plan_says() {
+fn the_duration_estimate_sums_the_plans_times() {
     let plan =
         plan("stop = { duration = \"1h\", first_transaction_within = \"30m\", grace = \"2m\" }");
     let turns = schedule(&plan).len();
@@ -36,7 +36,7 @@ fn the_estimate_adds_up_what_the_plan_says() {
 }
 
 #[test]
-fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable() {
+fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
     let plan = plan("");
     let outlook = outlook(&plan);
     let page = text::page(&outlook);
@@ -64,7 +64,7 @@ fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable
 }
 
 #[test]
-fn a_broken_plan_is_wrong_usage_with_every_mistake() {
+fn plan_command_reports_every_error_of_an_invalid_plan() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("p.toml");
     std::fs::write(&file, "name = \"p\"\nfolder = 5\nx = 1\n").unwrap();
@@ -87,7 +87,7 @@ fn a_broken_plan_is_wrong_usage_with_every_mistake() {
 }
 
 #[test]
-fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_what_cannot_be_known() {
+fn the_search_plan_page_states_procedure_duration_and_unknowns() {
     let text = "name = \"s\"\nfolder = \"/state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
                 [search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
     let plan = parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"));

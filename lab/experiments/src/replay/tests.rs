@@ -29,7 +29,7 @@ fn counts(ms: u64, slot: u64, [misses, reloads, evictions, insertions]: [u64; 4]
 }
 
 #[test]
-fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child_was_made() {
+fn each_replayed_slot_has_its_time_hash_and_transaction_counts() {
     let frozen = |ms, slot: u64, hash: &str| {
         at(
             ms,
@@ -84,7 +84,7 @@ fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child
 /// Logs of `agave-ledger-tool verify` 2.1.14 over slots 1301 to 1340, shortened to real lines of the kinds that are read.
 /// The sums are awk's, over the same lines.
 #[test]
-fn the_logs_of_a_real_replay_have_every_slot_and_the_sums_that_another_program_finds() {
+fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     let sums = |name: &str| {
         let replayed = read(
             &Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -145,7 +145,7 @@ fn the_logs_of_a_real_replay_have_every_slot_and_the_sums_that_another_program_f
 }
 
 #[test]
-fn a_line_of_times_that_names_many_programs_is_read() {
+fn a_timing_line_naming_many_programs_is_parsed() {
     let programs = "Pubkey: ProgramTiming { accumulated_us: 1 }, ".repeat(10_000);
     let line = format!(
         "ledger processing timing: ExecuteTimings {{ metrics: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], {programs}"
@@ -157,7 +157,7 @@ fn a_line_of_times_that_names_many_programs_is_read() {
 }
 
 #[test]
-fn a_log_without_a_replay_gives_nothing() {
+fn a_log_without_a_replay_yields_nothing() {
     assert_eq!(read_text(b"hello\n\xff\xfe\n"), Replayed::default());
     assert!(read(Path::new("/nowhere/at/all")).is_err());
 }
@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_log_is_too_strange_to_be_read(
+    fn any_replay_log_is_read_without_panic(
         lines in proptest::collection::vec(
             prop_oneof![
                 (any::<u64>(), "[a-z0-9 :]{0,20}").prop_map(|(slot, rest)| format!("bank frozen: {slot} {rest}\n")),

@@ -128,7 +128,7 @@ fn column(table: &Table, title: &str) -> Vec<String> {
 }
 
 #[test]
-fn arms_that_were_killed_every_time_are_in_the_verdict_although_nothing_of_them_was_recorded() {
+fn always_killed_arms_appear_in_the_verdict_without_recordings() {
     let folder = tempfile::tempdir().unwrap();
     let lines = [
         tried(1, 1, Outcome::OutOfMemory, Validity::Valid),
@@ -190,7 +190,7 @@ fn arms_that_were_killed_every_time_are_in_the_verdict_although_nothing_of_them_
 }
 
 #[test]
-fn half_of_an_experiment_is_reported_and_what_is_missing_is_said() {
+fn an_unfinished_experiment_is_reported_with_its_missing_parts() {
     let folder = tempfile::tempdir().unwrap();
     let failed = Outcome::Failed {
         why: "no room".to_owned(),
@@ -246,7 +246,7 @@ fn half_of_an_experiment_is_reported_and_what_is_missing_is_said() {
 }
 
 #[test]
-fn runs_that_did_not_try_their_arm_are_left_out_and_named() {
+fn invalid_runs_are_excluded_from_the_report_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let lines = [
         tried(
@@ -285,7 +285,7 @@ fn runs_that_did_not_try_their_arm_are_left_out_and_named() {
 }
 
 #[test]
-fn an_experiment_of_which_nothing_counts_says_so_and_still_has_its_chapter() {
+fn an_experiment_without_valid_runs_states_it_in_its_chapter() {
     let folder = tempfile::tempdir().unwrap();
     let experiment = experiment(folder.path(), Vec::new());
     let (report, _) = experiment.report().unwrap();
@@ -302,7 +302,7 @@ fn an_experiment_of_which_nothing_counts_says_so_and_still_has_its_chapter() {
 }
 
 #[test]
-fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
+fn the_experiments_outcome_overrides_the_recordings_end() {
     let ending = |outcome| Ending {
         outcome,
         validity: Validity::Valid,
@@ -337,7 +337,7 @@ fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
 }
 
 #[test]
-fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
+fn replays_are_paired_by_slot_with_the_other_arms_replicate() {
     let report = report_of_four_replays();
     let paired = table(&report, "paired").unwrap();
     assert_eq!(
@@ -452,7 +452,7 @@ fn two_real_replays_are_paired_slot_by_slot() {
 }
 
 #[test]
-fn every_beginning_of_a_journal_can_be_reported_and_counts_no_run_twice() {
+fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
     let folder = tempfile::tempdir().unwrap();
     let lines = [
         tried(

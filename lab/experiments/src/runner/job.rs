@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_may_take_as_long_to_the_tip_as_from_there_on() {
+    fn a_search_may_spend_its_maximum_duration_again_reaching_the_tip() {
         let text = "name = \"s\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
                     [begin]\nhow = \"download\"\n\
                     [stop]\nfirst_transaction_within = \"1h\"\ngrace = \"1m\"\n\

@@ -295,7 +295,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
+    fn skipped_files_are_named_with_reasons_up_to_a_few() {
         let retained_names = |name: &str| folders::RetainedEntry {
             path: name.into(),
             why: "is a socket",
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn one_percent_in_memory_is_not_cold_and_less_is() {
+    fn one_percent_cached_is_not_cold_and_less_is_cold() {
         assert_eq!(of(1_000_000, 9_999).not_cold, None);
         let warm = of(1_000_000, 10_000);
         assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
@@ -338,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn a_keypair_that_was_just_read_warms_nothing() {
+    fn reading_a_keypair_does_not_count_as_a_warm_ledger() {
         assert_eq!(of(2, 2).not_cold, None);
         assert_eq!(of(0, 0).not_cold, None);
         assert!(of(1000, 1000).not_cold.is_some());
     }
 
     #[test]
-    fn what_could_not_be_looked_at_is_not_called_cold() {
+    fn uninspected_files_are_not_called_cold() {
         let error = anyhow::anyhow!("fincore is not installed");
         let cooled = cooled("dropped".to_owned(), Err(error));
         assert!(cooled.not_cold.is_some_and(|why| why.contains("fincore")));
@@ -353,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_in_memory_is_never_colder(pages in 1_u64..1 << 40, a: u64, b: u64) {
+        fn more_cached_pages_are_never_colder(pages in 1_u64..1 << 40, a: u64, b: u64) {
             let (less, more) = ((a % pages).min(b % pages), (a % pages).max(b % pages));
             prop_assert!(of(pages, less).not_cold.is_none() || of(pages, more).not_cold.is_some());
         }

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_was_out_of_memory_once_is_not_for_ever() {
+    fn a_past_oom_event_of_a_group_is_reported_only_once() {
         let second = Duration::from_secs(1);
         let rules = Search {
             from: 1 << 30,
@@ -383,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn near_the_tip_is_what_the_recorders_configuration_says() {
+    fn the_at_tip_distance_comes_from_the_recorders_configuration() {
         plan("[phase]\nat_tip_slots = 7");
         plan("[log]\n");
         plan("no TOML");
     }
 
     #[test]
-    fn what_fails_for_a_moment_is_borne_and_what_fails_on_is_an_error_that_says_how_long() {
+    fn brief_read_failures_are_tolerated_and_lasting_ones_are_errors() {
         let second = Duration::from_secs(1);
         let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
         let mut error = FailureTimer::default();

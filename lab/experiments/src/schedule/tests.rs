@@ -39,7 +39,7 @@ fn written(arms: usize, replicates: u32, order: &str) -> String {
 }
 
 #[test]
-fn orders_are_as_they_are_called() {
+fn each_schedule_order_matches_its_name() {
     assert_eq!(written(3, 3, ""), "ABCCBAABC");
     assert_eq!(written(2, 4, "order = \"abba\""), "ABBAABBA");
     assert_eq!(written(3, 4, "order = \"latin-square\""), "ABCBCACABABC");
@@ -51,7 +51,7 @@ fn orders_are_as_they_are_called() {
 
 /// A schedule that was begun must be continued by a later version, so these never change.
 #[test]
-fn a_seed_gives_the_same_order_for_ever() {
+fn a_seed_always_gives_the_same_order() {
     assert_eq!(
         written(5, 3, "order = \"random\"\nseed = 7"),
         "EBDACCADBECEDBA"
@@ -74,7 +74,7 @@ fn a_seed_gives_the_same_order_for_ever() {
 }
 
 #[test]
-fn random_orders_are_all_about_as_likely() {
+fn random_orders_are_about_equally_likely() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for seed in 0..600 {
         *seen
@@ -89,7 +89,7 @@ fn random_orders_are_all_about_as_likely() {
 }
 
 #[test]
-fn arms_of_a_turn_move_on_by_one_lane() {
+fn arms_rotate_by_one_lane_each_turn() {
     let sits = |turn: &Turn| {
         turn.runs
             .iter()
@@ -102,7 +102,7 @@ fn arms_of_a_turn_move_on_by_one_lane() {
 
 proptest! {
     #[test]
-    fn no_run_is_lost_or_there_twice(
+    fn the_schedule_contains_every_run_exactly_once(
         arms in 1_usize..9,
         replicates in 1_u32..9,
         order in prop::sample::select(vec!["", "order = \"latin-square\"", "order = \"random\"", "order = \"sequential\"\nforce_order = true"]),
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn each_turn_of_a_concurrent_plan_has_every_arm_and_the_pair(arms in 1_usize..7, rounds in 1_u32..4, twice in 0_usize..7) {
+    fn each_concurrent_turn_runs_every_arm_and_the_a_a_pair(arms in 1_usize..7, rounds in 1_u32..4, twice in 0_usize..7) {
         let twice = twice % arms;
         let plan = concurrent(arms, rounds * (arms as u32 + 1), twice);
         let turns = schedule(&plan);

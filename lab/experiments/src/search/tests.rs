@@ -98,7 +98,7 @@ fn a_knee_is_found_within_ten_percent() {
 }
 
 #[test]
-fn memory_that_leaks_does_not_settle_and_the_headroom_is_found_all_the_same() {
+fn leaking_memory_never_settles_but_the_headroom_is_found() {
     let mut plant = Plant::new(200 * MIB, 1);
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
@@ -118,7 +118,7 @@ fn memory_that_leaks_does_not_settle_and_the_headroom_is_found_all_the_same() {
 }
 
 #[test]
-fn load_from_outside_voids_dwells_and_changes_nothing_else() {
+fn external_load_only_voids_dwells() {
     let mut plant = Plant::new(200 * MIB, 3);
     plant.loaded = Some((seconds(200), seconds(400)));
     let (answer, lines) = search(&mut plant);
@@ -139,7 +139,7 @@ fn load_from_outside_voids_dwells_and_changes_nothing_else() {
 }
 
 #[test]
-fn load_without_end_is_inconclusive_and_never_a_failure() {
+fn permanent_external_load_is_inconclusive_not_a_failure() {
     let mut plant = Plant::new(200 * MIB, 4);
     // It begins after the references.
     plant.loaded = Some((seconds(600), seconds(100_000)));
@@ -165,7 +165,7 @@ fn load_without_end_is_inconclusive_and_never_a_failure() {
 }
 
 #[test]
-fn threads_that_hardly_run_and_are_woken_late_make_no_busy_host() {
+fn late_wakeups_of_mostly_idle_threads_do_not_indicate_load() {
     let mut plant = Plant::new(251 * MIB, 3);
     plant.idle = true;
     let (answer, _) = search(&mut plant);
@@ -173,7 +173,7 @@ fn threads_that_hardly_run_and_are_woken_late_make_no_busy_host() {
 }
 
 #[test]
-fn what_kept_up_above_its_limit_shows_nothing() {
+fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
     let mut plant = Plant::new(200 * MIB, 3);
     plant.stuck = 600 * MIB;
     let (answer, lines) = search(&mut plant);
@@ -191,13 +191,13 @@ fn what_kept_up_above_its_limit_shows_nothing() {
 }
 
 #[test]
-fn a_first_headroom_that_is_too_small_is_said() {
+fn a_search_with_insufficient_first_headroom_ends_as_above_start() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
     assert_eq!(answer.outcome, Outcome::AboveStart);
 }
 
 #[test]
-fn a_validator_that_needs_no_page_cache_never_fails() {
+fn a_validator_without_page_cache_need_never_fails_the_search() {
     let mut plant = Plant::new(MIB, 6);
     let (answer, _) = search(&mut plant);
     assert!(
@@ -208,7 +208,7 @@ fn a_validator_that_needs_no_page_cache_never_fails() {
 }
 
 #[test]
-fn time_that_is_over_ends_it_without_a_limit() {
+fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
     let mut machine = Machine::new(
         Search {
@@ -235,7 +235,7 @@ fn time_that_is_over_ends_it_without_a_limit() {
 }
 
 #[test]
-fn a_search_that_runs_out_of_time_while_it_confirms_gives_its_range_as_not_confirmed() {
+fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
     let mut plant = Plant::new(200 * MIB, 8);
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let answer = (0..200_000).find_map(|_| {
@@ -286,7 +286,7 @@ fn squeezed() -> (Machine, Plant) {
 }
 
 #[test]
-fn every_danger_lifts_the_limit_in_the_same_look() {
+fn every_danger_lifts_the_limit_in_the_same_poll() {
     let dangers: [fn(&mut Reading); 4] = [
         |reading| reading.behind = Some(21),
         |reading| reading.stalled = reading.stalled.map(|stalled| stalled + seconds(3)),
@@ -314,7 +314,7 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
 }
 
 #[test]
-fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
+fn the_limit_is_lifted_when_memory_cannot_be_read() {
     let (mut machine, mut plant) = squeezed();
     let mut lifted = None;
     for poll in 0..60 {
@@ -331,7 +331,7 @@ fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
 }
 
 #[test]
-fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() {
+fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
     let (mut machine, mut plant) = (
         Machine::new(rules(), 32, false).expect("rules"),
         Plant::new(200 * MIB, 9),
@@ -369,7 +369,7 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
 }
 
 #[test]
-fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that() {
+fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
     let rules = Search {
         from: 100 * GIB,
@@ -408,7 +408,7 @@ fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that(
 }
 
 #[test]
-fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
+fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
     let (mut machine, mut plant) = squeezed();
     let stalled = |reading: Reading| Reading {
         stalled: reading.stalled.map(|before| before + seconds(9)),
@@ -426,7 +426,7 @@ fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
 }
 
 #[test]
-fn the_replay_of_slots_before_a_dwell_is_not_its_own() {
+fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
     let reading = |at: u64, replays: &[(u64, f64)]| Reading {
         at: seconds(at),
         behind: Some(0),
@@ -448,7 +448,7 @@ fn the_replay_of_slots_before_a_dwell_is_not_its_own() {
 }
 
 #[test]
-fn what_the_start_needs_is_the_highest_until_it_has_stayed_at_the_tip() {
+fn startup_memory_is_the_maximum_before_staying_at_tip() {
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     for second in 0..30_u64 {
         // Near an old tip at first, then far behind, then there.
@@ -465,7 +465,7 @@ fn what_the_start_needs_is_the_highest_until_it_has_stayed_at_the_tip() {
 }
 
 #[test]
-fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
+fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     let reading = |at: u64, waited: u64, us: f64| Reading {
         at: seconds(at),
         behind: Some(0),
@@ -495,7 +495,7 @@ fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
 }
 
 #[test]
-fn a_dwell_whose_replay_is_slow_for_good_is_not_waited_for() {
+fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let reading = |at: u64, us: f64, waited: u64| Reading {
         at: seconds(at),
         behind: Some(0),
@@ -540,7 +540,7 @@ fn a_dwell_whose_replay_is_slow_for_good_is_not_waited_for() {
 }
 
 #[test]
-fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
+fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
         let mut machine = Machine::new(
             Search {
@@ -565,7 +565,7 @@ fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
 }
 
 #[test]
-fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
+fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
     let mut plant = Plant::new(200 * MIB, 10);
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let (mut lifted, mut dangers) = (0, 0);
@@ -591,7 +591,7 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
 }
 
 #[test]
-fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
+fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
     let mut machine = Machine::new(
         Search {
@@ -641,7 +641,7 @@ fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
 }
 
 #[test]
-fn growth_is_that_of_the_line_whatever_jumps_there_are() {
+fn growth_is_the_trend_despite_jumps() {
     let mut growth = Growth::default();
     for second in 0..5000_u64 {
         let jump = if second % 97 == 0 { 500 * MIB } else { 0 };

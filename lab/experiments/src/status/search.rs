@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_goes_on_tells_its_bracket_its_headroom_and_its_verdicts() {
+    fn a_running_search_reports_its_bracket_headroom_and_verdicts() {
         let limit = |headroom| Line::Limit {
             headroom,
             why: "to try".to_owned(),

@@ -65,7 +65,7 @@ fn decided(
 }
 
 #[test]
-fn the_length_is_counted_from_the_first_transaction_however_late_it_is_told() {
+fn the_duration_counts_from_the_first_transaction_however_late_reported() {
     let plan = plan("validator", "duration = \"60s\"");
     // Executed in second 30, pushed ten seconds later.
     let of = |second| {
@@ -82,7 +82,7 @@ fn the_length_is_counted_from_the_first_transaction_however_late_it_is_told() {
 }
 
 #[test]
-fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
+fn a_first_transaction_with_a_wrong_time_counts_from_its_observation() {
     let plan = plan("validator", "duration = \"60s\"");
     let old = |second| Progress {
         first_transaction_unix_ns: Some(5),
@@ -103,7 +103,7 @@ fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
 }
 
 #[test]
-fn the_rules_end_a_run_each_at_its_time() {
+fn each_stop_rule_ends_a_run_at_its_time() {
     let rules = "duration = \"1h\"\nfirst_transaction_within = \"100s\"\nno_progress_for = \"50s\"\nat_tip_within = \"200s\"";
     let plan = plan("validator", rules);
     assert_eq!(
@@ -131,7 +131,7 @@ fn the_rules_end_a_run_each_at_its_time() {
 }
 
 #[test]
-fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
+fn a_delayed_recorder_does_not_fail_the_run() {
     let rules = "duration = \"1h\"\nno_progress_for = \"50s\"";
     let plan = plan("validator", rules);
     // Nothing is written from second 70 to second 130.
@@ -157,7 +157,7 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
 }
 
 #[test]
-fn a_replay_has_a_length_only() {
+fn a_replay_ends_only_by_its_duration() {
     let plan = plan("replay", "duration = \"500s\"");
     assert_eq!(
         decided(&mut watch(&plan), 1000, seen),
@@ -166,7 +166,7 @@ fn a_replay_has_a_length_only() {
 }
 
 #[test]
-fn how_far_it_has_come_is_told_in_words() {
+fn run_progress_is_printed_as_a_sentence() {
     let plan = plan("validator", "duration = \"200s\"");
     let mut watch = watch(&plan);
     watch.sample(at(5), Some(&seen(5)));
@@ -182,7 +182,7 @@ fn how_far_it_has_come_is_told_in_words() {
 }
 
 #[test]
-fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() {
+fn an_unobserved_overrun_is_too_late_but_waiting_for_others_is_not() {
     let after = |duration: &str, seconds: &[u64]| {
         let plan = plan(
             "validator",
@@ -209,7 +209,7 @@ fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() 
 }
 
 #[test]
-fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
+fn a_late_first_transaction_does_not_prolong_the_run() {
     let plan = plan("validator", "duration = \"6s\"");
     let mut watch = watch(&plan);
     let of = |second| {
@@ -224,7 +224,7 @@ fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
 }
 
 #[test]
-fn a_search_ends_by_itself_and_one_without_progress_is_ended_all_the_same() {
+fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
     let (from, second) = (1 << 30, Duration::from_secs(1));
     plan.search = Some(crate::plan::Search {

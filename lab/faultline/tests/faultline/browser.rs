@@ -129,7 +129,7 @@ const CROWDED: &str = r##"(() => {
 })()"##;
 
 #[test]
-fn nothing_overlaps_or_leaves_the_window_at_any_width_in_light_and_dark() {
+fn page_elements_never_overlap_or_overflow_in_light_or_dark() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -157,7 +157,7 @@ fn nothing_overlaps_or_leaves_the_window_at_any_width_in_light_and_dark() {
 }
 
 #[test]
-fn figures_with_next_to_nothing_in_them_and_long_tables_and_names_fit_as_well() {
+fn nearly_empty_figures_and_long_tables_fit_the_page() {
     let Some(mut page) = page(&sample::degenerate(), 1280, 900, false) else {
         return;
     };
@@ -200,7 +200,7 @@ fn figures_with_next_to_nothing_in_them_and_long_tables_and_names_fit_as_well() 
 }
 
 #[test]
-fn a_narrow_table_scrolls_in_its_own_box_and_a_fitting_one_is_no_stop_for_the_keyboard() {
+fn only_an_overflowing_table_scrolls_and_takes_keyboard_focus() {
     let Some(mut page) = page(&sample::rich(), 400, 800, false) else {
         return;
     };
@@ -218,7 +218,7 @@ fn a_narrow_table_scrolls_in_its_own_box_and_a_fitting_one_is_no_stop_for_the_ke
 }
 
 #[test]
-fn the_page_asks_for_nothing_and_the_console_stays_empty_whatever_one_does() {
+fn the_report_page_makes_no_requests_or_console_messages() {
     for report in [sample::rich(), sample::smallest(), sample::degenerate()] {
         let Some(mut page) = page(&report, 1280, 900, false) else {
             return;
@@ -250,7 +250,7 @@ fn the_page_asks_for_nothing_and_the_console_stays_empty_whatever_one_does() {
 }
 
 #[test]
-fn what_means_harm_is_shown_as_text_and_makes_no_element() {
+fn malicious_markup_is_shown_as_text() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -270,7 +270,7 @@ fn what_means_harm_is_shown_as_text_and_makes_no_element() {
 }
 
 #[test]
-fn a_script_that_got_into_the_page_could_reach_nobody() {
+fn the_report_page_blocks_all_network_requests_of_injected_scripts() {
     let Some(mut page) = page(&sample::smallest(), 800, 600, false) else {
         return;
     };
@@ -295,7 +295,7 @@ const SCALES: &str =
     "[...faultline.charts.values()].map((one) => [one.u.scales.x.min, one.u.scales.x.max])";
 
 #[test]
-fn dragging_zooms_all_timelines_and_double_click_buttons_and_keys_bring_the_whole_back() {
+fn dragging_zooms_all_timelines_and_double_click_or_keys_reset() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -338,7 +338,7 @@ fn dragging_zooms_all_timelines_and_double_click_buttons_and_keys_bring_the_whol
 }
 
 #[test]
-fn the_cursor_moves_in_all_timelines_at_the_same_time_and_says_the_values() {
+fn the_cursor_moves_in_all_timelines_and_shows_the_values() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -386,7 +386,7 @@ fn the_cursor_moves_in_all_timelines_at_the_same_time_and_says_the_values() {
 }
 
 #[test]
-fn a_checkbox_hides_its_arm_or_run_in_every_figure_at_once() {
+fn a_checkbox_hides_its_arm_or_run_in_all_figures() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -454,7 +454,7 @@ fn the_tab_key_reaches_every_control_and_shows_where_it_is() {
 }
 
 #[test]
-fn the_switch_makes_light_and_dark_whatever_the_system_prefers() {
+fn the_theme_switch_overrides_the_system_preference() {
     let Some(mut page) = page(&sample::smallest(), 800, 600, true) else {
         return;
     };
@@ -472,7 +472,7 @@ fn the_switch_makes_light_and_dark_whatever_the_system_prefers() {
 }
 
 #[test]
-fn every_colour_has_the_contrast_that_its_use_needs() {
+fn every_colour_has_the_required_contrast() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
         return;
     };
@@ -504,7 +504,7 @@ fn every_colour_has_the_contrast_that_its_use_needs() {
 }
 
 #[test]
-fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
+fn without_scripts_or_in_print_static_figures_are_shown() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, true) else {
         return;
     };
@@ -573,7 +573,7 @@ fn headings_landmarks_and_tables_are_what_a_screen_reader_needs() {
 }
 
 #[test]
-fn reports_of_recordings_fit_ask_for_nothing_and_complain_of_nothing() {
+fn recording_report_pages_fit_without_requests_or_console_errors() {
     if !Browser::is_installed() {
         println!("{SKIP_MESSAGE}");
         return;

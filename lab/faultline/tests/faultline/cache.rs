@@ -42,7 +42,7 @@ fn fails(output: &Output, code: i32, what: &str) {
 }
 
 #[test]
-fn what_cannot_be_predicted_from_is_refused_on_standard_error_with_the_remedy() {
+fn an_unusable_prediction_input_is_refused_on_stderr_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run.fltl");
     std::fs::copy(fixture("arm-512-1.fltl"), &run).unwrap();
@@ -187,7 +187,7 @@ fn rows(files: &BTreeMap<String, String>, table: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_command() {
+fn report_predictions_of_a_traced_run_equal_the_commands_output() {
     let (_folder, small, _) = common::runs();
     let (files, said) = report(&[&small]);
     assert!(
@@ -277,7 +277,7 @@ fn sizes_are_those_of_the_command(files: &BTreeMap<String, String>, predicted: &
 }
 
 #[test]
-fn where_the_self_test_fails_a_report_has_reasons_and_no_curve() {
+fn with_a_failed_self_test_the_report_gives_reasons_without_curve() {
     let (folder, small, large) = common::runs();
     // What it says of its size is wrong.
     let wrong = folder.path().join("wrong.fltl");
@@ -312,7 +312,7 @@ fn where_the_self_test_fails_a_report_has_reasons_and_no_curve() {
 }
 
 #[test]
-fn a_report_without_a_trace_says_in_one_line_how_to_get_one() {
+fn a_report_without_a_trace_prints_one_line_on_getting_one() {
     let (files, said) = report(&[&fixture("arm-512-1.fltl")]);
     let text = &files["report.md"];
     let chapter = text
@@ -341,7 +341,7 @@ fn a_report_without_a_trace_says_in_one_line_how_to_get_one() {
 }
 
 #[test]
-fn of_two_runs_with_traces_each_has_its_rows_and_its_line() {
+fn two_traced_runs_have_separate_rows_and_lines() {
     let (folder, small, _) = common::runs();
     let second = folder.path().join("second.fltl");
     let points = common::points("512.lp");
@@ -432,7 +432,7 @@ fn short(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn on_a_terminal_fetch_shows_a_bar_with_the_time_left_and_elsewhere_nothing_for_half_a_minute() {
+fn fetch_shows_a_progress_bar_only_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let run = short(folder.path());
     let quick = cache(

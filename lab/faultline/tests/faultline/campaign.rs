@@ -200,7 +200,7 @@ fn nothing_is_lost(stage: &Stage, results: &Value) {
 }
 
 #[test]
-fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing() {
+fn only_the_worse_of_two_releases_is_marked_despite_kills() {
     let Some(stage) = Stage::new() else { return };
     stage.killed_when("the first run runs", || stage.entries("step") > 4);
     let reports = || files(&stage.folder.join("page/reports")).len();
@@ -389,7 +389,7 @@ fn renamed(stage: &Stage) {
 }
 
 #[test]
-fn what_does_not_start_or_has_a_damaged_recording_is_named_and_run_again() {
+fn failed_starts_and_damaged_recordings_are_reported_and_rerun() {
     let Some(stage) = Stage::new() else { return };
     let settings = stage.folder.join("campaign.toml");
     let text = fs::read_to_string(&settings).expect("settings");
@@ -502,7 +502,7 @@ const SEARCH: &str = "[search]\nwhat = \"memory\"\nfrom = \"52M\"\nsettle = \"1s
 
 #[test]
 #[ignore = "takes five minutes: .ci/run --long"]
-fn a_plan_that_searches_gives_the_least_ram_of_release_and_baseline() {
+fn a_search_campaign_gives_minimum_ram_of_release_and_baseline() {
     let Some(stage) = Stage::new() else { return };
     stage
         .scene

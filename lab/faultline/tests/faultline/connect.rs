@@ -159,7 +159,7 @@ fn is_refused_for_stake(output: &Output) {
 }
 
 #[test]
-fn an_identity_with_stake_is_refused_where_localhost_is_ipv6_first() {
+fn a_staked_identity_is_refused_when_localhost_resolves_to_ipv6_first() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut program) = with_hosts(folder.path()) else {
         return;
@@ -177,7 +177,7 @@ fn an_identity_with_stake_is_refused_where_localhost_is_ipv6_first() {
 }
 
 #[test]
-fn a_node_that_speaks_tls_is_asked_for_the_stake() {
+fn the_stake_is_requested_from_a_tls_node() {
     let folder = tempfile::tempdir().unwrap();
     let (authority, config) = certificate(folder.path());
     let file = plan(
@@ -205,7 +205,7 @@ fn a_node_that_speaks_tls_is_asked_for_the_stake() {
 }
 
 #[test]
-fn a_dead_ipv6_address_takes_no_time_from_the_ipv4_address() {
+fn a_dead_ipv6_address_does_not_delay_the_ipv4_address() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut program) = with_hosts(folder.path()) else {
         return;
@@ -241,7 +241,7 @@ fn bench(folder: &Path, url: &str) -> String {
 }
 
 #[test]
-fn a_failure_of_bench_names_each_address() {
+fn a_bench_connect_error_names_each_address() {
     let folder = tempfile::tempdir().unwrap();
     if with_hosts(folder.path()).is_none() {
         return;
@@ -281,7 +281,7 @@ fn first_words_of_fetch(url: &str) -> String {
 }
 
 #[test]
-fn fetching_from_a_node_that_gives_no_answer_says_at_once_what_it_tries_and_how_long_still() {
+fn fetching_from_a_silent_node_prints_its_attempt_and_remaining_time() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

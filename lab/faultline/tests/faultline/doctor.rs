@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_argument_and_the_exit_code_are_those_of_faultlined_once() {
+fn doctor_forwards_arguments_and_exit_code_of_faultlined_once() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("faultlined");
     std::fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
@@ -61,7 +61,7 @@ fn every_argument_and_the_exit_code_are_those_of_faultlined_once() {
 }
 
 #[test]
-fn beside_the_daemon_both_print_the_same() {
+fn with_a_running_daemon_doctor_and_once_print_the_same() {
     let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
     if !daemon.is_file() {
         eprintln!(

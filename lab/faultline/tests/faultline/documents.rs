@@ -28,7 +28,7 @@ const HARMLESS: [&str; 3] = ["info", "export", "report"];
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn what_the_documents_show_about_recordings_is_run() {
+fn documented_recording_commands_run() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut run = 0;
     for line in command_lines(&here.join("../.."), "faultline").unwrap() {

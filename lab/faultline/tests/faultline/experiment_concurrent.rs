@@ -121,7 +121,7 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 }
 
 #[test]
-fn twins_are_equivalent_and_a_known_slowdown_is_found_with_its_size() {
+fn equal_lanes_are_equivalent_and_a_known_slowdown_is_measured() {
     let Some(scene) = slowdown(3, 150, 0) else {
         return;
     };
@@ -146,7 +146,7 @@ fn twins_are_equivalent_and_a_known_slowdown_is_found_with_its_size() {
 }
 
 #[test]
-fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_different() {
+fn a_lane_effect_is_the_bias_floor_hiding_smaller_arm_differences() {
     // In the first turn the twin sits in lane c.
     let Some(scene) = slowdown(1, 80, 300) else {
         return;
@@ -176,7 +176,7 @@ fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_differen
 }
 
 #[test]
-fn a_lane_that_is_killed_for_want_of_memory_leaves_the_others_running_and_is_not_taken_for_them() {
+fn an_oom_killed_lane_does_not_affect_the_others() {
     let arms =
         ["64M", "128M"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = {arm:?}\n"));
     let truth = |_: &str| "anonymous_mib = 80\nanonymous_ms = 2500".to_owned();

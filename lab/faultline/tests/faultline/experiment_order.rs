@@ -145,7 +145,7 @@ fn whole_journal() -> (tempfile::TempDir, Plan, Vec<u8>) {
 }
 
 #[test]
-fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() {
+fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
     let (folder, plan, bytes) = whole_journal();
     let path = Folder::new(&plan.folder).journal();
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
@@ -189,7 +189,7 @@ fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() 
 }
 
 #[test]
-fn what_is_bad_in_the_middle_of_a_journal_is_told_with_its_line() {
+fn a_bad_journal_line_is_reported_with_its_number() {
     let (_folder, plan, bytes) = whole_journal();
     let path = Folder::new(&plan.folder).journal();
     let text = String::from_utf8(bytes).unwrap();

@@ -24,7 +24,7 @@ fn read(name: &str) -> Plan {
 }
 
 #[test]
-fn every_ready_plan_is_without_mistakes() {
+fn every_shipped_plan_is_valid() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(ready()).expect("the folder of ready plans") {
         let file = entry
@@ -105,7 +105,7 @@ fn each_public_cluster_has_a_plan_with_its_entrypoints_and_known_validators() {
 }
 
 #[test]
-fn the_least_memory_can_be_searched_on_each_cluster_in_the_time_that_its_plan_gives() {
+fn each_clusters_search_plan_fits_its_time_limit() {
     let clusters = [
         ("least-ram.toml", Cluster::MainnetBeta),
         ("least-ram-testnet.toml", Cluster::Testnet),
@@ -165,7 +165,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_plan_that_fits_shows_its_schedule_and_may_run_where_groups_can_be_made() {
+fn a_valid_plan_prints_its_schedule_and_may_run_with_cgroups() {
     let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "");
     let output = plan(&file, &[]);
     let text = said(&output);
@@ -198,7 +198,7 @@ fn a_plan_that_fits_shows_its_schedule_and_may_run_where_groups_can_be_made() {
 }
 
 #[test]
-fn a_rule_that_waiting_does_not_help_is_refused_before_anything_is_run() {
+fn a_rule_that_can_never_pass_is_refused_before_any_run() {
     let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "");
     let text = std::fs::read_to_string(&file).expect("the plan");
     std::fs::write(&file, text.replace("\"1M\"", "\"900000T\"")).expect("a plan");
@@ -213,7 +213,7 @@ fn a_rule_that_waiting_does_not_help_is_refused_before_anything_is_run() {
 }
 
 #[test]
-fn a_program_without_the_switch_of_the_cache_is_refused_with_what_to_do() {
+fn a_program_without_the_cache_option_is_refused_with_a_remedy() {
     let (_folder, file) = scene(
         "command = [\"sh\", \"-c\", \"exit\"]",
         "cache_entries = 1024",
@@ -229,7 +229,7 @@ fn a_program_without_the_switch_of_the_cache_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_validator_that_votes_needs_a_word() {
+fn a_plan_with_a_voting_validator_requires_the_i_vote_option() {
     let (_folder, file) = scene(
         "command = [\"sh\", \"-c\", \"exit\", \"--vote-account\", \"k\"]",
         "",
@@ -240,7 +240,7 @@ fn a_validator_that_votes_needs_a_word() {
 }
 
 #[test]
-fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
+fn an_invalid_plan_is_a_usage_error_that_reports_all_errors() {
     let (_folder, file) = scene("command = []\nlegder = \"x\"", "memory_max = \"5GB\"");
     let output = plan(&file, &["--json"]);
     let text = said(&output);
@@ -256,7 +256,7 @@ fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
 }
 
 #[test]
-fn everything_is_in_one_object_of_json() {
+fn the_whole_plan_is_printed_as_one_json_object() {
     let (_folder, file) = scene(
         "command = [\"sh\", \"-c\", \"exit\"]",
         "memory_max = \"64M\"",

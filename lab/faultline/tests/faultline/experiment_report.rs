@@ -177,7 +177,7 @@ fn cache(folder: &Path) -> Made {
 }
 
 #[test]
-fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_and_margin() {
+fn an_experiment_report_uses_the_plans_metric_and_margin() {
     let temp = tempfile::tempdir().unwrap();
     let mut made = cache(&temp.path().join("e"));
     made.write(Entry::Finished);
@@ -235,7 +235,7 @@ fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_a
 }
 
 #[test]
-fn a_report_renews_its_own_folder_and_no_other_unless_that_is_asked_for() {
+fn a_report_overwrites_only_its_own_folder_unless_forced() {
     let temp = tempfile::tempdir().unwrap();
     let made = cache(&temp.path().join("e"));
     made.keep();
@@ -267,7 +267,7 @@ fn a_report_renews_its_own_folder_and_no_other_unless_that_is_asked_for() {
 }
 
 #[test]
-fn where_there_is_no_experiment_the_report_says_what_is_missing() {
+fn a_report_without_an_experiment_names_what_is_missing() {
     let temp = tempfile::tempdir().unwrap();
     let output = faultline([Path::new("experiment"), Path::new("report"), temp.path()]);
     assert_eq!(output.status.code(), Some(1));
@@ -318,7 +318,7 @@ fn log(ms: u64, misses: u64) -> String {
 }
 
 #[test]
-fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table() {
+fn replays_are_paired_by_slot_with_one_table_row_per_slot() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("e");
     let made = six_replays(&folder);

@@ -241,7 +241,7 @@ fn is_found(prometheus: &Prometheus) {
 }
 
 #[test]
-fn a_prometheus_finds_the_runs_by_the_file_and_the_dashboard_of_experiments_shows_them() {
+fn prometheus_discovers_runs_by_file_and_the_experiment_dashboard_shows_them() {
     let Some(scene) = scene() else { return };
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");

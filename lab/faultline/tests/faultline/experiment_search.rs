@@ -122,7 +122,7 @@ fn holds_the_knee(searched: &SearchLog) {
 }
 
 #[test]
-fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
+fn the_minimum_memory_is_found_in_one_run_without_a_kill() {
     let Some(scene) = scene(UNSEEN) else { return };
     let searched = ran(&scene);
     holds_the_knee(&searched);
@@ -167,7 +167,7 @@ fn ran(scene: &Scene) -> SearchLog {
 
 #[test]
 #[ignore = "takes twenty minutes: .ci/run --long; search::tests has the same without a kernel in the short run"]
-fn five_searches_of_five_find_the_least_memory() {
+fn all_five_searches_find_the_minimum_memory() {
     for _ in 0..5 {
         let Some(scene) = scene(UNSEEN) else { return };
         holds_the_knee(&ran(&scene));
@@ -176,7 +176,7 @@ fn five_searches_of_five_find_the_least_memory() {
 
 #[test]
 #[ignore = "takes three minutes: .ci/run --long; search::tests has the same without a kernel in the short run"]
-fn memory_that_leaks_does_not_settle_and_its_headroom_is_found() {
+fn a_search_of_leaking_memory_finds_its_headroom() {
     let Some(scene) = scene(&format!("{UNSEEN}leak_mib_per_minute = 300\n")) else {
         return;
     };
@@ -202,7 +202,7 @@ fn memory_that_leaks_does_not_settle_and_its_headroom_is_found() {
 
 #[test]
 #[ignore = "takes five minutes and all CPUs: .ci/run --long; search::tests has the same without a kernel in the short run"]
-fn load_from_outside_in_half_of_the_dwells_makes_failures_void_and_the_answer_the_same() {
+fn external_load_voids_failed_dwells_without_changing_the_result() {
     let Some(scene) = scene("") else { return };
     let journal = Folder::new(&scene.path("experiment")).journal();
     let (over, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -262,7 +262,7 @@ fn burn(over: &AtomicBool, loaded: &AtomicBool) {
 
 /// The runner, killed while its run is squeezed.
 #[test]
-fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
+fn a_search_killed_under_a_limit_leaves_no_limit_and_restarts() {
     // It need not come to an end of its own twice.
     let Some(scene) = scene_of("1m", UNSEEN) else {
         return;

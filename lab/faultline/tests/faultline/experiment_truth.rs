@@ -72,7 +72,7 @@ fn points_are_true(recording: &Recording, truth: &Truth, capacity: u64) -> usize
 }
 
 #[test]
-fn the_daemon_alone_takes_it_for_a_validator_and_records_its_truth() {
+fn the_daemon_recognises_the_simulated_validator_and_records_its_truth() {
     let Some(scene) = Scene::new() else { return };
     let (ledger, file, config) = (
         scene.path("ledger"),
@@ -177,7 +177,7 @@ fn workload(scene: &Scene) -> String {
 }
 
 #[test]
-fn the_limits_that_are_named_are_the_largest_that_fails_and_the_smallest_that_keeps_up() {
+fn the_reported_limits_are_largest_failing_and_smallest_sufficient() {
     let Some(scene) = Scene::with_groups() else {
         return;
     };
@@ -223,7 +223,7 @@ fn the_limits_that_are_named_are_the_largest_that_fails_and_the_smallest_that_ke
 }
 
 #[test]
-fn what_a_cache_costs_is_measured_exactly_and_equal_arms_are_not_called_different() {
+fn cache_cost_is_measured_exactly_and_equal_arms_do_not_differ() {
     let Some(scene) = Scene::with_groups() else {
         return;
     };
@@ -286,7 +286,7 @@ fn what_a_cache_costs_is_measured_exactly_and_equal_arms_are_not_called_differen
 }
 
 #[test]
-fn a_stock_binary_is_refused_before_anything_runs_and_one_that_ignores_its_switch_does_not_count() {
+fn a_stock_binary_is_refused_and_an_ignored_cache_option_invalidates_runs() {
     let Some(scene) = Scene::with_groups() else {
         return;
     };
@@ -342,7 +342,7 @@ fn a_stock_binary_is_refused_before_anything_runs_and_one_that_ignores_its_switc
 }
 
 #[test]
-fn every_way_to_end_is_told_from_the_others_and_nothing_outlives_its_run() {
+fn every_run_ending_has_its_own_outcome_and_leaves_no_process() {
     let Some(scene) = Scene::with_groups() else {
         return;
     };
@@ -427,7 +427,7 @@ fn charged(page_cache: &str, replicates: u32) -> Option<Vec<(String, u64)>> {
 }
 
 #[test]
-fn every_run_is_charged_for_the_file_that_it_reads_after_a_restore_and_after_another_arm() {
+fn every_run_is_charged_for_page_cache_it_reads() {
     let Some(cold) = charged("drop-files", 2) else {
         return;
     };

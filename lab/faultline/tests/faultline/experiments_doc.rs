@@ -102,7 +102,7 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
 }
 
 #[test]
-fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
+fn the_document_names_every_shipped_plan_and_each_loads() {
     let text = document("EXPERIMENTS.md");
     let folder = root().join("experiments");
     let mut plans = 0;
@@ -129,7 +129,7 @@ fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
 }
 
 #[test]
-fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
+fn documented_placeholders_equal_the_known_placeholders() {
     let text = document("EXPERIMENTS-KEYS.md");
     let plan = |word: &str| {
         format!(

@@ -46,7 +46,7 @@ fn export(words: &[&Path], more: &[&str]) -> std::process::Output {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn pandas_polars_and_duckdb_read_what_sqlite_says() {
+fn pandas_polars_and_duckdb_read_the_values_of_sqlite() {
     let Some(python) = python() else {
         eprintln!(
             "SKIPPED: no Python with pandas, polars and DuckDB; scripts/python-witness makes one"
@@ -146,7 +146,7 @@ fn parquet_files_are_typed_compressed_and_have_statistics_and_labels() {
 }
 
 #[test]
-fn csv_keeps_null_apart_from_text_and_shows_moments_twice() {
+fn csv_distinguishes_null_from_text_and_shows_both_time_formats() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain {
@@ -177,7 +177,7 @@ fn csv_keeps_null_apart_from_text_and_shows_moments_twice() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_asked_for() {
+fn export_overwrites_nothing_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain::default().write(&recording);
@@ -214,7 +214,7 @@ fn nothing_is_overwritten_unless_asked_for() {
 }
 
 #[test]
-fn the_error_about_a_damaged_recording_names_the_recording_and_not_the_table() {
+fn a_damaged_recording_error_names_the_recording_not_the_table() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain {
@@ -246,7 +246,7 @@ fn the_error_about_a_damaged_recording_names_the_recording_and_not_the_table() {
 }
 
 #[test]
-fn several_recordings_go_into_a_folder_each() {
+fn several_recordings_are_exported_to_separate_folders() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two, out) = (
         folder.path().join("one.fltl"),
@@ -276,7 +276,7 @@ fn several_recordings_go_into_a_folder_each() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_leaves_no_file() {
+fn a_missing_export_input_is_reported_without_creating_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain::default().write(&recording);

@@ -31,7 +31,7 @@ fn fifo(folder: &Path) -> OsString {
 }
 
 #[test]
-fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process() {
+fn hold_execs_the_program_as_another_user_in_a_limited_group() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can make cgroups here");
     }
@@ -104,7 +104,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
 }
 
 #[test]
-fn it_keeps_to_the_cpus_it_is_told_and_says_which_it_cannot_have() {
+fn hold_pins_to_the_given_cpus_and_reports_unavailable_ones() {
     let held = |cpus: &str| {
         let words = [
             "hold",
@@ -136,7 +136,7 @@ fn it_keeps_to_the_cpus_it_is_told_and_says_which_it_cannot_have() {
 }
 
 #[test]
-fn without_a_parent_it_outlives_the_one_that_started_it() {
+fn hold_without_a_parent_option_outlives_its_starter() {
     let folder = tempfile::tempdir().unwrap();
     let script = "\"$1\" hold --gate \"$2\" -- sh -c 'echo \"$TOLD\"' >\"$3\" & echo $!";
     let mut starter = Command::new("sh");
@@ -160,7 +160,7 @@ fn without_a_parent_it_outlives_the_one_that_started_it() {
 }
 
 #[test]
-fn with_a_parent_that_is_not_its_own_it_gives_up() {
+fn hold_exits_if_the_given_parent_is_not_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut holder = Command::new(FAULTLINE);
     holder

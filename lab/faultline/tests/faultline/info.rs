@@ -22,7 +22,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
-fn a_whole_recording_is_told_in_words_and_in_json() {
+fn a_complete_recording_is_printed_as_text_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let plain = Plain {
@@ -74,7 +74,7 @@ fn a_whole_recording_is_told_in_words_and_in_json() {
 }
 
 #[test]
-fn a_recording_without_an_end_is_read_and_said_to_be_unfinished() {
+fn a_recording_without_an_end_is_reported_as_unfinished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     Plain {
@@ -92,7 +92,7 @@ fn a_recording_without_an_end_is_read_and_said_to_be_unfinished() {
 }
 
 #[test]
-fn what_is_no_recording_is_told_and_the_others_are_shown() {
+fn info_reports_non_recordings_and_shows_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     Plain::default().write(&path("good.fltl"));
@@ -112,7 +112,7 @@ fn what_is_no_recording_is_told_and_the_others_are_shown() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_failure_and_a_full_device_is() {
+fn a_closed_output_pipe_is_no_failure_but_a_full_device_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     Plain::default().write(&path);
@@ -156,7 +156,7 @@ fn faultline_with(
 }
 
 #[test]
-fn a_truncated_recording_is_refused_with_what_to_do() {
+fn a_truncated_recording_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     busy(
@@ -178,7 +178,7 @@ fn a_truncated_recording_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn every_length_of_a_cut_off_recording_is_an_error_and_never_a_panic() {
+fn a_recording_truncated_at_any_length_is_an_error_without_panic() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (
         folder.path().join("whole.fltl"),

@@ -126,7 +126,7 @@ fn parts_of_different_runs_are_not_merged() {
 }
 
 #[test]
-fn parts_of_the_same_time_are_not_merged_nor_is_one_part_twice() {
+fn overlapping_or_duplicate_parts_are_not_merged() {
     let scene = Scene::new();
     let first = scene.part("1.fltl", 1_800_000_000, Plain::default());
     let second = scene.part("2.fltl", 1_800_000_005, Plain::default());
@@ -145,7 +145,7 @@ fn parts_of_the_same_time_are_not_merged_nor_is_one_part_twice() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_one_part_is_not_enough() {
+fn merge_overwrites_nothing_and_requires_two_parts() {
     let scene = Scene::new();
     let first = scene.part("1.fltl", 1_800_000_000, Plain::default());
     let second = scene.part("2.fltl", 1_800_000_060, Plain::default());

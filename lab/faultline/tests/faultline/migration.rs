@@ -156,7 +156,7 @@ fn compare_phases(page: &Page, run: &Run) {
 }
 
 #[test]
-fn a_recording_of_a_migration_says_what_its_node_and_the_daemon_said() -> Result<()> {
+fn a_recorded_migration_matches_the_node_and_daemon_metrics() -> Result<()> {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Node::start("tower")?;
     node.advance(SLOT_TIME, true);

@@ -135,7 +135,7 @@ fn gone(pid: u32) {
 }
 
 #[test]
-fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs() {
+fn the_command_is_followed_from_start_and_its_exit_code_returned() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&[
         "--label",
@@ -168,7 +168,7 @@ fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs(
 }
 
 #[test]
-fn a_command_that_a_signal_ends_gives_128_and_the_signal() {
+fn a_command_killed_by_a_signal_exits_with_128_plus_the_signal() {
     let scene = Scene::new(STAND_IN);
     assert_eq!(
         scene.run(&["--", "sh", "-c", "kill -9 $$"]).status.code(),
@@ -178,7 +178,7 @@ fn a_command_that_a_signal_ends_gives_128_and_the_signal() {
 }
 
 #[test]
-fn a_command_that_is_not_there_gives_127_and_no_recording() {
+fn a_missing_command_exits_with_127_and_leaves_no_recording() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&["--", "no-such-program-anywhere"]);
     assert_eq!(output.status.code(), Some(127));
@@ -197,7 +197,7 @@ fn a_command_that_is_not_there_gives_127_and_no_recording() {
 }
 
 #[test]
-fn a_metrics_config_that_is_set_stays_and_is_told_without_its_password() {
+fn an_existing_metrics_config_is_kept_and_printed_without_its_password() {
     let scene = Scene::new(STAND_IN);
     let mut command = Command::new(FAULTLINE);
     command
@@ -286,7 +286,7 @@ impl Drop for OnTerminal {
 }
 
 #[test]
-fn ctrl_c_is_left_to_the_terminal_and_other_signals_are_passed_on() {
+fn ctrl_c_is_not_forwarded_but_other_signals_are() {
     let scene = Scene::new(STAND_IN);
     // In a session of its own, so that only what is passed on reaches it.
     let script = format!(
@@ -310,7 +310,7 @@ fn ctrl_c_is_left_to_the_terminal_and_other_signals_are_passed_on() {
 }
 
 #[test]
-fn nothing_is_left_behind_when_it_is_killed_and_the_recording_is_ended() {
+fn a_killed_recorder_leaves_no_process_and_a_finished_recording() {
     let scene = Scene::new(STAND_IN);
     let script = format!(
         "echo $$ > {}; exec sleep 1000",
@@ -326,7 +326,7 @@ fn nothing_is_left_behind_when_it_is_killed_and_the_recording_is_ended() {
 }
 
 #[test]
-fn nothing_is_left_behind_when_it_is_killed_before_the_command_runs() {
+fn a_recorder_killed_before_the_command_leaves_no_process() {
     // This stand-in never says that it follows anybody.
     let scene = Scene::new(
         "#!/bin/sh\necho $$ > \"$(dirname \"$0\")/daemon\"\necho \"$6\" > \"$(dirname \"$0\")/args\"\necho \"$7\" > \"$(dirname \"$0\")/command\"\nexec sleep 1000\n",
@@ -342,7 +342,7 @@ fn nothing_is_left_behind_when_it_is_killed_before_the_command_runs() {
 }
 
 #[test]
-fn without_a_daemon_the_command_does_not_run_and_the_reason_is_told() {
+fn without_a_daemon_the_command_is_not_run_and_an_error_printed() {
     let scene = Scene::new("#!/bin/sh\necho 'configuration: line 3: nonsense' >&2\nexit 64\n");
     let ran = scene.path("ran");
     let output = scene.run(&["--", "touch", ran.to_str().unwrap()]);
@@ -375,7 +375,7 @@ fn without_a_daemon_the_command_does_not_run_and_the_reason_is_told() {
 }
 
 #[test]
-fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
+fn the_command_survives_a_daemon_failure_and_the_exit_code_reports_it() {
     let failing = STAND_IN.replace(
         "while :",
         "echo '2026  ERROR the disk is gone' >&2\nexit 2\nwhile :",
@@ -403,7 +403,7 @@ fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
 }
 
 #[test]
-fn what_cannot_be_recorded_by_anybody_is_wrong_usage() {
+fn an_unsupported_interval_or_unwritable_output_is_a_usage_error() {
     let scene = Scene::new(STAND_IN);
     let ran = scene.path("ran");
     let words = [
@@ -443,7 +443,7 @@ fn what_cannot_be_recorded_by_anybody_is_wrong_usage() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_recorded_over() {
+fn an_existing_file_is_not_overwritten_by_a_recording() {
     let scene = Scene::new(STAND_IN);
     let (out, ran) = (scene.path("out.fltl"), scene.path("ran"));
     std::fs::write(&out, "mine").unwrap();
@@ -498,7 +498,7 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
 }
 
 #[test]
-fn a_process_that_is_not_there_cannot_be_attached_to() {
+fn attaching_to_a_missing_process_fails() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&["--pid", "4194304"]);
     assert_eq!(output.status.code(), Some(1));
@@ -511,7 +511,7 @@ fn a_process_that_is_not_there_cannot_be_attached_to() {
 }
 
 #[test]
-fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
+fn the_real_daemon_records_a_command_from_start_to_exit() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -623,7 +623,7 @@ fn wait_for_faults_and_program(out: &Path) {
 }
 
 #[test]
-fn a_command_that_ends_at_once_has_its_start_and_its_exit_in_the_recording() {
+fn an_immediately_exiting_command_has_start_and_exit_in_the_recording() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -641,7 +641,7 @@ fn a_command_that_ends_at_once_has_its_start_and_its_exit_in_the_recording() {
 }
 
 #[test]
-fn a_configuration_file_says_where_the_real_daemon_listens_and_its_mistakes_are_told() {
+fn listen_addresses_come_from_the_configuration_file_and_its_errors_are_reported() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -683,7 +683,7 @@ fn a_configuration_file_says_where_the_real_daemon_listens_and_its_mistakes_are_
 }
 
 #[test]
-fn what_the_command_pushes_reaches_the_real_daemon() {
+fn pushes_of_the_command_reach_the_real_daemon() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -712,7 +712,7 @@ fn what_the_command_pushes_reaches_the_real_daemon() {
 }
 
 #[test]
-fn beside_the_real_daemon_a_recording_has_an_end_even_if_the_recorder_is_killed() {
+fn the_real_daemon_finishes_a_recording_after_the_recorder_is_killed() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -735,7 +735,7 @@ fn beside_the_real_daemon_a_recording_has_an_end_even_if_the_recorder_is_killed(
 }
 
 #[test]
-fn what_was_ignored_at_the_start_stays_ignored_also_in_the_command() {
+fn signals_ignored_at_start_stay_ignored_in_the_command() {
     let scene = Scene::new(STAND_IN);
     let command = format!(
         "echo $$ > {}; exec sleep 1000",
@@ -788,7 +788,7 @@ fn a_zombie_cannot_be_attached_to_and_leaves_no_recording() {
 }
 
 #[test]
-fn a_process_that_ends_before_it_is_followed_ends_the_recorder_and_leaves_no_recording() {
+fn a_process_exiting_before_discovery_stops_the_recorder_without_a_recording() {
     // This stand-in records, and never says that it follows anybody.
     let waiting = STAND_IN.replace("mv \"$ready.part\"", "true \"$ready.part\"");
     let scene = Scene::new(&waiting);
@@ -812,7 +812,7 @@ fn a_process_that_ends_before_it_is_followed_ends_the_recorder_and_leaves_no_rec
 }
 
 #[test]
-fn beside_the_real_daemon_a_validator_below_a_wrapper_is_recorded_and_not_the_wrapper() {
+fn the_real_daemon_records_the_validator_below_a_wrapper() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -873,7 +873,7 @@ fn beside_the_real_daemon_a_validator_below_a_wrapper_is_recorded_and_not_the_wr
 }
 
 #[test]
-fn beside_the_real_daemon_no_push_of_a_validator_below_a_wrapper_of_another_user_is_refused() {
+fn the_real_daemon_accepts_pushes_below_another_users_wrapper() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };
@@ -933,7 +933,7 @@ fn beside_the_real_daemon_no_push_of_a_validator_below_a_wrapper_of_another_user
 }
 
 #[test]
-fn beside_the_real_daemon_a_wrapper_of_another_program_and_pending_points_are_reported() {
+fn the_real_daemon_reports_a_foreign_wrapper_and_pending_points() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
     };

@@ -31,7 +31,7 @@ fn files(report: &Report) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_report_becomes_a_page_a_text_and_a_file_for_each_table_and_figure() {
+fn a_report_has_a_page_a_text_and_table_and_figure_files() {
     let files = files(&sample::rich());
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(
@@ -60,7 +60,7 @@ fn a_report_becomes_a_page_a_text_and_a_file_for_each_table_and_figure() {
 }
 
 #[test]
-fn a_report_with_next_to_nothing_in_it_has_all_its_files_too() {
+fn a_nearly_empty_report_still_has_all_its_files() {
     let files = files(&sample::degenerate());
     assert_eq!(files.len(), 9);
     for (_, text) in files.iter().filter(|(name, _)| name.ends_with(".svg")) {
@@ -76,7 +76,7 @@ fn the_same_report_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_path_that_ends_in_html_gets_the_page_alone() {
+fn an_output_path_ending_in_html_gets_only_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/one.html");
     let written = render::write(&sample::smallest(), &path, false).unwrap();
@@ -84,7 +84,7 @@ fn a_path_that_ends_in_html_gets_the_page_alone() {
 }
 
 #[test]
-fn what_is_there_is_overwritten_only_by_force_and_before_that_nothing_is_written() {
+fn existing_report_files_are_overwritten_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("report.md"), "mine").unwrap();
     let error = render::write(&sample::rich(), folder.path(), false)
@@ -104,7 +104,7 @@ fn what_is_there_is_overwritten_only_by_force_and_before_that_nothing_is_written
 }
 
 #[test]
-fn no_file_that_a_link_of_the_folder_leads_to_is_written() {
+fn link_targets_in_the_output_folder_are_never_written() {
     let folder = tempfile::tempdir().unwrap();
     let (out, precious) = (folder.path().join("out"), folder.path().join("precious"));
     std::fs::create_dir_all(out.join("figures")).unwrap();
@@ -123,7 +123,7 @@ fn no_file_that_a_link_of_the_folder_leads_to_is_written() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_named() {
+fn a_folder_that_cannot_be_created_is_named_in_the_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -137,7 +137,7 @@ fn a_folder_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn ids_that_are_no_file_names_and_crooked_tables_are_refused() {
+fn ids_unfit_as_file_names_and_ragged_tables_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |change: &dyn Fn(&mut Report)| {
         let mut report = sample::rich();
@@ -196,7 +196,7 @@ fn numbers(document: &roxmltree::Document<'_>) -> Vec<f64> {
 }
 
 #[test]
-fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
+fn every_figure_is_valid_xml_within_bounds_without_external_requests() {
     let report = sample::rich();
     let looks = SeriesStyles::of(&report);
     for figure in figures(&report) {
@@ -232,7 +232,7 @@ fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
 }
 
 #[test]
-fn drawings_of_hostile_numbers_are_valid_and_finite() {
+fn figures_of_extreme_numbers_are_valid_and_finite() {
     for log in [false, true] {
         for chart in wild_charts(log) {
             let figure = Figure {
@@ -343,7 +343,7 @@ fn wild_curve() -> Curve {
 }
 
 #[test]
-fn a_line_is_broken_where_values_are_missing_and_a_gap_is_shaded() {
+fn a_plot_line_breaks_at_missing_values_and_gaps_are_shaded() {
     let report = sample::rich();
     let looks = SeriesStyles::of(&report);
     let all = figures(&report);
@@ -375,7 +375,7 @@ fn a_line_is_broken_where_values_are_missing_and_a_gap_is_shaded() {
 }
 
 #[test]
-fn a_table_in_markdown_is_as_wide_in_every_line_and_shows_markup_as_text() {
+fn a_markdown_table_is_aligned_and_escapes_markup() {
     let report = sample::rich();
     let text = markdown::markdown(&report);
     let golden = "\
@@ -437,7 +437,7 @@ fn records(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_csv_has_all_digits_three_columns_an_estimate_and_why_a_value_is_missing() {
+fn a_csv_has_full_precision_interval_columns_and_missing_value_reasons() {
     let files = files(&sample::rich());
     let tps = records(&files["tables/tps.csv"]);
     assert_eq!(
@@ -480,7 +480,7 @@ fn a_csv_has_all_digits_three_columns_an_estimate_and_why_a_value_is_missing() {
 }
 
 #[test]
-fn an_empty_table_is_a_head() {
+fn an_empty_table_has_only_a_header() {
     let table = Table {
         columns: vec![Column {
             title: "a".to_owned(),
@@ -493,7 +493,7 @@ fn an_empty_table_is_a_head() {
 }
 
 #[test]
-fn the_data_in_the_page_cannot_end_its_script() {
+fn embedded_page_data_cannot_close_its_script_element() {
     let page = html::page(&sample::rich()).unwrap();
     let (_, rest) = page
         .split_once(r#"<script type="application/json" id="Data">"#)
@@ -512,7 +512,7 @@ fn the_data_in_the_page_cannot_end_its_script() {
 }
 
 #[test]
-fn the_csv_behind_a_table_of_the_page_is_the_file_s() {
+fn a_page_tables_csv_equals_the_csv_file() {
     let files = files(&sample::rich());
     let (_, rest) = files["report.html"]
         .split_once("data:text&#x2f;csv;charset=utf-8,")
@@ -532,7 +532,7 @@ fn the_csv_behind_a_table_of_the_page_is_the_file_s() {
 }
 
 #[test]
-fn a_page_of_very_long_lines_stays_small_and_says_that_points_are_left_out() {
+fn a_report_with_long_series_is_thinned_with_a_note() {
     let x: Vec<f64> = (0..200_000).map(f64::from).collect();
     let y: Vec<Option<f64>> = x
         .iter()
@@ -569,7 +569,7 @@ fn a_page_of_very_long_lines_stays_small_and_says_that_points_are_left_out() {
 }
 
 #[test]
-fn the_charting_library_is_the_one_its_makers_published() {
+fn the_charting_library_matches_its_published_digest() {
     // Of the files in the npm package uplot 1.6.32.
     let published = [
         (
@@ -601,7 +601,7 @@ fn the_charting_library_is_the_one_its_makers_published() {
 }
 
 #[test]
-fn no_asset_can_end_the_element_it_is_put_into() {
+fn no_asset_can_close_its_enclosing_element() {
     for name in [
         "report.js",
         "report.css",
@@ -619,7 +619,7 @@ fn no_asset_can_end_the_element_it_is_put_into() {
 }
 
 #[test]
-fn colours_of_files_are_those_of_the_page_in_light() {
+fn figure_file_colours_are_those_of_the_light_theme() {
     let asset = |name: &str| {
         std::fs::read_to_string(
             Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -148,22 +148,22 @@ fn compare(case: &str) -> usize {
 }
 
 #[test]
-fn every_number_of_a_run_is_the_witness_s() {
+fn report_numbers_of_a_run_match_an_independent_calculation() {
     assert!(compare("long") > 250);
 }
 
 #[test]
-fn every_number_by_run_by_arm_and_by_pair_is_the_witness_s() {
+fn report_numbers_by_run_arm_and_pair_match_an_independent_calculation() {
     assert!(compare("arms") > 850);
 }
 
 #[test]
-fn a_process_that_was_killed_and_replaced_counts_anew() {
+fn counters_restart_after_a_process_was_killed_and_replaced() {
     assert!(compare("restart") > 80);
 }
 
 #[test]
-fn a_daemon_that_was_away_leaves_a_gap_and_no_restart() {
+fn daemon_downtime_is_a_gap_not_a_validator_restart() {
     assert!(compare("two-sessions") > 80);
     let run = fixture("two-sessions.fltl");
     assert_eq!((run.processes.len(), run.sessions.len()), (1, 2));
@@ -187,7 +187,7 @@ fn a_daemon_that_was_away_leaves_a_gap_and_no_restart() {
 }
 
 #[test]
-fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
+fn three_runs_per_arm_are_tested_and_the_effect_has_an_interval() {
     let expected = expected("arms");
     let files: Vec<&str> = expected["files"]
         .as_array()
@@ -246,8 +246,7 @@ fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
 
 /// An arm of runs that were killed before they replayed anything, whichever ran first, and wherever the plan has it.
 #[test]
-fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_decides_the_reference()
- {
+fn an_arm_without_values_does_not_suppress_other_comparisons() {
     let runs = runs_with_a_killed_arm();
 
     let of = |order| build_with_context(&runs, &Options::default(), arms(order));
@@ -299,7 +298,7 @@ fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_
 
 /// Of a plan that gave each arm a limit, the arms with the same one are compared all the same, and that comes first.
 #[test]
-fn arms_with_the_same_limit_are_compared_although_a_killed_arm_has_another() {
+fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
     let runs = runs_with_a_killed_arm();
     let limit = |run: &Run| {
         if run.labels.iter().any(|(_, arm)| arm == "oom") {
@@ -369,7 +368,7 @@ fn runs_with_a_killed_arm() -> Vec<Run> {
 }
 
 #[test]
-fn with_one_limit_for_all_the_standing_and_the_headline_are_those_of_the_primary_metric() {
+fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
     let names = [
         "arm-512-1",
         "arm-512-2",
@@ -390,8 +389,7 @@ fn with_one_limit_for_all_the_standing_and_the_headline_are_those_of_the_primary
 }
 
 #[test]
-fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_have_no_tip_to_keep_up_with()
- {
+fn arms_without_variance_are_reported_with_their_values() {
     let replay = |arm: &str, run: usize, elapsed_ms: f64| {
         let slot = |slot| ReplayedSlot {
             slot,
@@ -444,7 +442,7 @@ fn arms_whose_runs_do_not_differ_at_all_are_told_with_their_values_and_replays_h
 }
 
 #[test]
-fn intervals_that_cannot_be_trusted_are_one_caveat_and_a_table() {
+fn unreliable_intervals_are_one_caveat_and_a_table() {
     let names = [
         "arm-512-1",
         "arm-512-2",
@@ -488,7 +486,7 @@ fn intervals_that_cannot_be_trusted_are_one_caveat_and_a_table() {
 }
 
 #[test]
-fn columns_that_miss_every_value_are_left_out_and_the_note_says_so() {
+fn columns_without_any_value_are_omitted_with_a_note() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
     for id in ["primary", "other-metrics"] {
         let table = table(&report, id);
@@ -524,7 +522,7 @@ fn texts(value: &Value, all: &mut Vec<String>) {
 }
 
 #[test]
-fn no_text_has_code_marks_that_no_format_shows() {
+fn report_texts_contain_no_unrendered_code_marks() {
     for names in [
         &["long.fltl"][..],
         &["arm-1024-1.fltl", "arm-512-1.fltl"],
@@ -537,7 +535,7 @@ fn no_text_has_code_marks_that_no_format_shows() {
 }
 
 #[test]
-fn lines_break_where_the_validator_or_the_daemon_was_away() {
+fn plot_lines_break_where_validator_or_daemon_was_down() {
     for (name, from, to) in [
         ("restart.fltl", 98.75, 159.75),
         ("two-sessions.fltl", 0.0, 0.0),
@@ -570,7 +568,7 @@ fn lines_break_where_the_validator_or_the_daemon_was_away() {
 }
 
 #[test]
-fn seconds_of_a_gap_are_unknown_and_not_at_zero() {
+fn seconds_of_a_gap_are_unknown_not_zero_tps() {
     let mut run = fixture("arm-512-1.fltl");
     let numbers = |run: Run| {
         let report = build(&[run], &Options::default());
@@ -658,7 +656,7 @@ fn a_run_given_twice_is_refused() {
 }
 
 #[test]
-fn one_run_an_arm_is_described_and_never_better_worse_or_equal() {
+fn one_run_per_arm_is_never_reported_better_worse_or_equal() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
     assert_eq!(report.verdict.standing, VerdictKind::Described);
     let tables =
@@ -705,7 +703,7 @@ fn one_run_an_arm_is_described_and_never_better_worse_or_equal() {
 }
 
 #[test]
-fn slots_of_another_chain_are_not_paired_though_their_numbers_are_the_same() {
+fn equal_slot_numbers_of_another_chain_are_not_paired() {
     let has_pairs = |report: &Report| {
         blocks(report).any(|block| matches!(block, Block::Table(table) if table.id == "paired"))
     };
@@ -722,7 +720,7 @@ fn slots_of_another_chain_are_not_paired_though_their_numbers_are_the_same() {
 }
 
 #[test]
-fn two_runs_an_arm_are_estimated_and_not_tested() {
+fn two_runs_per_arm_are_estimated_but_not_tested() {
     let report = report(&[
         "arm-1024-1.fltl",
         "arm-1024-2.fltl",
@@ -745,7 +743,7 @@ fn two_runs_an_arm_are_estimated_and_not_tested() {
 }
 
 #[test]
-fn runs_without_points_say_why_numbers_are_missing() {
+fn runs_without_points_report_why_numbers_are_missing() {
     for (name, why) in [
         ("any-process.fltl", "no datapoints were recorded"),
         ("one-tick.fltl", "no datapoints"),
@@ -792,7 +790,7 @@ fn points_without_a_transaction_give_no_tps_and_no_first_execution() {
 }
 
 #[test]
-fn a_clock_that_is_set_moves_nothing() {
+fn a_clock_step_does_not_shift_the_report() {
     let run = fixture("clock-set.fltl");
     assert!(near(run.end(), 59.0), "{}", run.end());
     let report = report(&["clock-set.fltl"]);
@@ -812,7 +810,7 @@ fn a_clock_that_is_set_moves_nothing() {
 }
 
 #[test]
-fn a_demonstration_is_called_one() {
+fn a_report_of_a_demo_has_a_demonstration_caveat() {
     let report = report(&["demo.fltl"]);
     assert!(
         report
@@ -825,7 +823,7 @@ fn a_demonstration_is_called_one() {
 }
 
 #[test]
-fn a_salvaged_recording_is_called_one_and_neither_its_end_nor_that_it_kept_up_is_claimed() {
+fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
     let mut run = fixture("arm-512-1.fltl");
     assert_eq!(run.salvaged, None);
     run.salvaged = Some("arm-512-1.fltl".to_owned());
@@ -853,7 +851,7 @@ fn a_salvaged_recording_is_called_one_and_neither_its_end_nor_that_it_kept_up_is
 }
 
 #[test]
-fn no_run_at_all_is_a_report_too() {
+fn a_report_without_runs_is_valid() {
     let report = build(&[], &Options::default());
     assert!(report.sections.is_empty() && report.runs.is_empty());
     assert_eq!(report.verdict.headline, "There is no run to report.");
@@ -907,7 +905,7 @@ fn bands_events_and_gaps_are_on_every_timeline() {
 }
 
 #[test]
-fn every_table_is_rectangular_every_id_is_unique_and_every_number_has_its_note() {
+fn report_tables_are_rectangular_with_unique_ids_and_number_notes() {
     for names in [
         &["long.fltl"][..],
         &[
@@ -972,7 +970,7 @@ fn limited(name: &str, gib: f64) -> Run {
 }
 
 #[test]
-fn limits_give_a_bracket_of_what_was_tried_and_never_a_point_between() {
+fn limits_give_a_bracket_of_tried_values_only() {
     let runs = [
         limited("restart.fltl", 128.0),
         limited("arm-512-1.fltl", 256.0),
@@ -993,7 +991,7 @@ fn limits_give_a_bracket_of_what_was_tried_and_never_a_point_between() {
 }
 
 #[test]
-fn a_recording_that_is_still_being_written_is_reported_as_far_as_it_is() {
+fn an_unfinished_recording_is_reported_up_to_its_last_tick() {
     use faultline_metrics::Stamp;
     use faultline_recording::{NewSession, Opening, Writer};
     use std::time::Duration;
@@ -1047,7 +1045,7 @@ fn a_recording_that_is_still_being_written_is_reported_as_far_as_it_is() {
 }
 
 #[test]
-fn a_metric_that_does_not_exist_is_refused_with_those_that_do() {
+fn an_unknown_metric_is_refused_with_the_list_of_valid_ones() {
     let words = ["report", "x.fltl", "--primary", "speed"];
     let args = Line::try_parse_from(words).unwrap().report;
     let said = faultline_report::report_command::report_command(&args)
@@ -1062,7 +1060,7 @@ fn a_metric_that_does_not_exist_is_refused_with_those_that_do() {
 }
 
 #[test]
-fn a_file_that_is_no_recording_is_refused_by_its_name() {
+fn a_file_that_is_not_a_recording_is_refused_by_name() {
     let here = fixtures().join("make.py").display().to_string();
     let args = Line::try_parse_from(["report", &here]).unwrap().report;
     let said = format!(
@@ -1165,7 +1163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn whatever_was_recorded_there_is_a_report_and_every_number_is_finite(runs in proptest::collection::vec(any_run(), 0..4)) {
+    fn any_recording_gives_a_report_with_finite_numbers(runs in proptest::collection::vec(any_run(), 0..4)) {
         let report = build(&runs, &Options::default());
         prop_assert_eq!(report.runs.len(), runs.len());
         for block in blocks(&report) {

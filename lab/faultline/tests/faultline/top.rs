@@ -70,7 +70,7 @@ fn once(arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back() {
+fn top_in_a_terminal_handles_keys_and_resizes_and_restores_it() {
     let folder = tempfile::tempdir().unwrap();
     let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else {
         return;
@@ -167,7 +167,7 @@ fn obeys_keys(terminal: &mut Terminal) {
 }
 
 #[test]
-fn signals_and_ctrl_c_give_the_terminal_back_too() {
+fn the_terminal_is_restored_after_signals_and_ctrl_c() {
     // Nobody answers at port 1.
     let start = || {
         let mut terminal = Terminal::start(&mut top(&["127.0.0.1:1"]), 80, 24);
@@ -185,7 +185,7 @@ fn signals_and_ctrl_c_give_the_terminal_back_too() {
 }
 
 #[test]
-fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
+fn a_daemon_restart_is_reported_and_the_view_continues() {
     let folder = tempfile::tempdir().unwrap();
     let ports = PortBlock::claim(21_000).unwrap();
     let address = format!("127.0.0.1:{}", ports.port(1));
@@ -223,7 +223,7 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
 }
 
 #[test]
-fn a_pipe_gets_one_screen_as_text_and_an_end() {
+fn top_prints_one_text_screen_to_a_pipe_then_exits() {
     let folder = tempfile::tempdir().unwrap();
     let Some(daemon) = demo(folder.path(), &[]) else {
         return;
@@ -259,7 +259,7 @@ fn a_pipe_gets_one_screen_as_text_and_an_end() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wrong_usage() {
+fn top_reports_an_unreachable_address_with_its_own_exit_code() {
     let (output, said) = once(&["127.0.0.1:1"]);
     assert_eq!(
         (output.status.code(), said.as_str()),
@@ -324,7 +324,7 @@ fn serve(socket: &Path, pages: Vec<String>) -> Arc<AtomicUsize> {
 }
 
 #[test]
-fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
+fn top_reads_a_unix_socket_and_refuses_a_foreign_page() {
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("ours.sock");
     serve(&ours, vec![STATUS.to_owned()]);
@@ -363,7 +363,7 @@ fn later(status: &Value, source: &str, seconds: f64) -> Value {
 }
 
 #[test]
-fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
+fn one_screen_mode_waits_for_the_json_rpc_response() {
     let status: Value = serde_json::from_str(STATUS).unwrap();
     let twice = later(&status, "process", 1.0);
     let mut newer = later(&twice, "rpc", 2.0);
@@ -384,7 +384,7 @@ fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
 }
 
 #[test]
-fn one_screen_waits_for_the_second_sample_of_slow_sources() {
+fn one_screen_mode_waits_for_second_samples_of_slow_sources() {
     let mut status: Value = serde_json::from_str(STATUS).unwrap();
     let mut pages = vec![status.to_string()];
     for source in ["process", "cgroup", "rpc", "datapoints", "threads"] {
@@ -401,7 +401,7 @@ fn one_screen_waits_for_the_second_sample_of_slow_sources() {
 }
 
 #[test]
-fn a_daemon_that_goes_after_two_pages_is_shown_as_it_was() {
+fn after_the_daemon_exits_its_last_values_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("daemon.sock");
     serve(
@@ -445,7 +445,7 @@ fn protected(folder: &Path) {
 }
 
 #[test]
-fn a_page_behind_tls_and_a_password_opens_with_the_right_ones_only() {
+fn top_connects_only_with_the_right_certificate_and_password() {
     let folder = tempfile::tempdir().unwrap();
     protected(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -74,8 +74,7 @@ fn the_counters_are_those_of_the_raw_lines(run: &Run, bodies: &[Vec<u8>], page: 
 
 #[test]
 #[ignore = "takes three minutes: .ci/run --long"]
-fn a_smaller_read_cache_of_accounts_evicts_and_misses_in_the_report_as_in_the_raw_lines()
--> Result<()> {
+fn a_smaller_account_cache_misses_equally_in_report_and_raw_lines() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let experiment = results("real-experiments/read-cache");

@@ -100,7 +100,7 @@ fn answer(journal: &[Value]) -> &Value {
 
 #[test]
 #[ignore = "takes seven minutes: .ci/run --long; experiment_search finds known answers there, and search::tests in the short run"]
-fn the_least_memory_of_a_follower_is_found_in_one_run_without_a_kill() -> Result<()> {
+fn a_followers_minimum_memory_is_found_in_one_run_without_a_kill() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let journal = searched(&turn.stage)?;
     let answer = answer(&journal);
@@ -170,7 +170,7 @@ fn fixed(
 /// The search tells the unreclaimable memory of a start. As a limit it needs more: some page cache as well.
 #[test]
 #[ignore = "takes three minutes: .ci/run --long"]
-fn a_follower_comes_to_the_tip_under_a_limit_that_has_room_for_some_page_cache_too() -> Result<()> {
+fn a_follower_reaches_the_tip_under_a_limit_leaving_some_page_cache() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let experiment = fixed(&turn.stage, "start", (1, STARTED), &START_LIMITS)?;
     let runs = runs(&experiment);
@@ -207,7 +207,7 @@ fn a_follower_comes_to_the_tip_under_a_limit_that_has_room_for_some_page_cache_t
 /// 5 % of the whole limit: 5 % of the headroom are 2 MiB, by which this follower grows in three seconds.
 #[test]
 #[ignore = "takes seven minutes, and the search before it: .ci/run --long"]
-fn limits_five_percent_above_the_answer_keep_up_and_five_below_it_fail() -> Result<()> {
+fn limits_5_percent_above_the_result_keep_up_and_below_fail() -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let journal = searched(stage)?;

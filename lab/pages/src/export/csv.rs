@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_text_are_told_apart_and_whole_reals_keep_their_point() {
+    fn csv_distinguishes_null_from_empty_text_and_keeps_decimal_points() {
         let columns = [
             ("unix_ns", Type::Integer),
             ("v", Type::Real),
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_whatever_is_in_it(rows in proptest::collection::vec((any::<Option<i64>>(), any::<Option<f64>>(), proptest::option::of("[a\",\r\n\u{e9}]{0,5}")), 0..20)) {
+        fn any_exported_csv_round_trips(rows in proptest::collection::vec((any::<Option<i64>>(), any::<Option<f64>>(), proptest::option::of("[a\",\r\n\u{e9}]{0,5}")), 0..20)) {
             let columns = [("i", Type::Integer), ("r", Type::Real), ("t", Type::Text)];
             let values = [
                 Values::Integer(rows.iter().map(|row| row.0).collect()),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_moment_is_there_in_nanoseconds_and_as_a_time() {
+    fn each_timestamp_is_exported_in_nanoseconds_and_as_a_time() {
         let layout = Layout::new([
             ("id", Type::Integer),
             ("unix_ns", Type::Integer),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_bounded_whatever_the_table() {
+    fn an_export_chunk_is_bounded_for_any_table() {
         for columns in 0..5000 {
             let rows = chunk_rows(columns);
             assert!(

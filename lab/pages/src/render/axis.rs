@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn values_far_from_zero_do_not_start_there() {
+    fn an_axis_of_values_far_from_zero_does_not_start_at_zero() {
         let axis = Axis::of_values([990.0, 1000.0].into_iter(), "", false, 5);
         assert_eq!(labels(&axis), ["990", "992", "994", "996", "998", "1,000"]);
     }
 
     #[test]
-    fn a_logarithmic_axis_has_powers_and_no_place_for_zero() {
+    fn a_logarithmic_axis_has_powers_and_no_zero() {
         let axis = Axis::of_values([0.0, 0.5, 2000.0].into_iter(), "", true, 6);
         assert_eq!(labels(&axis), ["0.1", "1", "10", "100", "1,000", "10,000"]);
         assert_eq!(axis.scale.at(0.0), None);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn time_says_whether_it_is_hours_or_minutes() {
+    fn a_time_axis_states_whether_it_is_hours_or_minutes() {
         let (axis, form) = Axis::of_time(-600.0, 43_200.0, 8);
         assert_eq!(
             labels(&axis),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_the_ticks_as_far_as_there_is_room() {
+    fn axis_ticks_are_the_sizes_that_fit() {
         let sizes = [512.0, 256.0, 640.0, 1024.0, 512.0, 8192.0];
         let axis = Axis::of_sizes(sizes.into_iter(), &[], |_| 0.01);
         assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_a_constant_have_an_axis() {
+    fn empty_and_constant_series_have_an_axis() {
         assert!(labels(&Axis::of_values(std::iter::empty(), "B", true, 5)).len() > 1);
         assert!(labels(&Axis::of_values([7.0].into_iter(), "", false, 5)).len() > 1);
         assert!(labels(&Axis::of_values([-7.0].into_iter(), "", false, 5)).len() > 1);
@@ -328,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_is_between_the_ends_and_ticks_are_few_and_different(
+        fn every_value_lies_within_the_axis_and_ticks_are_few_and_distinct(
             values in proptest::collection::vec(-1e13_f64..1e13, 1..20), log: bool, bytes: bool,
         ) {
             let axis = Axis::of_values(values.iter().copied(), if bytes { "B" } else { "" }, log, 6);

@@ -68,7 +68,7 @@ mod tests {
     use crate::cells::table;
 
     #[test]
-    fn an_estimate_is_followed_by_its_interval_and_a_p_value_is_never_zero() {
+    fn an_estimate_has_its_interval_and_p_values_are_never_zero() {
         let columns = [("arm", ""), ("mean", "ms"), ("p", "")];
         let mut shown = table("t", "T", &columns, "");
         let estimate = Cell::Estimate {

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_as_on_a_clock() {
+    fn durations_are_printed_in_clock_format() {
         assert_eq!(duration(3660.0, Clock::Hours), "1:01");
         assert_eq!(duration(-90.0, Clock::Minutes), "\u{2212}1:30");
         assert_eq!(duration(-0.2, Clock::Minutes), "0:00");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_ends_in_an_ellipsis() {
+    fn an_overlong_cell_ends_in_an_ellipsis() {
         assert_eq!(fitted("short", 10.0), "short");
         let cut = fitted(&"long ".repeat(20), 10.0);
         assert!(cut.ends_with('…') && width(&cut) <= 10.5, "{cut}");

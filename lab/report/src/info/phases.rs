@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn time_belongs_to_the_phase_at_its_beginning_and_gaps_to_none() {
+    fn time_counts_for_the_phase_at_its_start_and_gaps_for_none() {
         let ticks = [
             tick(1, 1),
             tick(1, 2),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
+    fn a_clock_step_does_not_change_durations() {
         for jump in [3600, -3600] {
             let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8].map(|number| tick(1, number)).into();
             ticks
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_stood_still_leaves_a_gap_even_if_it_counted_on() {
+    fn a_stalled_daemon_leaves_a_gap_despite_continuous_tick_numbers() {
         let mut late = tick(1, 2);
         late.uptime_ns += 3 * SECOND;
         late.unix_ns += 3 * SECOND;

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_keeps_a_blank_before_its_words() {
+    fn a_long_row_label_keeps_a_space_before_its_text() {
         let mut out = String::new();
         line(&mut out, "salvaged_from", "run.fltl");
         line(&mut out, "time", "now");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_flat_and_cannot_move_the_cursor() {
+    fn a_printed_manifest_is_flat_and_escapes_control_characters() {
         let value = serde_json::json!({"host": {"cpu": "A\u{1b}[2J", "none": null}, "args": ["a", 1], "disks": [{"name": "sda"}]});
         let mut out = String::new();
         manifest(&mut out, &value, &[]);

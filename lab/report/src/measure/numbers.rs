@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_root_without_a_prune_has_no_time_of_one() {
+    fn a_root_without_a_prune_has_no_prune_time() {
         let of = |prunes| {
             prune_us(&CacheTimesPoint {
                 prune_us: Some(7),

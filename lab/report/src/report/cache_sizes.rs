@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_drawn_where_sizes_are_known_and_what_is_not_known_is_said() {
+    fn memory_is_plotted_for_known_sizes_and_unknowns_are_stated() {
         let (texts, charts, tables) = chapter(Ok(prediction()));
         let texts = texts.join("\n");
         assert!(
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_self_test_leaves_its_table_and_its_reasons() {
+    fn a_failed_self_test_shows_only_its_table_and_reasons() {
         let failed = Prediction {
             self_test_passed: false,
             sizes: Vec::new(),

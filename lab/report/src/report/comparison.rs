@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arm_with_several_runs_of_which_one_has_a_value_is_not_said_to_have_one_run() {
+    fn an_arm_with_one_value_among_runs_is_not_called_single_run() {
         let compared = arms::compare(&[1.0], &[2.0, 3.0], &Settings::default());
         assert_eq!(
             words(&compared, &SCALARS[0]),

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_compared_by_second() {
+    fn arms_of_different_slot_times_are_compared_by_second() {
         let report = report([400, 200], true);
         let headline = &report.verdict.headline;
         assert!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_whose_own_runs_have_different_slot_times_is_not_compared() {
+    fn an_arm_with_differing_slot_times_among_runs_is_not_compared() {
         let runs: Vec<Run> = [
             ("old", 400),
             ("old", 400),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_migrated_is_not_compared_with_one_that_did_not() {
+    fn a_migrated_arm_is_not_compared_with_an_unmigrated_one() {
         let migrated = ["tower", "migrating", "alpenglow"];
         let report = of_arms(&runs_of([&["tower"], &migrated]), false);
         let headline = &report.verdict.headline;
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_with_a_migration_says_so_and_shows_its_protocols() {
+    fn a_run_with_a_migration_reports_its_consensus_protocols() {
         let migrated = ["tower", "migrating", "alpenglow"];
         let runs = &runs_of([&migrated, &[]])[..1];
         let report = of_arms(runs, false);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_one_slot_time_are_compared_as_ever() {
+    fn arms_with_equal_slot_times_are_compared() {
         let report = report([400, 390], false);
         assert!(!report.verdict.headline.contains("not compared"));
     }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_is_known_and_a_run_without_anything_has_none() {
+    fn every_report_metric_is_known_and_an_empty_run_has_none() {
         assert_eq!(metrics().count(), METRICS.len());
         assert!(
             values(&[Run::default(), Run::default()])

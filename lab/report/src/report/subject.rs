@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_are_numbers_come_smallest_first_whatever_the_order_of_files() {
+    fn numeric_arms_are_sorted_ascending_in_any_file_order() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
             Subjects::new(&runs, &Plan::default(), &[]).arms,
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_a_plan_come_as_it_has_them_whichever_ran_first() {
+    fn arms_are_listed_in_plan_order() {
         let mut runs = ["oom", "big", "small", "512"]
             .map(|arm| run("x.fltl", &[("arm", arm)]))
             .to_vec();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_anchors_are_unique_whatever_the_labels_say() {
+    fn names_and_anchors_are_unique_for_any_labels() {
         let runs = [
             run("a.fltl", &[]),
             run("a.fltl", &[("arm", "a"), ("run", "")]),

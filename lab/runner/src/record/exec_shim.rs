@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_the_gate_arrives_behind_it() {
+    fn the_exec_gate_delivers_the_environment_variables() {
         let variables = [
             ("A".to_owned(), "b=c,d".to_owned()),
             ("E".to_owned(), String::new()),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_was_left_half_open_is_closed() {
+    fn a_partially_written_exec_gate_is_not_open() {
         let text = gate_text(&[("A".to_owned(), "b".to_owned())]);
         for length in 0..text.len() {
             assert_eq!(waited(&text[..length]), None, "{length}");

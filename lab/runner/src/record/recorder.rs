@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_interval_is_the_daemons_default() {
+    fn the_default_interval_is_the_daemons_default() {
         let default = include_str!("../../../../daemon/core/src/config/default.toml");
         let sampling = default
             .split("[sampling]")
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_from_a_proxy_are_added_to() {
+    fn existing_no_proxy_exceptions_are_extended() {
         let addresses = Addresses {
             metrics: String::new(),
             ingest: Some("127.0.0.1:5".to_owned()),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_is_told_whom_to_follow_and_where_to_write() {
+    fn the_daemons_arguments_contain_target_and_output_file() {
         let labels = [("arm".to_owned(), "a b".to_owned())];
         let out = Path::new("/o/run.fltl");
         let interval = Some(Duration::from_millis(100));

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_is_the_one_a_shell_tells() {
+    fn the_exit_code_follows_shell_convention() {
         assert_eq!(exit_code(ExitStatus::from_raw(7 << 8)), 7);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
     }

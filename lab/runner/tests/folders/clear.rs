@@ -30,7 +30,7 @@ fn retained(all: &[RetainedEntry]) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn everything_goes_but_keypairs_and_tower_files() {
+fn clearing_removes_everything_except_keypairs_and_tower_files() {
     let scene = Scene::new();
     scene.put("rocksdb/000001.sst", &"x".repeat(100_000));
     scene.put("rocksdb/CURRENT", "");
@@ -88,7 +88,7 @@ fn everything_goes_but_keypairs_and_tower_files() {
 }
 
 #[test]
-fn links_go_and_what_they_lead_to_stays() {
+fn links_are_removed_but_their_targets_stay() {
     let scene = Scene::new();
     symlink(scene.path("outside"), scene.path("ledger/folder")).unwrap();
     symlink(scene.path("outside/file"), scene.path("ledger/file")).unwrap();
@@ -100,7 +100,7 @@ fn links_go_and_what_they_lead_to_stays() {
 }
 
 #[test]
-fn other_mounts_are_left_alone_also_those_of_the_same_file_system() {
+fn clearing_skips_other_mounts_even_of_the_same_file_system() {
     let scene = Scene::alone();
     let (disk, again) = (scene.path("ledger/a/disk"), scene.path("ledger/a/again"));
     for path in [&disk, &again] {
@@ -139,7 +139,7 @@ fn a_folder_of_experiments_inside_of_another_is_not_cleared_with_it() {
 }
 
 #[test]
-fn without_its_marker_nothing_is_deleted() {
+fn a_folder_without_its_marker_is_not_cleared() {
     let scene = Scene::new();
     scene.put("file", "stays");
     fs::remove_file(scene.path("ledger").join(MARKER)).unwrap();
@@ -155,7 +155,7 @@ fn without_its_marker_nothing_is_deleted() {
 }
 
 #[test]
-fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
+fn a_locked_ledger_at_any_depth_is_not_deleted() {
     // Nobody is found by open files on this pretend host, so that the lock alone refuses.
     let nobody = tempfile::tempdir().unwrap();
     let root = HostRoot::below(nobody.path());
@@ -184,7 +184,7 @@ fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
 }
 
 #[test]
-fn a_folder_in_which_a_process_has_a_file_open_is_not_touched() {
+fn a_folder_with_a_file_open_in_a_process_is_not_cleared() {
     let scene = Scene::new();
     // Who only lists it does not use it.
     let _listed = fs::File::open(scene.path("ledger")).unwrap();
@@ -201,7 +201,7 @@ fn a_folder_in_which_a_process_has_a_file_open_is_not_touched() {
 }
 
 #[test]
-fn what_cannot_be_deleted_is_an_error_that_names_it() {
+fn an_undeletable_file_is_an_error_naming_it() {
     if !is_root() {
         eprintln!("SKIPPED: only root makes a file that cannot be deleted");
         return;
@@ -221,7 +221,7 @@ fn what_cannot_be_deleted_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_folder_that_is_handed_over_belongs_to_its_new_owner() {
+fn a_folder_passed_to_a_new_owner_belongs_to_it() {
     if !is_root() {
         eprintln!("SKIPPED: only root gives folders away");
         return;
@@ -258,7 +258,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn of_any_tree_exactly_what_is_protected_stays(
+    fn clearing_any_tree_keeps_exactly_the_protected_files(
         files in prop::collection::vec(prop::collection::vec(any_name(), 1..5), 0..24)
     ) {
         let scene = Scene::new();

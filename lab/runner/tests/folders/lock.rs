@@ -14,7 +14,7 @@ fn locked(
 }
 
 #[test]
-fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
+fn a_locked_folders_owner_is_reported_under_any_path() {
     // A program that is being started elsewhere holds what this process has open for a moment.
     let scene = Scene::alone();
     let ledger = scene.path("ledger");
@@ -42,7 +42,7 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
 }
 
 #[test]
-fn several_may_copy_from_a_folder_and_nobody_may_clear_it_meanwhile() {
+fn a_folder_allows_shared_copying_but_no_concurrent_clearing() {
     let scene = Scene::alone();
     let retained = scene.path("outside");
     let both = (

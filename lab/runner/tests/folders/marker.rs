@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 #[test]
-fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
+fn only_a_created_or_empty_folder_gets_a_marker() {
     let scene = tempfile::tempdir().unwrap();
     let path = |name: &str| scene.path().join(name);
     assert_eq!(init(&path("made"), NOW).unwrap(), Init::Made);
@@ -44,7 +44,7 @@ fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
 }
 
 #[test]
-fn a_marker_says_what_it_means_and_when_it_was_made() {
+fn a_marker_file_contains_its_meaning_and_creation_time() {
     let scene = Scene::new();
     let text = fs::read_to_string(scene.path("ledger").join(MARKER)).unwrap();
     let marker: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -58,7 +58,7 @@ fn a_marker_says_what_it_means_and_when_it_was_made() {
 }
 
 #[test]
-fn a_marker_counts_only_in_the_folder_that_it_was_made_in() {
+fn a_marker_is_valid_only_in_the_folder_it_was_created_in() {
     let scene = Scene::new();
     let copy = scene.path("outside");
     fs::copy(scene.path("ledger").join(MARKER), copy.join(MARKER)).unwrap();
@@ -75,7 +75,7 @@ fn a_marker_counts_only_in_the_folder_that_it_was_made_in() {
 }
 
 #[test]
-fn what_only_bears_the_markers_name_is_none() {
+fn only_a_regular_file_with_valid_content_is_a_marker() {
     let scene = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     init(&other.path().join("marked"), NOW).unwrap();

@@ -16,7 +16,7 @@ const ROUNDS: usize = 400;
 const PAIRS: usize = 16;
 
 #[test]
-fn a_folder_that_is_swapped_for_a_link_during_the_walk_leads_nowhere() {
+fn a_folder_swapped_for_a_link_during_clearing_is_not_followed() {
     let scene = Scene::new();
     let nobody = tempfile::tempdir().unwrap();
     let root = HostRoot::below(nobody.path());

@@ -48,7 +48,7 @@ fn sparse(path: &Path) {
 }
 
 #[test]
-fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
+fn a_restored_folder_equals_the_retained_one_with_archives_among_snapshots() {
     let scene = Scene::new();
     let from = retained(&scene);
     fs::write(from.join("ledger.lock"), "").unwrap();
@@ -121,7 +121,7 @@ fn another_file_system_gets_the_same_bytes_and_holes() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_is_copied() {
+fn a_restore_exceeding_free_space_is_refused_before_copying() {
     let scene = Scene::alone();
     let from = retained(&scene);
     let disk = scene.path("disk");
@@ -139,7 +139,7 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
 }
 
 #[test]
-fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake() {
+fn restore_keeps_tower_files_and_keypairs_and_rejects_other_existing_files() {
     let scene = Scene::new();
     let from = retained(&scene);
     fs::write(from.join("tower-1_9-abc.bin"), "old votes").unwrap();
@@ -160,7 +160,7 @@ fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake(
 }
 
 #[test]
-fn links_that_lead_out_are_refused() {
+fn links_pointing_outside_are_refused() {
     for target in ["/etc/passwd", "../../outside/file", "../kept/../../outside"] {
         let scene = Scene::new();
         let from = retained(&scene);
@@ -177,7 +177,7 @@ fn links_that_lead_out_are_refused() {
 }
 
 #[test]
-fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
+fn restore_fills_only_marked_folders_and_never_from_inside_itself() {
     let scene = Scene::new();
     let from = retained(&scene);
     assert!(
@@ -209,7 +209,7 @@ fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
 }
 
 #[test]
-fn everything_belongs_to_the_user_that_is_named() {
+fn all_restored_files_belong_to_the_named_user() {
     if !is_root() {
         eprintln!("SKIPPED: only root gives files away");
         return;
@@ -240,7 +240,7 @@ fn everything_belongs_to_the_user_that_is_named() {
 }
 
 #[test]
-fn a_file_that_is_written_meanwhile_is_refused_although_its_time_and_length_are_kept() {
+fn a_file_modified_during_restore_is_refused_despite_unchanged_time_and_length() {
     let scene = Scene::new();
     let from = scene.path("kept");
     fs::create_dir(&from).unwrap();

@@ -44,7 +44,7 @@ mod tests {
     use super::Reliability::{self, Reliable, TooRare, TooShort};
 
     #[test]
-    fn a_clear_change_makes_up_for_short_runs_and_for_nothing_else() {
+    fn a_clear_change_compensates_only_for_short_runs() {
         let short = TooShort { n_eff: 12.0 };
         let (clear, slight) = ([2.0, 1.8, 2.2], [1.2, 1.1, 1.3]);
         let of = |before, after, ratio| Reliability::of_ratio(before, after, ratio, 0.05);

@@ -10,7 +10,7 @@ fn wanted() -> SearchConfig {
 }
 
 #[test]
-fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hold_is_no_answer() {
+fn each_interval_end_is_confirmed_three_times_or_rejected() {
     for contradict in [false, true] {
         let mut staircase = Staircase::new(wanted()).unwrap();
         let mut ends = Vec::new();
@@ -40,7 +40,7 @@ fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hol
 }
 
 #[test]
-fn what_is_no_search_is_refused() {
+fn an_invalid_search_configuration_is_refused() {
     for bad in [
         SearchConfig {
             from: 0.0,
@@ -76,7 +76,7 @@ fn what_is_no_search_is_refused() {
 }
 
 #[test]
-fn it_begins_at_the_first_value_and_goes_down_by_eight_percent_until_one_fails() {
+fn the_staircase_falls_eight_percent_per_step_until_a_failure() {
     let mut staircase = Staircase::new(wanted()).unwrap();
     let mut expected = 1000.0;
     for _ in 0..5 {
@@ -98,7 +98,7 @@ fn it_begins_at_the_first_value_and_goes_down_by_eight_percent_until_one_fails()
 }
 
 #[test]
-fn what_never_fails_and_what_fails_from_the_beginning_have_no_interval() {
+fn searches_that_never_or_always_fail_have_no_interval() {
     let mut never = Staircase::new(wanted()).unwrap();
     let mut always = never.clone();
     let outcome = loop {
@@ -129,7 +129,7 @@ fn what_never_fails_and_what_fails_from_the_beginning_have_no_interval() {
 
 proptest! {
     #[test]
-    fn trials_stay_between_the_first_value_and_a_bit_below_what_kept_up(ends in proptest::collection::vec(any::<bool>(), 60)) {
+    fn search_trials_stay_between_the_start_and_just_below_sufficient_values(ends in proptest::collection::vec(any::<bool>(), 60)) {
         let mut staircase = Staircase::new(wanted()).unwrap();
         let mut lowest: f64 = 1000.0;
         for kept_up in ends {
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_told_makes_it_panic(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
+    fn the_staircase_never_panics_for_any_results(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
         let mut staircase = Staircase::new(wanted()).unwrap();
         for (h, kept_up) in values {
             staircase.take(h, kept_up);

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_status_of_this_release_is_refused_with_what_to_do() {
+    fn a_status_of_another_release_is_refused_with_a_remedy() {
         let refused = |text: &str| read(text).unwrap_err();
         for text in ["", "# HELP agave_up x", "<html>"] {
             assert!(refused(text).contains("not with the status of a faultlined"));

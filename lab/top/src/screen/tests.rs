@@ -29,7 +29,7 @@ fn written(ours: &mut File) -> String {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_and_so_does_an_orderly_end() {
+fn the_terminal_is_restored_after_a_panic_and_a_normal_exit() {
     for panics in [false, true] {
         let (mut ours, theirs) = terminal();
         let before = tcgetattr(&theirs).unwrap();
@@ -58,7 +58,7 @@ fn a_panic_gives_the_terminal_back_and_so_does_an_orderly_end() {
 }
 
 #[test]
-fn what_is_no_terminal_is_refused_and_left_alone() {
+fn a_non_terminal_is_refused_and_unchanged() {
     let file = tempfile::tempfile().unwrap();
     assert!(Screen::enter(&file, &file).is_err());
     assert_eq!(file.metadata().unwrap().len(), 0);

@@ -40,7 +40,7 @@ fn is_close(value: Option<f64>, expected: f64) {
 }
 
 #[test]
-fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_source() {
+fn rates_are_counter_differences_between_two_source_samples() {
     let state = after(&[BEFORE, PAGE]);
     let process = (SUCCESS, &[("source", "process")][..]);
     let faults = "agave_process_page_faults_total";
@@ -91,7 +91,7 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
 }
 
 #[test]
-fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
+fn time_per_slot_is_averaged_over_slots_between_two_pushes() {
     let state = after(&[BEFORE, PAGE]);
     let [before, page] = [BEFORE, PAGE].map(|page| expose::parse_text(page).unwrap());
     let rise =
@@ -113,7 +113,7 @@ fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
 }
 
 #[test]
-fn no_slot_and_a_total_that_falls_have_no_mean() {
+fn a_missing_slot_or_decreasing_total_has_no_mean() {
     let mean_after = |sum, count| {
         let push = |seconds: f64, sum, count| {
             let mut status = status(PAGE);
@@ -138,7 +138,7 @@ fn no_slot_and_a_total_that_falls_have_no_mean() {
 }
 
 #[test]
-fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
+fn a_repeated_scrape_keeps_rates_and_a_missing_one_leaves_a_gap() {
     let mut state = after(&[BEFORE, PAGE, PAGE]);
     assert_eq!(
         state.now(Figure::CacheReloads),
@@ -155,7 +155,7 @@ fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
 }
 
 #[test]
-fn after_a_restart_of_the_daemon_nothing_is_made_up() {
+fn after_a_daemon_restart_no_rates_are_invented() {
     let anew = PAGE.replace(
         "\nprocess_start_time_seconds 1",
         "\nprocess_start_time_seconds 2",
@@ -181,7 +181,7 @@ fn after_a_restart_of_the_daemon_nothing_is_made_up() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_top_states_memory_is_bounded() {
     let mut state = State::new(Duration::from_secs(1));
     for second in 0..2_000 {
         let other = if second % 2 == 0 {

@@ -61,7 +61,7 @@ fn a_large_terminal_shows_more() {
 }
 
 #[test]
-fn after_one_page_rates_are_dashes_and_not_zeros() {
+fn after_one_scrape_rates_are_dashes_not_zeros() {
     let screen = screen(&after(&[PAGE]), 80, 24, 0);
     for line in [
         "TPS      –",
@@ -75,7 +75,7 @@ fn after_one_page_rates_are_dashes_and_not_zeros() {
 }
 
 #[test]
-fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
+fn a_stopped_or_frozen_process_is_marked_next_to_its_phase() {
     for (series, words) in [
         (
             "agave_process_state{state=\"stopped\"} 1",
@@ -97,7 +97,7 @@ fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
 }
 
 #[test]
-fn a_process_that_waits_for_a_disk_hangs_once_its_phase_is_unknown() {
+fn a_process_in_disk_wait_is_hanging_once_its_phase_is_unknown() {
     let waits = format!("{PAGE}agave_process_state{{state=\"disk_sleep\"}} 1\n");
     assert!(
         !screen(&after(&[&waits]), 80, 24, 0).contains("hangs"),
@@ -124,7 +124,7 @@ fn facts(name: &str, page: &str, width: u16) -> Vec<String> {
 }
 
 #[test]
-fn lines_as_long_as_the_screen_answer_whether_a_validator_earns() {
+fn full_width_lines_show_whether_a_validator_earns() {
     let votes = "agave_epoch 700\nagave_delinquent 0\nagave_vote_distance_slots{kind=\"last_vote\"} 2\n\
         agave_vote_credits{in=\"this_epoch\"} 3456789\nagave_vote_credits_rank 41\n\
         agave_leader_slots{state=\"passed\"} 20\nagave_leader_slots{state=\"skipped\"} 1\n\
@@ -157,7 +157,7 @@ fn a_migration_is_named_next_to_the_phase() {
 }
 
 #[test]
-fn lines_as_long_as_the_screen_answer_whether_a_node_runs_out() {
+fn full_width_lines_show_whether_a_node_runs_out() {
     let node = "agave_filesystem_size_bytes{mountpoint=\"/\",holds=\"log\"} 1000\n\
         agave_filesystem_avail_bytes{mountpoint=\"/\",holds=\"log\"} 900\n\
         agave_filesystem_size_bytes{mountpoint=\"/mnt\",holds=\"ledger\"} 1099511627776\n\
@@ -176,7 +176,7 @@ fn lines_as_long_as_the_screen_answer_whether_a_node_runs_out() {
 }
 
 #[test]
-fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
+fn without_a_validator_the_view_names_down_sources_and_shows_no_values() {
     let page = "faultline_build_info{version=\"1\"} 1\nagave_up 0\nfaultline_source_up{source=\"process\"} 0\n\
                 faultline_source_up{source=\"rpc\"} 0\nfaultline_source_up{source=\"datapoints\"} 1\n\
                 faultline_source_problems_total{source=\"rpc\",kind=\"forbidden\"} 3\n";
@@ -187,7 +187,7 @@ fn a_page_without_a_validator_says_who_is_down_and_shows_no_figure() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
+fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
     let mut session = after(&[BEFORE, PAGE]);
     session.take(Err("connection refused".to_owned()), at(11));
     session.take(Err("connection refused".to_owned()), at(12));
@@ -212,7 +212,7 @@ fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
 }
 
 #[test]
-fn a_daemon_that_no_longer_samples_is_told_of() {
+fn a_daemon_that_stopped_sampling_is_reported() {
     let mut session = after(&[BEFORE, PAGE]);
     let mut stale = status(PAGE);
     stale.stale = Some("the newest tick is 30.0 s old, more than 10.0 s".to_owned());
@@ -225,7 +225,7 @@ fn a_daemon_that_no_longer_samples_is_told_of() {
 }
 
 #[test]
-fn restarts_are_told_and_make_no_rate() {
+fn restarts_are_shown_and_give_no_rate() {
     let restarted = PAGE
         .replace(
             "agave_process_start_time_seconds 1",
@@ -252,7 +252,7 @@ fn restarts_are_told_and_make_no_rate() {
 }
 
 #[test]
-fn a_source_that_is_down_has_no_rate_although_its_sum_stands_on_the_page() {
+fn a_down_source_has_no_rate_although_its_sum_is_exposed() {
     let rpc_down = PAGE.replace(
         "faultline_source_up{source=\"rpc\"} 1",
         "faultline_source_up{source=\"rpc\"} 0",
@@ -271,7 +271,7 @@ fn a_source_that_is_down_has_no_rate_although_its_sum_stands_on_the_page() {
 }
 
 #[test]
-fn keys_order_the_pools_scroll_them_and_open_the_help() {
+fn keys_sort_and_scroll_the_pools_and_open_help() {
     let mut session = after(&[BEFORE, PAGE]);
     let first = |session: &Session| {
         let screen = screen(session, 80, 24, 10);
@@ -311,7 +311,7 @@ fn keys_order_the_pools_scroll_them_and_open_the_help() {
 }
 
 #[test]
-fn a_pause_holds_the_screen_and_loses_nothing() {
+fn pausing_freezes_the_screen_without_losing_data() {
     let mut session = after(&[BEFORE]);
     press(&mut session, Key::Letter('p'));
     session.take(Ok(status(PAGE)), at(10));
@@ -328,7 +328,7 @@ fn a_pause_holds_the_screen_and_loses_nothing() {
 }
 
 #[test]
-fn every_size_is_drawn_without_a_panic() {
+fn every_terminal_size_is_rendered_without_a_panic() {
     let mut session = after(&[BEFORE, PAGE]);
     for help in [false, true] {
         session.help = help;
@@ -361,7 +361,7 @@ fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
 }
 
 #[test]
-fn what_others_write_cannot_steer_the_terminal() {
+fn foreign_texts_cannot_control_the_terminal() {
     let mut page = PAGE.to_owned();
     for (was, is) in [
         ("version=\"2.1.14\"", "version=\"2\x1b[2J\""),
@@ -405,7 +405,7 @@ fn what_others_write_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn every_page_that_the_daemon_is_known_to_write_is_drawn() {
+fn top_renders_every_known_daemon_page() {
     let folder = format!(
         "{}/../../daemon/faultlined/tests/cases",
         env!("CARGO_MANIFEST_DIR")
@@ -421,7 +421,7 @@ fn every_page_that_the_daemon_is_known_to_write_is_drawn() {
 }
 
 #[test]
-fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
+fn a_short_terminal_shows_memory_and_omits_thread_pools() {
     let screen = screen(&after(&[BEFORE, PAGE]), 40, 10, 10);
     assert!(
         screen.contains("Memory") && !screen.contains("Pools by"),
@@ -430,7 +430,7 @@ fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
 }
 
 #[test]
-fn what_goes_into_a_mail_has_one_line_a_figure() {
+fn text_output_has_one_line_per_value() {
     let session = after(&[BEFORE, PAGE]);
     let theme = Theme::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
     let scene = Scene {
@@ -457,7 +457,7 @@ fn what_goes_into_a_mail_has_one_line_a_figure() {
 }
 
 #[test]
-fn without_a_validator_there_is_no_rate_of_it() {
+fn without_a_validator_its_rates_are_absent() {
     let gone = PAGE.replace("agave_up 1", "agave_up 0");
     let screen = screen(&after(&[BEFORE, PAGE, &gone]), 80, 24, 20);
     assert!(
@@ -467,7 +467,7 @@ fn without_a_validator_there_is_no_rate_of_it() {
 }
 
 #[test]
-fn too_many_sources_that_are_down_are_counted() {
+fn excess_down_sources_are_shown_as_a_count() {
     let names = [
         "target",
         "process",

@@ -10,7 +10,7 @@ fn names(expression: &str) -> Vec<String> {
 }
 
 #[test]
-fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
+fn functions_numbers_durations_and_label_lists_are_not_metrics() {
     let expression = "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 - -Inf";
     assert_eq!(names(expression), ["a_total", "d"]);
     assert_eq!(
@@ -25,7 +25,7 @@ fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
 }
 
 #[test]
-fn labels_are_those_in_the_braces() {
+fn labels_are_parsed_from_the_braces() {
     let selected = found(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#).selected;
     let labels: Vec<(String, Vec<String>)> = selected
         .into_iter()
@@ -41,7 +41,7 @@ fn labels_are_those_in_the_braces() {
 }
 
 #[test]
-fn what_is_no_promql_is_found() {
+fn invalid_promql_is_reported() {
     let names = Names::of_the_catalog();
     for broken in [
         "agave_up ==",
@@ -57,7 +57,7 @@ fn what_is_no_promql_is_found() {
 }
 
 #[test]
-fn a_metric_that_does_not_exist_is_found() {
+fn an_unknown_metric_in_a_query_is_reported() {
     let names = Names::of_the_catalog();
     assert_eq!(
         names.wrong_with("agave_upp == 0"),
@@ -75,14 +75,14 @@ fn a_metric_that_does_not_exist_is_found() {
 }
 
 #[test]
-fn a_label_that_the_metric_does_not_have_is_found() {
+fn an_unknown_label_of_a_metric_is_reported() {
     let names = Names::of_the_catalog();
     let wrong = names.wrong_with("agave_process_page_faults_total{kind=\"major\", instance=\"x\"}");
     assert_eq!(wrong, ["agave_process_page_faults_total has no label kind"]);
 }
 
 #[test]
-fn a_label_by_which_nothing_can_be_grouped_or_matched_is_found() {
+fn grouping_or_matching_by_an_unknown_label_is_reported() {
     let names = Names::of_the_catalog();
     let wrong = names.wrong_with(
         "sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up",
@@ -101,7 +101,7 @@ fn a_label_by_which_nothing_can_be_grouped_or_matched_is_found() {
 }
 
 #[test]
-fn a_histogram_is_asked_for_by_its_three_series_only() {
+fn a_histogram_may_be_queried_only_by_its_three_series() {
     let names = Names::of_the_catalog();
     for known in [
         "agave_replay_slot_seconds_bucket{le=\"1\"}",
@@ -115,7 +115,7 @@ fn a_histogram_is_asked_for_by_its_three_series_only() {
 }
 
 #[test]
-fn a_recording_rule_is_known_when_it_is_written() {
+fn a_recording_rules_metric_is_known_after_its_definition() {
     let mut names = Names::of_the_catalog();
     assert_eq!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").len(), 1);
     names.record(["instance:x:rate5m".to_owned()].into_iter());
@@ -127,7 +127,7 @@ fn a_recording_rule_is_known_when_it_is_written() {
 }
 
 #[test]
-fn a_text_may_name_a_prefix_but_no_metric_that_does_not_exist() {
+fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
     let names = Names::of_the_catalog();
     assert_eq!(
         names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"),
@@ -136,7 +136,7 @@ fn a_text_may_name_a_prefix_but_no_metric_that_does_not_exist() {
 }
 
 #[test]
-fn an_expression_cut_anywhere_ends() {
+fn parsing_a_truncated_expression_terminates() {
     let whole = "sum by (a) (rate(b{c=\"d\\\"\"}[5m])) / é";
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
         let _ = Names::of_the_catalog().wrong_with(&whole[..end]);

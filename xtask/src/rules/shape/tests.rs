@@ -13,7 +13,7 @@ fn labels_of(expression: &str) -> Vec<String> {
 }
 
 #[test]
-fn operands_with_the_labels_of_their_target_are_found() {
+fn operands_with_target_labels_are_reported() {
     for expression in [
         "max by (job, instance) (rate(a[5m]) / on (job, instance) rate(b[5m]))",
         "max by (job, instance) (a / b)",
@@ -36,7 +36,7 @@ fn operands_with_the_labels_of_their_target_are_found() {
 }
 
 #[test]
-fn a_side_that_can_have_two_series_for_a_match_is_found() {
+fn an_ambiguous_vector_match_is_reported() {
     for expression in [
         "max by (job, instance) (a) / on (job, instance) max by (job, instance, level) (b)",
         "max by (job, instance, kind) (a) - ignoring (kind) max by (job, instance, kind) (b)",
@@ -51,13 +51,13 @@ fn a_side_that_can_have_two_series_for_a_match_is_found() {
 }
 
 #[test]
-fn sides_that_never_match_are_found() {
+fn vector_matches_that_never_match_are_reported() {
     let found = wrong("max by (job, instance) (a) / max by (job, instance, level) (b)");
     assert!(found.contains("no series match"), "{found}");
 }
 
 #[test]
-fn a_result_with_the_labels_of_its_target_is_found() {
+fn a_query_result_with_target_labels_is_reported() {
     for expression in [
         "a",
         "rate(a[5m])",
@@ -87,7 +87,7 @@ fn a_sum_over_doubled_targets_is_found() {
 }
 
 #[test]
-fn aggregated_operands_and_scalars_are_right() {
+fn aggregated_operands_and_scalars_are_accepted() {
     for expression in [
         "max by (job, instance) (a) / on (job, instance) max by (job, instance) (b)",
         "max by (job, instance) (a) / max by (instance, job) (b)",
@@ -136,7 +136,7 @@ fn the_labels_of_a_result_are_known() {
 }
 
 #[test]
-fn the_name_of_a_recording_rule_says_its_labels() {
+fn the_name_of_a_recording_rule_states_its_labels() {
     let labels: Vec<String> = recorded("instance_level:agave_x:ratio")
         .unwrap()
         .into_iter()

@@ -165,7 +165,7 @@ fn v1_files_become_the_same_sample() {
 }
 
 #[test]
-fn one_broken_file_spoils_no_other() {
+fn one_broken_file_affects_no_other() {
     let (_top, own, mut files) = v2_tree();
     write(&own, &[("memory.stat", "anon lots\n")]);
     let sample = files.sample(&mut Vec::new());
@@ -232,7 +232,7 @@ fn a_cgroup_that_was_removed_is_gone() {
 }
 
 #[test]
-fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
+fn a_missing_hierarchy_gives_its_reason_for_each_value() {
     let mut places = cgroups(CgroupVersion::V2, Path::new("/nowhere"), "x");
     let reason = ReadError::absent(PathBuf::from("/proc/7/cgroup"), "no such hierarchy");
     places.memory = Err(reason.clone());
@@ -246,7 +246,7 @@ fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
 }
 
 #[test]
-fn a_cgroup_is_frozen_when_one_of_its_freezers_says_so_and_the_topmost_one_never_is() {
+fn a_cgroup_is_frozen_by_any_freezer_but_the_root_never_is() {
     let host = tempfile::tempdir().unwrap();
     let (v2, v1) = (host.path().join("unified"), host.path().join("freezer"));
     let own = ProcessCgroups {

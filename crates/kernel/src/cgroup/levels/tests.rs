@@ -111,7 +111,7 @@ fn a_slice_with_a_larger_limit_and_a_neighbour_binds() {
 }
 
 #[test]
-fn whatever_is_charged_is_taken_unless_it_can_be_dropped() {
+fn all_charged_memory_is_unreclaimable_except_droppable_cache() {
     let tree = v2();
     // Huge pages and locked files are in the usage only.
     tree.write(OWN, &[("memory.current", "5900"), ("memory.stat", "anon 1\nhugetlb 3000\nfile 2000\nunevictable 1990\nactive_file 10\ninactive_file 0")]);
@@ -120,7 +120,7 @@ fn whatever_is_charged_is_taken_unless_it_can_be_dropped() {
 }
 
 #[test]
-fn a_cache_that_memory_min_protects_is_taken_for_the_parent_and_not_for_its_own_limit() {
+fn memory_min_cache_is_unreclaimable_for_the_parent_not_the_own_limit() {
     let tree = v2();
     tree.write(OWN, &[("memory.min", "3000")]);
     let levels = tree.levels(OWN);
@@ -131,7 +131,7 @@ fn a_cache_that_memory_min_protects_is_taken_for_the_parent_and_not_for_its_own_
 }
 
 #[test]
-fn a_neighbours_protected_cache_is_taken_for_the_parent_and_for_the_machine() {
+fn a_neighbours_protected_cache_is_unreclaimable_for_parent_and_host() {
     let tree = v2();
     let neighbour = [
         ("memory.min", "900"),
@@ -150,7 +150,7 @@ fn a_neighbours_protected_cache_is_taken_for_the_parent_and_for_the_machine() {
 }
 
 #[test]
-fn memory_high_and_swap_are_apart_from_the_limits_that_kill() {
+fn memory_high_and_swap_are_separate_from_oom_limits() {
     let tree = v2();
     tree.write(
         "sol.slice",
@@ -177,7 +177,7 @@ fn memory_high_and_swap_are_apart_from_the_limits_that_kill() {
 }
 
 #[test]
-fn without_a_limit_there_is_no_level() {
+fn a_cgroup_without_a_limit_has_no_memory_level() {
     let tree = v2();
     tree.write(OWN, &[("memory.max", "max")]);
     tree.write("sol.slice", &[("memory.max", "max")]);
@@ -198,7 +198,7 @@ fn a_limit_without_a_usage_is_an_error() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_read_is_an_error_beside_the_levels_that_can() {
+fn an_unreadable_limit_is_an_error_next_to_readable_levels() {
     let tree = v2();
     tree.write("sol.slice", &[("memory.max", "unclear")]);
     let levels = tree.levels(OWN);
@@ -232,7 +232,7 @@ fn v1() -> Tree {
 }
 
 #[test]
-fn a_limit_above_what_is_visible_is_a_level_with_the_usage_of_the_topmost_visible_cgroup() {
+fn a_limit_above_the_namespace_is_a_level_using_visible_usage() {
     let levels = v1().levels("box");
     assert_eq!(
         summary(&levels.limits),
@@ -250,7 +250,7 @@ fn a_limit_above_what_is_visible_is_a_level_with_the_usage_of_the_topmost_visibl
 }
 
 #[test]
-fn a_visible_limit_that_is_the_hierarchical_one_is_told_once() {
+fn a_limit_equal_to_the_hierarchical_limit_is_reported_once() {
     let tree = v1();
     tree.write("", &[("memory.limit_in_bytes", "5000")]);
     let levels: Vec<_> = tree
@@ -263,7 +263,7 @@ fn a_visible_limit_that_is_the_hierarchical_one_is_told_once() {
 }
 
 #[test]
-fn the_path_of_an_ancestor_ends_at_the_top() {
+fn the_path_of_an_ancestor_ends_at_the_root() {
     assert_eq!(ancestor("/a/b/c", 0), "/a/b/c");
     assert_eq!(ancestor("/a/b/c", 2), "/a");
     assert_eq!(ancestor("/a/b/c", 3), "/");

@@ -79,7 +79,7 @@ fn controllers_that_share_a_v1_hierarchy_share_its_mount() {
 }
 
 #[test]
-fn a_bind_mount_of_a_part_is_entered_from_that_part() {
+fn a_cgroup_path_is_resolved_relative_to_its_bind_mounted_subtree() {
     let mounts = mount("/docker/abc", "/sys/fs/cgroup/memory", "cgroup", "memory");
     let (found, root, _folder) = locate_in("4:memory:/docker/abc/inner\n", Some(&mounts));
     let memory = found.memory.unwrap();
@@ -92,7 +92,7 @@ fn a_bind_mount_of_a_part_is_entered_from_that_part() {
 }
 
 #[test]
-fn a_cgroup_outside_of_the_namespace_or_the_mount_is_absent_with_the_reason() {
+fn a_cgroup_outside_namespace_or_mount_is_absent_with_the_reason() {
     let whole = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
     let part = mount("/docker/abc", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
     for (path, mounts) in [
@@ -114,14 +114,14 @@ fn a_cgroup_outside_of_the_namespace_or_the_mount_is_absent_with_the_reason() {
 }
 
 #[test]
-fn a_mount_that_reaches_above_the_namespace_reaches_a_sibling() {
+fn a_mount_above_the_namespace_root_reaches_a_sibling_cgroup() {
     let mounts = mount("/..", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
     let (found, root, _folder) = locate_in("0::/../sibling\n", Some(&mounts));
     assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("sibling"));
 }
 
 #[test]
-fn of_two_mounts_at_one_point_the_upper_one_is_seen() {
+fn the_upper_of_two_mounts_at_one_point_is_used() {
     let lower = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
     let upper = "50 31 0:28 /validator.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     for topmost in ["", "23 1 0:2 / / rw - ext4 a rw\n"] {
@@ -139,7 +139,7 @@ fn of_two_mounts_at_one_point_the_upper_one_is_seen() {
 }
 
 #[test]
-fn a_move_is_noticed_and_so_is_that_of_a_living_thread_when_the_main_thread_has_ended() {
+fn a_cgroup_move_is_noticed_even_after_the_main_thread_exited() {
     let (_, root, _folder) = locate_in("0::/a\n", None);
     let mut locator = CgroupLocator::new(&root, 7);
     assert!(locator.has_moved(), "nothing is known yet");
@@ -169,7 +169,7 @@ fn a_move_is_noticed_and_so_is_that_of_a_living_thread_when_the_main_thread_has_
 }
 
 #[test]
-fn without_a_list_of_mounts_the_usual_places_are_taken() {
+fn without_mountinfo_the_default_cgroup_paths_are_used() {
     let (found, root, _folder) = locate_in("4:memory:/v\n0::/u\n", None);
     assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("memory/v"));
     assert_eq!(&*found.unified.unwrap().folder, root.cgroup.join("u"));
@@ -203,7 +203,7 @@ fn exiting(threads: &[(u32, &str, u64)]) -> ProcessCgroups {
 }
 
 #[test]
-fn a_process_whose_main_thread_is_exiting_is_where_a_living_thread_is() {
+fn with_an_exiting_main_thread_the_cgroup_of_a_living_thread_counts() {
     let found = exiting(&[
         (8, EXITING, 0x40_0004),
         (9, "4:memory:/v\n1:cpu:/\n0::/u\n", 0x40_0000),
@@ -218,7 +218,7 @@ fn a_process_whose_main_thread_is_exiting_is_where_a_living_thread_is() {
 }
 
 #[test]
-fn an_exiting_process_without_a_living_thread_is_gone_in_version_1_and_stays_in_version_2() {
+fn an_exiting_process_without_threads_is_gone_in_v1_not_v2() {
     let found = exiting(&[(8, EXITING, 0x4)]);
     assert!(found.is_gone());
     assert_eq!(found.memory.as_ref().unwrap_err().kind(), ErrorKind::Gone);
@@ -229,14 +229,14 @@ fn an_exiting_process_without_a_living_thread_is_gone_in_version_1_and_stays_in_
 }
 
 #[test]
-fn a_living_process_at_the_top_of_version_1_is_at_the_top() {
+fn a_live_process_in_the_v1_root_is_in_the_root_cgroup() {
     let (_, root, _folder) = locate_in("4:memory:/\n0::/u\n", None);
     std::fs::write(root.procfs.join("7/stat"), stat(0x40_0000)).unwrap();
     assert_eq!(locate(&root, 7).unwrap().path(), Some("/"));
 }
 
 #[test]
-fn a_process_that_is_not_there_is_gone() {
+fn a_missing_process_is_gone() {
     let (_, root, _folder) = locate_in("0::/\n", None);
     assert_eq!(locate(&root, 8).unwrap_err().kind(), ErrorKind::Gone);
 }

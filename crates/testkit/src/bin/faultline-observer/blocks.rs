@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_are_alike_are_equivalent_and_arms_that_are_not_are_told_apart() {
+    fn similar_arms_are_equivalent_and_different_arms_are_distinguished() {
         assert_eq!(
             Comparison::of(&pairs(0.0)).map(|c| c.verdict()),
             Some("equivalent within 2 %")

@@ -238,7 +238,7 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn a_short_test_is_short_but_for_what_is_asked_otherwise() {
+    fn short_mode_shortens_all_but_explicit_options() {
         let of = |words: &[&str]| {
             let given = Arguments::try_parse_from([&["x"], words].concat()).unwrap();
             (given.blocks, given.seconds, given.cost_seconds)

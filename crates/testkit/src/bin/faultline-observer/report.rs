@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_different_arms_are_paired_whichever_comes_first() {
+    fn adjacent_blocks_of_different_arms_are_paired_in_either_order() {
         let blocks = [
             block(false, 1.0),
             block(true, 2.0),

@@ -77,7 +77,7 @@ fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once_with_their_lines() {
+fn all_configuration_errors_are_reported_at_once_with_their_lines() {
     let found = mistakes(
         "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n",
     );
@@ -94,7 +94,7 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
 }
 
 #[test]
-fn text_that_is_no_toml_names_its_line() {
+fn a_toml_syntax_error_names_its_line() {
     let found = mistakes("[sampling]\ninterval = = 3\n");
     assert!(
         found.first().is_some_and(|m| m.starts_with("line 2: ")),
@@ -103,7 +103,7 @@ fn text_that_is_no_toml_names_its_line() {
 }
 
 #[test]
-fn the_log_switches_the_listener_off_and_both_at_once_are_refused() {
+fn a_log_source_disables_the_listener_and_both_are_refused() {
     let config = parse("[log]\nfile = \"/var/log/v.log\"\n").unwrap();
     assert!(!config.ingest.enabled);
     for both in ["enabled = true", "listen = \"127.0.0.1:1\""] {
@@ -126,7 +126,7 @@ fn a_password_is_never_shown() {
 }
 
 #[test]
-fn json_rpc_is_asked_by_plain_http_only() {
+fn json_rpc_urls_must_be_plain_http() {
     assert_eq!(
         parse("[rpc]\nurl = \"http://127.0.0.1:8899/\"\n")
             .unwrap()
@@ -144,7 +144,7 @@ fn json_rpc_is_asked_by_plain_http_only() {
 }
 
 #[test]
-fn nesting_without_end_is_a_mistake_and_no_stack_overflow() {
+fn deep_toml_nesting_is_an_error_not_a_stack_overflow() {
     for open in ["[", "a = [", "a = {b = ", "[[a]]\n[a.", "a."] {
         assert!(parse(&open.repeat(20_000)).is_err(), "{open}");
     }
@@ -199,25 +199,25 @@ fn assert_mistakes_within(text: &str) {
 
 proptest! {
     #[test]
-    fn any_text_is_a_configuration_or_has_mistakes_on_its_own_lines(text in any::<String>()) {
+    fn any_text_parses_as_configuration_or_reports_errors_with_valid_lines(text in any::<String>()) {
         assert_mistakes_within(&text);
     }
 
     #[test]
-    fn a_damaged_default_is_a_configuration_or_has_mistakes_on_its_own_lines(text in damaged_default()) {
+    fn a_mutated_default_configuration_parses_or_reports_errors_with_valid_lines(text in damaged_default()) {
         assert_mistakes_within(&text);
     }
 }
 
 #[test]
-fn native_histograms_are_off_unless_asked_for() {
+fn native_histograms_are_off_by_default() {
     assert!(!Config::default().metrics.native_histograms);
     let configured = parse("[metrics]\nnative_histograms = true\n").unwrap();
     assert!(configured.metrics.native_histograms);
 }
 
 #[test]
-fn addresses_that_are_refused_are_not_repeated() {
+fn a_refused_address_is_not_repeated_in_the_error() {
     for text in [
         "[rpc]\nurl = \"https://u:SECRET@h:1\"\n",
         "[rpc]\nurl = \"http://u:SECRET@h:1\"\n",
@@ -238,7 +238,7 @@ fn addresses_that_are_refused_are_not_repeated() {
 }
 
 #[test]
-fn names_to_answer_to_are_names_without_scheme_and_port() {
+fn configured_host_names_exclude_scheme_and_port() {
     let parsed = parse("[metrics]\nhosts = [\"Node1.Example.org\", \"node_1\"]\n").unwrap();
     assert_eq!(parsed.metrics.hosts, ["node1.example.org", "node_1"]);
     for bad in [
@@ -259,7 +259,7 @@ fn names_to_answer_to_are_names_without_scheme_and_port() {
 }
 
 #[test]
-fn a_recording_has_labels_of_any_name_and_those_of_the_exporter_from_their_own_section() {
+fn recording_labels_may_have_any_name_and_include_exporter_labels() {
     let config =
         parse("[record]\nfile = \"/r\"\n[record.labels]\nmemory-type = \"DDR5\"\n").unwrap();
     assert_eq!(
@@ -281,7 +281,7 @@ fn a_recording_has_labels_of_any_name_and_those_of_the_exporter_from_their_own_s
 }
 
 #[test]
-fn a_label_of_the_command_line_is_a_name_and_a_value() {
+fn a_command_line_label_has_a_name_and_a_value() {
     use crate::config::values::parse_label;
     assert_eq!(
         parse_label("arm=a=b"),
@@ -293,7 +293,7 @@ fn a_label_of_the_command_line_is_a_name_and_a_value() {
 }
 
 #[test]
-fn a_flight_recorder_that_would_forget_what_it_waits_for_is_refused() {
+fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
     let config = parse("[flight]\nfolder = \"/f\"\nkeep = \"1h\"\nmax_saved = 3\n").unwrap();
     assert_eq!(config.flight.on(), Some(Path::new("/f")));
     assert_eq!(
@@ -343,7 +343,7 @@ fn other_machines_may_push_only_with_a_password() {
 }
 
 #[test]
-fn nothing_is_told_that_only_follows_from_another_mistake() {
+fn consequential_errors_are_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, "secret\n").unwrap();
@@ -373,7 +373,7 @@ fn nothing_is_told_that_only_follows_from_another_mistake() {
 }
 
 #[test]
-fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
+fn a_config_error_names_the_wrong_key_or_suggests_one() {
     let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
     let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
     assert_eq!(
@@ -388,7 +388,7 @@ fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
 }
 
 #[test]
-fn what_the_validator_earns_is_asked_once_a_minute_unless_set_otherwise() {
+fn vote_rewards_are_polled_once_a_minute_by_default() {
     let default = Config::default().validator;
     assert_eq!(
         (default.enabled, default.interval),
@@ -414,7 +414,7 @@ fn what_the_validator_earns_is_asked_once_a_minute_unless_set_otherwise() {
 }
 
 #[test]
-fn a_probe_is_off_unless_asked_for_and_never_faster_than_a_second() {
+fn probing_is_off_by_default_and_limited_to_once_a_second() {
     assert!(!Config::default().probe.enabled);
     let set = parse("[probe]\nenabled = true\nmethod = \"getSlot\"\ninterval = \"1s\"\n")
         .unwrap()
@@ -482,7 +482,7 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
 }
 
 #[test]
-fn an_entry_that_is_given_twice_is_refused_with_both_lines_whatever_its_tags() {
+fn a_duplicate_allow_entry_is_refused_with_both_lines() {
     for tags in [
         ["[]", "[]"],
         ["[\"a\", \"b\"]", "[\"b\", \"a\"]"],
@@ -501,7 +501,7 @@ fn an_entry_that_is_given_twice_is_refused_with_both_lines_whatever_its_tags() {
 }
 
 #[test]
-fn users_that_may_push_are_named_or_numbered_and_only_where_no_password_decides() {
+fn allowed_push_users_are_names_or_uids_and_exclude_passwords() {
     let users = |list: &str| parse(&format!("[ingest]\nallow_users = {list}\n"));
     assert_eq!(
         users("[\"root\", 998]").unwrap().ingest.allow_users,

@@ -12,7 +12,7 @@ async fn accept(listener: &TcpListener) -> Stream {
 }
 
 #[tokio::test]
-async fn the_user_of_a_connection_is_told_over_every_kind_of_loopback_address() {
+async fn the_user_of_a_loopback_connection_is_identified() {
     for (listen, dial) in [
         ("127.0.0.1:0", "127.0.0.1"),
         ("[::1]:0", "::1"),
@@ -30,7 +30,7 @@ async fn the_user_of_a_connection_is_told_over_every_kind_of_loopback_address() 
 }
 
 #[tokio::test]
-async fn the_user_of_a_connection_through_the_file_system_is_told() {
+async fn the_user_of_a_unix_socket_connection_is_identified() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
@@ -40,7 +40,7 @@ async fn the_user_of_a_connection_through_the_file_system_is_told() {
 }
 
 #[tokio::test]
-async fn a_sender_that_has_closed_its_socket_is_not_taken_for_root() {
+async fn a_closed_socket_is_not_attributed_to_root() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     drop(
         TcpStream::connect(listener.local_addr().unwrap())
@@ -51,7 +51,7 @@ async fn a_sender_that_has_closed_its_socket_is_not_taken_for_root() {
 }
 
 #[tokio::test]
-async fn a_socket_that_listens_where_no_connection_is_does_not_tell_its_user() {
+async fn a_listening_socket_without_a_connection_gives_no_owner() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = "127.0.0.1:1".parse().unwrap();
     let told = of_tcp(listener.local_addr().unwrap(), nobody);
@@ -74,7 +74,7 @@ fn other_user(address: SocketAddr) -> Child {
 }
 
 #[tokio::test]
-async fn another_user_is_told_apart() {
+async fn another_users_socket_is_distinguished() {
     if !geteuid().is_root() {
         println!("SKIPPED: only root can be another user");
         return;
@@ -91,7 +91,7 @@ async fn another_user_is_told_apart() {
 
 /// What is left of a closed connection is shown as root's, under the addresses that the next one has.
 #[tokio::test]
-async fn a_port_that_is_used_again_is_told_by_its_new_socket() {
+async fn a_reused_port_is_identified_by_its_new_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     let socket = |address: SocketAddr| {

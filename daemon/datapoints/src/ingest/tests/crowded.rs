@@ -24,7 +24,7 @@ async fn crowd(sink: &Sink, beginning: &[u8]) -> Vec<Client> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn neighbours_that_hold_all_places_keep_no_push_out() {
+async fn other_clients_using_all_connections_do_not_block_a_push() {
     let push = post("", b"a,host_id=A x=1i 5\n");
     for beginning in [
         &b""[..],
@@ -61,7 +61,7 @@ async fn neighbours_that_hold_all_places_keep_no_push_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
+async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
     let sink = Sink::start();
     let packed = post("Content-Encoding: gzip\r\n", &gzip(&lines(10)));
     let mut crowd = Vec::new();
@@ -80,7 +80,7 @@ async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_cut_connection_has_brought_counts_and_its_memory_comes_back() {
+async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
     let sink = Sink::limited(Limits {
         connections: 1,
         ..LIMITS
@@ -98,7 +98,7 @@ async fn what_a_cut_connection_has_brought_counts_and_its_memory_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_of_a_page_in_a_browser_is_refused() {
+async fn a_push_from_a_browser_page_is_refused() {
     let sink = Sink::start();
     for header in [
         "Origin: http://evil.example\r\n",

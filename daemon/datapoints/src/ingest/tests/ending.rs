@@ -12,7 +12,7 @@ fn socket() -> (TcpListener, SocketAddr) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_connected_before_the_signal_to_stop_may_push_after_it() {
+async fn a_client_connected_before_shutdown_may_still_push() {
     let sink = Sink::start();
     let (mut new, mut half) = (sink.client().await, sink.client().await);
     let mut kept = sink.client().await;
@@ -42,7 +42,7 @@ async fn who_has_connected_before_the_signal_to_stop_may_push_after_it() {
 
 /// The push and the end of the connection cross: the sender is not told, but the lines are not lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_that_crosses_the_end_of_its_connection_counts() {
+async fn a_push_sent_while_its_idle_connection_closes_counts() {
     let sink = Sink::limited(Limits {
         idle: Duration::from_millis(50),
         ..LIMITS
@@ -61,7 +61,7 @@ async fn a_push_that_crosses_the_end_of_its_connection_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_in_a_socket_of_our_own_at_the_end_is_let_in() {
+async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
@@ -89,7 +89,7 @@ async fn who_waits_in_a_socket_of_our_own_at_the_end_is_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_in_a_socket_that_was_handed_over_is_served_by_the_next_process() {
+async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
     let (socket, address) = socket();
     let first = Sink::on(vec![
         Bound::handed_over(socket.try_clone().unwrap()).unwrap(),
@@ -110,7 +110,7 @@ async fn who_waits_in_a_socket_that_was_handed_over_is_served_by_the_next_proces
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_sockets_are_listened_on_also_in_the_file_system() {
+async fn ingest_listens_on_several_tcp_and_unix_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ingest.sock");
     let ((one, first), (other, second)) = (socket(), socket());
@@ -139,7 +139,7 @@ async fn several_sockets_are_listened_on_also_in_the_file_system() {
 }
 
 #[test]
-fn pushes_from_other_machines_are_taken_only_if_somebody_says_so() {
+fn remote_pushes_are_accepted_only_if_configured() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),

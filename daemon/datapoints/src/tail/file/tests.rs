@@ -40,7 +40,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
 
 /// No thread was started for it, or that thread panicked.
 #[test]
-fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
+fn a_log_tail_without_a_thread_is_reported_without_exiting() {
     let (status, stop) = (StatusHandle::default(), Stop::new());
     let tail = FileTail {
         follower: None,

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cursor_is_no_entry() {
+    fn a_journal_line_without_a_cursor_is_not_an_entry() {
         for line in [
             "",
             "{}",
@@ -99,7 +99,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_line_makes_it_panic(line in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn no_journal_line_causes_a_panic(line in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             if let Some(entry) = Entry::parse(&line) {
                 entry.messages();
             }

@@ -101,7 +101,7 @@ fn entries(numbers: impl IntoIterator<Item = u64>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_new_journalctl_goes_on_behind_the_last_entry() {
+async fn a_restarted_journalctl_continues_after_the_last_entry() {
     let rig = Rig::over(|dir| {
         let cut = entry(3);
         let out = format!(
@@ -132,7 +132,7 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl() {
+async fn journal_entries_of_one_datapoint_are_joined_across_journalctl_restarts() {
     let line = |cursor: u32, message: &str| {
         format!(
             "{}\n",
@@ -152,7 +152,7 @@ async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn garbage_and_giants_cost_themselves_only() {
+async fn invalid_and_oversized_journal_entries_discard_only_themselves() {
     let rig = Rig::over(|dir| {
         let giant = serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MOST_LINE) });
         fs::write(
@@ -182,7 +182,7 @@ async fn a_missing_journalctl_is_absent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_journalctl_that_ends_is_broken_in_its_own_words() {
+async fn an_exited_journalctl_is_reported_with_its_own_message() {
     let rig = Rig::over(|dir| {
         for life in 1..50 {
             fs::write(
@@ -208,7 +208,7 @@ async fn a_journalctl_that_ends_is_broken_in_its_own_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() {
+async fn a_permission_hint_means_forbidden_until_an_entry_arrives() {
     let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
     let rig = Rig::over(|dir| {
         fs::write(dir.join("err.1"), hint).unwrap();
@@ -230,7 +230,7 @@ async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_silent_journalctl_is_up_and_ends_with_the_daemon() {
+async fn an_idle_journalctl_is_up_and_stops_with_the_daemon() {
     let rig = Rig::over(|_| {});
     eventually(DEADLINE, "it is up", || {
         rig.status.snapshot().up.then_some(())

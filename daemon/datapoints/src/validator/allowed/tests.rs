@@ -125,7 +125,7 @@ fn lines() -> impl Strategy<Value = Vec<String>> {
 
 proptest! {
     #[test]
-    fn one_pass_over_a_line_gives_what_looking_for_each_field_gives(
+    fn a_single_pass_matches_the_field_by_field_lookup(
         entries in entries(), lines in lines(), most in prop_oneof![0..12_usize, Just(100)], cut in 0..40_usize,
     ) {
         let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: most as u64 });
@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn a_list_that_is_loaded_again_goes_on_with_the_same_series() {
+fn a_reloaded_allow_list_continues_the_same_series() {
     let entry = |kind| allowed("a", "f", kind, &["t"]);
     let list = |allow: Vec<Allowed>| {
         AllowList::new(&Datapoints {
@@ -200,7 +200,7 @@ fn a_list_that_is_loaded_again_goes_on_with_the_same_series() {
 }
 
 #[test]
-fn levels_and_sums_together_are_never_more_than_the_limit() {
+fn gauges_and_counters_together_stay_within_the_series_limit() {
     let allow = [AllowedKind::Level, AllowedKind::Delta]
         .map(|kind| allowed("a", "f", kind, &[]))
         .into();
@@ -214,7 +214,7 @@ fn levels_and_sums_together_are_never_more_than_the_limit() {
 }
 
 #[test]
-fn a_tag_that_is_no_label_name_is_found_by_the_name_it_becomes() {
+fn a_tag_invalid_as_a_label_is_matched_by_its_sanitized_name() {
     let list = AllowList::new(&Datapoints {
         allow: vec![allowed(
             "a",

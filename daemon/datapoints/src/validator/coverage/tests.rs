@@ -19,7 +19,7 @@ fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
 }
 
 #[test]
-fn seconds_without_transactions_count_from_the_first_execution_on() {
+fn seconds_without_transactions_count_from_the_first_executed_transaction() {
     let mut coverage = Coverage::default();
     push(&mut coverage, 100, 10, true);
     coverage.transactions(at(104), 5);
@@ -35,7 +35,7 @@ fn seconds_without_transactions_count_from_the_first_execution_on() {
 }
 
 #[test]
-fn a_missed_push_makes_its_seconds_unknown_and_not_zero() {
+fn seconds_of_a_missed_push_are_unknown_not_zero() {
     let mut coverage = Coverage::default();
     push(&mut coverage, 100, 10, true);
     coverage.transactions(at(100), 1);
@@ -48,7 +48,7 @@ fn a_missed_push_makes_its_seconds_unknown_and_not_zero() {
 }
 
 #[test]
-fn pushes_that_filter_transactions_out_say_nothing() {
+fn pushes_without_transaction_counts_make_seconds_unknown() {
     let mut coverage = Coverage::default();
     coverage.transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
@@ -57,7 +57,7 @@ fn pushes_that_filter_transactions_out_say_nothing() {
 }
 
 #[test]
-fn a_restart_begins_again_at_the_next_execution() {
+fn after_a_restart_coverage_begins_at_the_next_executed_transaction() {
     let mut coverage = Coverage::default();
     coverage.transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
@@ -76,8 +76,7 @@ fn a_restart_begins_again_at_the_next_execution() {
 }
 
 #[test]
-fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_seconds_are_not_ours()
- {
+fn pushes_missing_since_an_earlier_daemon_count_without_their_seconds() {
     let mut coverage = Coverage::default();
     coverage.resume(PushTimes {
         made: at(100),
@@ -104,8 +103,7 @@ fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_s
 }
 
 #[test]
-fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_than_there_was_time_for()
- {
+fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
         coverage.resume(PushTimes {
@@ -126,7 +124,7 @@ fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_th
 }
 
 #[test]
-fn what_came_before_the_sender_was_known_is_taken_over_once() {
+fn coverage_of_a_pending_sender_is_merged_once() {
     let mut pending = Coverage::default();
     push(&mut pending, 150, 10, true);
     pending.transactions(at(155), 1);
@@ -151,7 +149,7 @@ fn what_came_before_the_sender_was_known_is_taken_over_once() {
 }
 
 #[test]
-fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
+fn pushes_under_a_new_identity_continue_the_coverage() {
     let (mut coverage, mut pending) = (Coverage::default(), Coverage::default());
     for second in 101..=140 {
         let pushes = if second <= 120 {
@@ -180,7 +178,7 @@ fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
 }
 
 #[test]
-fn a_log_whose_lines_jump_in_time_counts_no_second_that_was_set_over() {
+fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
         let line = |second: i64, step: i64| PushTimes {
@@ -202,7 +200,7 @@ fn a_log_whose_lines_jump_in_time_counts_no_second_that_was_set_over() {
 }
 
 #[test]
-fn a_clock_that_is_slewed_was_not_set() {
+fn a_slewed_clock_is_not_a_clock_step() {
     let mut coverage = Coverage::default();
     for n in 0..20_000 {
         // By 500 parts in a million, the most that a kernel slews by: 50 s ahead in the end, and back again.
@@ -229,7 +227,7 @@ fn a_clock_that_is_slewed_was_not_set() {
 
 proptest! {
     #[test]
-    fn counts_never_fall_and_no_more_seconds_are_counted_than_passed(
+    fn coverage_counts_never_decrease_or_exceed_elapsed_seconds(
         pushes in proptest::collection::vec((-400i64..400, 0u64..30, 0i64..40, proptest::collection::vec((0i64..4000, 0u64..3), 0..6)), 1..40)
     ) {
         let mut coverage = Coverage::default();

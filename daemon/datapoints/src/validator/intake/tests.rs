@@ -76,7 +76,7 @@ fn deltas_are_summed_and_not_replaced() {
 }
 
 #[test]
-fn a_second_validator_on_the_port_is_foreign_and_shown() {
+fn pushes_of_a_second_validator_are_foreign_and_reported() {
     let intake = intake();
     push(
         &intake,
@@ -114,7 +114,7 @@ fn a_second_validator_on_the_port_is_foreign_and_shown() {
 }
 
 #[test]
-fn one_bad_line_spoils_nothing_else() {
+fn one_bad_line_affects_no_other_line() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(
@@ -142,7 +142,7 @@ fn a_batch_that_arrives_twice_counts_once() {
 }
 
 #[test]
-fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
+fn gauges_end_with_process_or_silence_while_counters_stay() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
@@ -162,8 +162,7 @@ fn levels_end_with_the_process_and_with_silence_and_sums_stay() {
 
 /// Any user of the host can push under the validator's name as long as the listener asks for no password.
 #[test]
-fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_the_next_true_point()
- {
+fn a_forged_line_is_refused_and_a_wrong_gauge_recovers() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     let slots = |now: u64, frozen: u64, optimistic: u64| {
@@ -212,7 +211,7 @@ fn one_forged_line_is_refused_and_counted_and_a_level_that_was_wrong_heals_with_
 }
 
 #[test]
-fn levels_end_with_the_process_at_once() {
+fn gauges_end_immediately_with_the_process() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(&intake, 1, &[cache("A", 3, 10)]);
@@ -225,7 +224,7 @@ fn levels_end_with_the_process_at_once() {
 }
 
 #[test]
-fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
+fn the_last_received_gauge_wins_regardless_of_its_timestamp() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(
@@ -245,8 +244,7 @@ fn of_levels_the_one_that_came_last_stays_whatever_time_it_claims() {
 }
 
 #[test]
-fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evictions_as_are_kept()
-{
+fn a_wrong_observed_capacity_is_forgotten_after_enough_evictions() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     push(
@@ -275,7 +273,7 @@ fn an_observed_capacity_that_was_wrong_once_is_forgotten_after_as_many_true_evic
 
 /// `RUST_LOG=solana=warn` leaves nothing to push at all: such a validator looks like one that was told no address.
 #[test]
-fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem() {
+fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     let silent = |second| {
@@ -314,7 +312,7 @@ fn a_validator_that_answers_but_pushes_nothing_for_a_minute_is_a_named_problem()
 }
 
 #[test]
-fn pushes_without_cache_points_while_slots_advance_are_a_named_problem() {
+fn missing_cache_points_while_slots_advance_are_reported() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     for n in 0..4u64 {
@@ -373,7 +371,7 @@ fn the_log_and_the_push_give_the_same_sums() {
 }
 
 #[test]
-fn allowed_datapoints_become_levels_and_sums_with_a_bound_on_series() {
+fn allowed_datapoints_become_gauges_and_counters_with_a_series_limit() {
     let allowed = |field: &str, kind| faultline_core::config::Allowed {
         name: "cf".into(),
         field: field.into(),
@@ -437,7 +435,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 proptest! {
     #[test]
-    fn no_sequence_of_events_makes_a_counter_fall(events in events()) {
+    fn no_sequence_of_events_decreases_a_counter(events in events()) {
         let intake = intake();
         let mut last_batch: Vec<String> = Vec::new();
         let mut seen: Vec<Reading> = Vec::new();
@@ -464,7 +462,7 @@ proptest! {
 }
 
 #[test]
-fn a_sum_never_falls_whatever_is_pushed() {
+fn a_counter_never_decreases_for_any_pushes() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     let mut before = 0.0;
@@ -489,7 +487,7 @@ fn a_sum_never_falls_whatever_is_pushed() {
 }
 
 #[test]
-fn names_of_others_are_told_shortly_and_only_as_far_as_they_can_be_names() {
+fn foreign_sender_names_are_sanitized_and_truncated() {
     let intake = intake();
     let long = "\u{7}".repeat(60_000);
     let strangers: Vec<String> = ["B", "C", "D", "E", "F", "\u{202e}x", &long]
@@ -543,7 +541,7 @@ fn covered(intake: &Intake, now: u64) -> [f64; 3] {
 }
 
 #[test]
-fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
+fn a_clock_step_loses_no_push_and_no_second_of_transactions() {
     for step in [3600, 600, 20, -20, -600, -3600_i64] {
         let intake = intake();
         intake.set_reported_identity("A", at(1));
@@ -566,7 +564,7 @@ fn a_clock_that_is_set_loses_no_push_and_no_second_of_transactions() {
 }
 
 #[test]
-fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_passed() {
+fn pushes_missed_across_a_clock_step_count_by_elapsed_time() {
     for step in [3600, -3600_i64] {
         let intake = intake();
         intake.set_reported_identity("A", at(1));
@@ -579,7 +577,7 @@ fn pushes_that_are_missing_while_the_clock_is_set_are_counted_by_the_time_that_p
 }
 
 #[test]
-fn pushes_that_a_stalled_daemon_reads_late_are_no_clock_that_was_set() {
+fn pushes_read_late_by_a_stalled_daemon_are_no_clock_step() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     busy_push(&intake, 10, 10_010, 1);
@@ -592,7 +590,7 @@ fn pushes_that_a_stalled_daemon_reads_late_are_no_clock_that_was_set() {
 }
 
 #[test]
-fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same_process() {
+fn pushes_missed_during_downtime_count_for_the_same_process() {
     let process = |start_ticks| ProcessId {
         pid: 7,
         start_ticks,
@@ -633,7 +631,7 @@ fn pushes_missing_since_the_last_run_of_the_daemon_count_if_it_followed_the_same
 }
 
 #[test]
-fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
+fn pushes_of_an_exited_process_are_not_attributed_to_its_successor() {
     let intake = intake();
     busy_push(&intake, 10, 10_010, 1);
     intake.restart(None);
@@ -644,7 +642,7 @@ fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
 }
 
 #[test]
-fn an_identity_that_was_set_at_run_time_without_being_asked_for_loses_no_line() {
+fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
     let intake = intake();
     let set = |second: u64| {
         format!(
@@ -689,7 +687,7 @@ fn an_identity_that_was_set_at_run_time_without_being_asked_for_loses_no_line() 
 }
 
 #[test]
-fn the_migration_is_told_by_points_and_by_the_log_and_forgotten_with_the_process() {
+fn the_migration_is_detected_from_points_or_log_until_exit() {
     use crate::validator::migration::MigrationReports;
     let intake = Intake::new(&Datapoints::default());
     intake.restart(None);
@@ -730,7 +728,7 @@ fn the_migration_is_told_by_points_and_by_the_log_and_forgotten_with_the_process
 }
 
 #[test]
-fn what_a_sender_reported_of_the_migration_before_it_was_known_counts_then() {
+fn migration_points_of_a_pending_sender_count_once_it_is_ours() {
     let intake = Intake::new(&Datapoints::default());
     intake.restart(None);
     let mut push = intake.begin(Stamp::default());

@@ -14,7 +14,7 @@ fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
 }
 
 #[test]
-fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
+fn points_are_pending_until_the_identity_is_known() {
     let mut senders = Senders::default();
     senders.restart(None);
     assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
@@ -27,7 +27,7 @@ fn points_wait_for_the_identity_and_are_then_taken_or_dropped() {
 }
 
 #[test]
-fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
+fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
     let mut senders = Senders::default();
     senders.restart(Some("hash".into()));
     assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
@@ -46,7 +46,7 @@ fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
 }
 
 #[test]
-fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() {
+fn a_startup_host_id_that_keeps_sending_is_foreign() {
     let mut senders = Senders::default();
     senders.restart(Some("hash".into()));
     for second in [1, 11, 21] {
@@ -59,7 +59,7 @@ fn the_start_up_name_of_another_validator_on_this_host_goes_on_and_is_foreign() 
 }
 
 #[test]
-fn an_identity_set_at_run_time_joins_the_one_before() {
+fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
     let mut senders = Senders::default();
     senders.restart(None);
     senders.set_reported_identity("first", at(1));
@@ -82,7 +82,7 @@ fn an_identity_set_at_run_time_joins_the_one_before() {
 }
 
 #[test]
-fn somebody_who_comes_later_and_is_not_named_for_a_while_is_foreign() {
+fn a_later_sender_without_confirmation_becomes_foreign() {
     let mut senders = Senders::default();
     senders.restart(None);
     senders.set_reported_identity("ours", at(1));
@@ -93,7 +93,7 @@ fn somebody_who_comes_later_and_is_not_named_for_a_while_is_foreign() {
 }
 
 #[test]
-fn a_name_that_the_validator_also_answers_to_counts_and_is_not_its_identity() {
+fn an_alias_sender_counts_without_becoming_the_identity() {
     let mut senders = Senders::default();
     senders.restart(Some("hash".into()));
     senders.add_host_id("hash", at(1));
@@ -105,7 +105,7 @@ fn a_name_that_the_validator_also_answers_to_counts_and_is_not_its_identity() {
 }
 
 #[test]
-fn a_sole_sender_is_assumed_only_after_a_while_and_only_alone() {
+fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     let mut senders = Senders::default();
     senders.restart(None);
     send(&mut senders, "sole", 1);
@@ -157,7 +157,7 @@ fn revised(from: &str, to: &str) -> Assumption {
 }
 
 #[test]
-fn who_pushes_in_place_of_an_assumed_sender_that_fell_silent_is_taken_for_it_with_all_its_lines() {
+fn a_sole_successor_of_a_silent_assumed_sender_replaces_it() {
     let mut senders = assumed("first");
     let found = push_on(&mut senders, &["second"], 80..=300);
     assert_eq!(found, Some((140, revised("first", "second"), 7)));
@@ -169,7 +169,7 @@ fn who_pushes_in_place_of_an_assumed_sender_that_fell_silent_is_taken_for_it_wit
 }
 
 #[test]
-fn who_pushed_beside_the_assumed_sender_is_another_one_and_its_lines_are_counted_as_foreign() {
+fn a_sender_concurrent_with_the_assumed_one_is_foreign() {
     let mut senders = assumed("first");
     assert_eq!(push_on(&mut senders, &["first", "beside"], 80..=130), None);
     assert_eq!(senders.pending_lines(), 6);
@@ -185,7 +185,7 @@ fn who_pushed_beside_the_assumed_sender_is_another_one_and_its_lines_are_counted
 }
 
 #[test]
-fn of_two_that_may_have_taken_over_none_is_assumed() {
+fn with_two_possible_successor_identities_none_is_assumed() {
     let mut senders = assumed("first");
     assert_eq!(push_on(&mut senders, &["second", "third"], 80..=400), None);
     assert_eq!(senders.identity(), Some("first"));
@@ -197,7 +197,7 @@ fn of_two_that_may_have_taken_over_none_is_assumed() {
 }
 
 #[test]
-fn an_announced_identity_is_believed_at_once_if_it_follows_the_assumed_one() {
+fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     let set = |old: Option<&str>, new: &str| {
         let mut set = SetIdentity::default();
         (set.old_id, set.new_id) = (old.map(str::to_owned), Some(new.to_owned()));
@@ -235,7 +235,7 @@ fn an_announced_identity_is_believed_at_once_if_it_follows_the_assumed_one() {
 }
 
 #[test]
-fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
+fn invalid_host_ids_count_as_one_unnamed_foreign_sender() {
     let mut senders = Senders::default();
     senders.restart(None);
     let long = "a".repeat(45);
@@ -251,7 +251,7 @@ fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
 }
 
 #[test]
-fn strangers_cannot_fill_memory() {
+fn unknown_senders_use_bounded_memory() {
     let mut senders = Senders::default();
     senders.restart(None);
     senders.set_reported_identity("ours", at(1));

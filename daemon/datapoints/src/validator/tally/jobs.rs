@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_background_job_is_from_its_beginning_to_its_end() {
+    fn a_background_jobs_time_is_its_elapsed_duration() {
         assert_eq!(
             after(&[
                 ("clean", 1, 100, 110),

@@ -12,7 +12,7 @@ fn faults() -> (u64, u64) {
 }
 
 #[test]
-fn memory_grows_to_its_bound_and_stays_near_it() {
+fn demo_memory_grows_to_its_limit_and_stays_near_it() {
     let at = |second| wanted(Duration::from_secs(second));
     assert_eq!(
         [at(0), at(1), at(149), at(150), at(151), at(152)],
@@ -24,7 +24,7 @@ fn memory_grows_to_its_bound_and_stays_near_it() {
 }
 
 #[test]
-fn the_heap_never_holds_more_than_its_bound() {
+fn the_demo_heap_stays_within_its_limit() {
     let mut heap = Heap::default();
     heap.resize(3).unwrap();
     assert_eq!(heap.bytes(), 3 * BLOCK);
@@ -35,7 +35,7 @@ fn the_heap_never_holds_more_than_its_bound() {
 }
 
 #[test]
-fn reads_stay_gentle() {
+fn the_demos_disk_reads_stay_low() {
     let all: Vec<usize> = (0..120)
         .map(|second| reads(Duration::from_secs(second)))
         .collect();
@@ -50,7 +50,7 @@ fn every_touched_page_is_a_minor_fault() {
 }
 
 #[test]
-fn a_cold_file_leaves_no_name_and_is_read_over_and_over() {
+fn a_cold_file_is_unlinked_and_read_repeatedly() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = ColdFile::make(&folder.path().join("cold")).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -19,7 +19,7 @@ fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
 }
 
 #[test]
-fn slots_go_on_one_by_one_over_the_repetitions() {
+fn demo_slots_stay_consecutive_across_repetitions() {
     for (track, name, key) in [
         (Track::Own, "bank_frozen", "slot"),
         (Track::Own, "cost_tracker_stats", "bank_slot"),
@@ -40,7 +40,7 @@ fn slots_go_on_one_by_one_over_the_repetitions() {
 }
 
 #[test]
-fn every_line_is_one_that_the_daemon_understands() {
+fn every_demo_line_is_understood_by_the_daemon() {
     let recording = recording();
     let (mut known, mut lines) = (0, 0);
     for track in [Track::Own, Track::Cluster] {
@@ -63,7 +63,7 @@ fn every_line_is_one_that_the_daemon_understands() {
 }
 
 #[test]
-fn the_cache_that_evicts_all_the_time_is_full_all_the_time() {
+fn the_demo_cache_that_keeps_evicting_stays_full() {
     let lines = recording().between(Track::Own, Duration::ZERO, LENGTH * 2);
     let points = lines
         .iter()
@@ -84,7 +84,7 @@ fn the_cache_that_evicts_all_the_time_is_full_all_the_time() {
 }
 
 #[test]
-fn it_is_pushed_under_alpenglow_with_slots_of_a_fifth_of_a_second() {
+fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
     let recording = recording();
     assert_eq!(
         SLOT_TIME * u32::try_from(recording.slots()).unwrap(),
@@ -105,7 +105,7 @@ fn it_is_pushed_under_alpenglow_with_slots_of_a_fifth_of_a_second() {
 }
 
 #[test]
-fn no_recorded_slot_is_left() {
+fn the_replayed_demo_contains_no_original_slot() {
     let lines = recording().between(Track::Own, Duration::ZERO, LENGTH);
     for (_, line) in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
@@ -117,7 +117,7 @@ fn no_recorded_slot_is_left() {
 }
 
 #[test]
-fn counts_under_a_slots_name_are_left_alone() {
+fn count_fields_named_after_slots_are_not_shifted() {
     let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
     let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000).unwrap();
     let line = Line {
@@ -132,7 +132,7 @@ fn counts_under_a_slots_name_are_left_alone() {
 }
 
 #[test]
-fn slot_and_transactions_never_fall_and_agree_with_the_lines() {
+fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
     let recording = recording();
     let mut before = (0, 0);
     for tenth in 0..1800 {
@@ -153,7 +153,7 @@ fn slot_and_transactions_never_fall_and_agree_with_the_lines() {
 }
 
 #[test]
-fn what_is_played_in_parts_is_what_is_played_at_once() {
+fn playing_the_demo_in_parts_equals_playing_it_at_once() {
     let recording = recording();
     let whole: Vec<_> = recording.between(Track::Own, Duration::ZERO, LENGTH * 3);
     let mut parts = Vec::new();

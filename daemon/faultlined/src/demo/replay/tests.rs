@@ -54,7 +54,7 @@ fn every_push_ends_with_the_agents_own_point() {
 }
 
 #[test]
-fn the_version_is_told_once_and_before_the_first_block() {
+fn the_demo_pushes_its_version_once_before_the_first_block() {
     let bodies = bodies().concat();
     let kinds: Vec<Kind> = points(&bodies)
         .filter_map(|point| Kind::of_name(point.name().as_bytes()))
@@ -71,7 +71,7 @@ fn the_version_is_told_once_and_before_the_first_block() {
 }
 
 #[test]
-fn the_tip_is_ahead_at_first_and_then_reached() {
+fn the_demo_starts_behind_the_tip_and_then_reaches_it() {
     let bodies = bodies();
     let newest = |body: &str, name: &str| {
         points(body)
@@ -93,7 +93,7 @@ fn the_tip_is_ahead_at_first_and_then_reached() {
 }
 
 #[test]
-fn a_body_is_line_protocol_as_the_daemon_splits_it() {
+fn a_replayed_push_body_is_line_protocol_the_daemon_can_split() {
     let body = bodies().concat();
     let mut splitter = LineSplitter::new();
     let mut lines = 0;

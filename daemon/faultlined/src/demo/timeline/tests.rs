@@ -8,7 +8,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn nothing_is_replayed_before_services_run() {
+fn the_demo_replays_nothing_before_services_run() {
     assert_eq!(replayed(RUNNING), Duration::ZERO);
     assert_eq!(tip(Duration::ZERO), tip(RUNNING));
     assert_eq!(progress(RUNNING), "Running");
@@ -16,7 +16,7 @@ fn nothing_is_replayed_before_services_run() {
 }
 
 #[test]
-fn it_is_at_the_tip_thirty_seconds_after_services_run() {
+fn the_demo_is_at_tip_thirty_seconds_after_services_run() {
     assert!(replayed(RUNNING + seconds(29)) < tip(RUNNING + seconds(29)));
     for second in [30, 31, 3600] {
         assert_eq!(
@@ -27,7 +27,7 @@ fn it_is_at_the_tip_thirty_seconds_after_services_run() {
 }
 
 #[test]
-fn pushes_come_often_until_it_is_at_the_tip_and_every_ten_seconds_then() {
+fn the_demo_pushes_often_until_at_tip_then_every_ten_seconds() {
     assert_eq!(next_push(seconds(1)), seconds(3));
     assert_eq!(
         next_push(RUNNING + CATCH_UP),
@@ -37,7 +37,7 @@ fn pushes_come_often_until_it_is_at_the_tip_and_every_ten_seconds_then() {
 
 proptest! {
     #[test]
-    fn a_position_is_reached_when_it_is_said_to_be(nanos in 0_u64..1 << 50) {
+    fn demo_positions_and_their_times_are_inverse_functions(nanos in 0_u64..1 << 50) {
         let uptime = RUNNING + Duration::from_nanos(nanos);
         prop_assert_eq!(when_tip(tip(uptime)), uptime);
         prop_assert_eq!(when_replayed(replayed(uptime)), uptime);

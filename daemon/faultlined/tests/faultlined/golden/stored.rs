@@ -82,7 +82,7 @@ fn described(prometheus: &Prometheus, dialect: &str) -> BTreeMap<String, [String
 }
 
 #[test]
-fn a_real_prometheus_stores_the_same_of_every_dialect() {
+fn a_real_prometheus_stores_the_same_samples_from_every_format() {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return;

@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn prometheus_gets_openmetrics_when_it_prefers_it() {
+    fn openmetrics_is_sent_when_the_scraper_prefers_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(dialect(Some(prometheus), false), Dialect::OpenMetrics);
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_of_other_messages_or_framing_is_not_taken_for_ours() {
+    fn protobuf_of_other_messages_or_framing_is_not_selected() {
         for other in [
             NATIVE.replace("delimited", "text"),
             NATIVE.replace("MetricFamily", "Other"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_used_only_where_it_is_taken() {
+    fn gzip_is_used_only_where_accepted() {
         assert!(accepts_gzip(Some("gzip")));
         assert!(accepts_gzip(Some("deflate, gzip;q=0.5")));
         assert!(accepts_gzip(Some("*")));
@@ -210,13 +210,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_gets_an_answer_that_its_order_does_not_change(elements in header(), native: bool) {
+        fn format_negotiation_ignores_the_order_of_accept_elements(elements in header(), native: bool) {
             let reversed: Vec<String> = elements.iter().rev().cloned().collect();
             prop_assert_eq!(dialect(Some(&elements.join(",")), native), dialect(Some(&reversed.join(",")), native));
         }
 
         #[test]
-        fn what_does_not_name_gzip_or_all_codings_is_not_gzipped(elements in header()) {
+        fn responses_are_gzipped_only_if_gzip_or_any_encoding_is_accepted(elements in header()) {
             let text = elements.join(",");
             if accepts_gzip(Some(&text)) {
                 prop_assert!(text.contains("gzip") || text.contains('*'), "{}", text);

@@ -19,7 +19,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn an_empty_file_asks_for_nothing() {
+fn an_empty_web_config_enables_nothing() {
     for text in ["", "# nothing\n", "{}\n"] {
         let config = load(text).unwrap();
         assert!(!config.protects(), "{text:?}");
@@ -27,7 +27,7 @@ fn an_empty_file_asks_for_nothing() {
 }
 
 #[test]
-fn files_are_looked_for_beside_the_config_file() {
+fn tls_file_paths_are_relative_to_the_config_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
     std::fs::write(
@@ -41,7 +41,7 @@ fn files_are_looked_for_beside_the_config_file() {
 }
 
 #[test]
-fn a_whole_file_as_other_exporters_use_it_is_read() {
+fn a_complete_exporter_toolkit_web_config_is_parsed() {
     let text = format!(
         "tls_server_config:\n  cert_file: c.pem\n  key_file: k.pem\n  client_auth_type: RequireAndVerifyClientCert\n  \
          client_ca_file: ca.pem\n  min_version: TLS13\nhttp_server_config:\n  http2: true\n  headers:\n    \
@@ -57,7 +57,7 @@ fn a_whole_file_as_other_exporters_use_it_is_read() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_those_that_are_known() {
+fn an_unknown_key_is_reported_with_the_known_keys() {
     let what = refusal("http_server_config:\n  http2: false\ntls_serverconfig: {}\n");
     assert!(
         what.contains("tls_serverconfig") && what.contains("tls_server_config"),
@@ -66,7 +66,7 @@ fn an_unknown_key_is_named_with_those_that_are_known() {
 }
 
 #[test]
-fn what_is_not_supported_is_refused_by_name() {
+fn unsupported_web_config_keys_are_refused_by_name() {
     let tls = "tls_server_config:\n  cert_file: a\n  key_file: b\n  ";
     for key in [
         "cipher_suites: [A]",
@@ -93,7 +93,7 @@ fn what_is_not_supported_is_refused_by_name() {
 }
 
 #[test]
-fn half_a_protection_is_a_mistake() {
+fn an_incomplete_tls_configuration_is_an_error() {
     assert!(refusal("tls_server_config: { cert_file: a }\n").contains("both needed"));
     assert!(
         refusal("tls_server_config: { cert_file: a, key_file: b, client_ca_file: c }\n")
@@ -115,7 +115,7 @@ fn a_password_that_is_not_hashed_is_refused_and_not_repeated() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn all_web_config_errors_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
     let text = "tls_server_config:\n  cert_file:\n  key_file: k.pem\n  min_version: TLS10\n  cipher_suites: [A]\n  \
@@ -145,7 +145,7 @@ fn every_mistake_is_told_at_once() {
 }
 
 #[test]
-fn a_file_of_another_form_is_told_with_the_line() {
+fn a_malformed_web_config_is_reported_with_its_line() {
     let texts = [
         "- a\n",
         "a\n",

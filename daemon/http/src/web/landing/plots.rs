@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hole_in_the_series_is_a_hole_in_the_line() {
+    fn a_gap_in_the_series_is_a_gap_in_the_plot() {
         let points = [(9.0, 1.0), (8.0, 1.0), (7.0, 1.0), (4.0, 1.0), (3.0, 1.0)];
         assert_eq!(
             unbroken(&points).map(<[Point]>::len).collect::<Vec<_>>(),
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_hardly_moves_is_drawn_as_calm() {
+    fn a_nearly_constant_value_is_drawn_flat() {
         let scale = Scale::new(false, 1000.0, 1001.0);
         assert!((scale.y(1000.0) - scale.y(1001.0)).abs() < HEIGHT / 10.0);
     }
 
     #[test]
-    fn rates_stand_on_zero() {
+    fn rate_plots_start_at_zero() {
         let scale = Scale::new(true, 90.0, 100.0);
         assert!((scale.y(0.0) - (HEIGHT - MARGIN)).abs() < 1e-9);
         assert!((scale.y(100.0) - MARGIN).abs() < 1e-9);

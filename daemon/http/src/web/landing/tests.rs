@@ -204,7 +204,7 @@ fn assert_well_formed(html: &str) {
 }
 
 #[test]
-fn a_followed_validator_is_described_in_words() {
+fn the_landing_page_describes_the_followed_validator() {
     let html = busy_page("/opt/agave/bin/agave-validator");
     assert_well_formed(&html);
     for text in [
@@ -239,7 +239,7 @@ fn page_in(state: &'static str, frozen: f64) -> String {
 }
 
 #[test]
-fn a_validator_that_is_stopped_or_whose_main_thread_has_exited_has_a_badge_of_its_own() {
+fn a_stopped_validator_or_exited_main_thread_has_its_own_badge() {
     let bad = |words: &str| format!("<span class=\"badge bad\">{words}</span>");
     for (state, badge, words) in [
         ("stopped", "stopped by a signal", "SIGCONT continues it"),
@@ -294,7 +294,7 @@ fn a_validator_that_is_stopped_or_whose_main_thread_has_exited_has_a_badge_of_it
 }
 
 #[test]
-fn the_program_cache_has_its_entries_and_its_plots() {
+fn the_landing_page_shows_program_cache_entries_and_plots() {
     let mut tick = busy(90, "/opt/agave/bin/agave-validator");
     let (capacity, v) = (&metrics::validator::CACHE_CAPACITY, Source::Datapoints);
     let cache = |readings| Tick {
@@ -353,7 +353,7 @@ fn every_source_has_one_row() {
 }
 
 #[test]
-fn after_the_clock_was_set_no_age_is_told_that_follows_from_it() {
+fn after_a_clock_step_no_age_depending_on_it_is_shown() {
     let mut tick = busy(25, "/opt/agave-validator");
     let steps = |count| {
         Arc::new(batch(
@@ -391,7 +391,7 @@ fn names_and_problems_cannot_become_markup() {
 }
 
 #[test]
-fn the_page_asks_nothing_of_other_hosts_and_runs_nothing() {
+fn the_landing_page_loads_no_external_resources_and_no_scripts() {
     let html = busy_page("/opt/agave-validator");
     for forbidden in [
         "src=",
@@ -408,12 +408,12 @@ fn the_page_asks_nothing_of_other_hosts_and_runs_nothing() {
 }
 
 #[test]
-fn a_demo_says_so() {
+fn the_landing_page_labels_a_demo() {
     assert!(busy_page("/usr/bin/faultline-demo").contains("<strong>DEMO</strong>"));
 }
 
 #[test]
-fn a_daemon_that_stands_still_says_so() {
+fn the_landing_page_reports_that_sampling_has_stopped() {
     let tick = busy(25, "/opt/agave-validator");
     let html = show(Some(&tick), &History::default(), at(67.0));
     assert!(
@@ -424,7 +424,7 @@ fn a_daemon_that_stands_still_says_so() {
 }
 
 #[test]
-fn without_a_target_the_page_says_how_it_is_looked_for() {
+fn without_a_target_the_landing_page_shows_the_search_method() {
     let empty = batch(
         Source::Target,
         3.0,
@@ -444,14 +444,14 @@ fn without_a_target_the_page_says_how_it_is_looked_for() {
 }
 
 #[test]
-fn before_the_first_tick_there_is_a_page_too() {
+fn before_the_first_tick_the_landing_page_is_served() {
     let html = show(None, &History::default(), at(0.2));
     assert_well_formed(&html);
     assert!(html.contains("<h1>starting</h1>"));
 }
 
 #[test]
-fn a_value_that_no_longer_comes_is_not_shown_as_the_current_one() {
+fn a_stale_value_is_not_shown_as_current() {
     let mut history = History::default();
     let ticks: Vec<Arc<Tick>> = (20..60)
         .map(|number| Arc::new(busy(number, "/opt/agave-validator")))

@@ -37,8 +37,7 @@ impl Running {
 }
 
 #[test]
-fn without_passwords_no_page_is_shown_and_nothing_is_done_under_a_name_that_another_site_can_have()
-{
+fn without_passwords_requests_for_unknown_host_names_are_refused() {
     let (handle, _recorder) =
         faultline_recorder::recorder::Recorder::new(Clock::start(), Vec::new(), |_| {
             serde_json::Value::Null
@@ -78,7 +77,7 @@ fn without_passwords_no_page_is_shown_and_nothing_is_done_under_a_name_that_anot
 }
 
 #[test]
-fn addresses_localhost_the_machine_and_configured_names_are_answered_to() {
+fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -127,7 +126,7 @@ fn addresses_localhost_the_machine_and_configured_names_are_answered_to() {
 }
 
 #[test]
-fn behind_a_password_any_name_will_do() {
+fn with_a_password_any_host_name_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
     let hash = bcrypt::hash("open sesame", 4).unwrap();
@@ -151,7 +150,7 @@ fn behind_a_password_any_name_will_do() {
 }
 
 #[test]
-fn on_a_socket_in_the_file_system_any_name_will_do() {
+fn a_unix_socket_accepts_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
     let socket = Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap();
@@ -175,7 +174,7 @@ fn on_a_socket_in_the_file_system_any_name_will_do() {
 }
 
 #[test]
-fn a_post_of_a_page_of_another_site_is_refused_and_nothing_is_done() {
+fn a_cross_site_post_is_refused_without_effect() {
     let (handle, _recorder) =
         faultline_recorder::recorder::Recorder::new(Clock::start(), Vec::new(), |_| {
             serde_json::Value::Null

@@ -35,7 +35,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn clients_that_send_their_request_slowly_hold_nobody_up() {
+fn slow_clients_do_not_block_others() {
     let mut server = start(None);
     server.tick(1);
     let crowd = crowd(server.address, b"GET /metrics HTTP/1.1\r\nHost: ");
@@ -46,7 +46,7 @@ fn clients_that_send_their_request_slowly_hold_nobody_up() {
 }
 
 #[test]
-fn clients_that_stay_silent_hold_nobody_up_whether_they_have_asked_before_or_not() {
+fn idle_clients_do_not_block_others_before_or_after_a_request() {
     let mut server = start(None);
     server.tick(1);
     let (silent, asked) = (crowd(server.address, b""), crowd(server.address, REQUEST));
@@ -57,7 +57,7 @@ fn clients_that_stay_silent_hold_nobody_up_whether_they_have_asked_before_or_not
 }
 
 #[test]
-fn a_socket_in_the_file_system_has_places_that_no_port_takes() {
+fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -152,7 +152,7 @@ fn versions_of_tls_before_1_2_are_refused() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_without_a_restart_and_a_broken_one_is_not() {
+fn a_renewed_certificate_is_served_without_restart_unless_broken() {
     let folder = Folder::new();
     let server = start(Some(&folder.web_config("")));
     let first = shown(folder.connect(server.address, None));
@@ -164,7 +164,7 @@ fn a_renewed_certificate_is_shown_without_a_restart_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn who_must_show_a_certificate_and_has_none_is_not_served() {
+fn a_client_without_the_required_certificate_is_refused() {
     let folder = Folder::new();
     let own = folder.issue("client");
     let web_config = folder
@@ -221,7 +221,7 @@ fn a_wrong_password_is_refused_on_every_page() {
 }
 
 #[test]
-fn who_guesses_passwords_is_told_to_wait_and_who_has_passed_still_passes() {
+fn password_guessing_is_throttled_and_authenticated_clients_still_pass() {
     let folder = Folder::new();
     let hash = bcrypt::hash("open sesame", 4).unwrap();
     let path = folder.write("web.yml", &format!("basic_auth_users:\n  alice: {hash}\n"));
@@ -279,7 +279,7 @@ fn configured_headers_are_on_every_answer() {
 }
 
 #[test]
-fn an_address_that_others_can_reach_needs_protection() {
+fn a_non_loopback_listen_address_requires_tls_or_password() {
     let folder = Folder::new();
     let build = |web_config: Option<PathBuf>| {
         let config = Metrics {
@@ -305,7 +305,7 @@ fn an_address_that_others_can_reach_needs_protection() {
 }
 
 #[test]
-fn a_socket_in_the_file_system_asks_for_the_password_and_needs_no_tls() {
+fn a_unix_socket_requires_the_password_but_no_tls() {
     let folder = Folder::new();
     let hash = bcrypt::hash("open sesame", 4).unwrap();
     let web_config = folder.web_config(&format!("basic_auth_users:\n  alice: {hash}\n"));
@@ -335,7 +335,7 @@ fn a_socket_in_the_file_system_asks_for_the_password_and_needs_no_tls() {
 }
 
 #[test]
-fn a_certificate_that_is_out_of_date_is_told_and_its_key_named_among_the_secrets() {
+fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     let folder = Folder::new();
     let metrics = config(Some(&folder.web_config("")));
     let at = |year: u64| Duration::from_secs((year - 1970) * 31_557_600);
@@ -359,7 +359,7 @@ fn a_certificate_that_is_out_of_date_is_told_and_its_key_named_among_the_secrets
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn unusable_tls_files_are_named_in_the_error() {
     let folder = Folder::new();
     let error = |path: &Path| {
         Server::build(
@@ -384,7 +384,7 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn every_file_of_tls_that_cannot_be_used_is_told() {
+fn every_unusable_tls_file_is_reported() {
     let folder = Folder::new();
     let text = "tls_server_config:\n  cert_file: none.pem\n  key_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n  \
                 client_ca_file: server.key\n";

@@ -42,7 +42,7 @@ const TWICE: &str = "vm-behind-20261121T000000Z_2.fltl";
 const NEW: &str = "my-host-oom_kill-20261121T081309Z.fltl";
 
 #[test]
-fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
+fn only_the_oldest_automatic_saves_are_removed_to_free_space() {
     let others = [
         "ring.fltl",
         "notes.txt",
@@ -72,7 +72,7 @@ fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
 }
 
 #[test]
-fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
+fn requested_saves_are_never_removed_to_free_space() {
     let folder = folder(&[ASKED, NEW]);
     let refused =
         free_space(folder.path(), &limits(1, 1000), 10, SaveOrigin::Automatic).unwrap_err();
@@ -82,7 +82,7 @@ fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
 }
 
 #[test]
-fn requests_of_pages_fill_half_of_the_room_and_remove_nothing() {
+fn http_saves_use_half_the_space_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
         free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Page),
@@ -109,7 +109,7 @@ fn folder_with_unasked() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_signal_saves_also_where_pages_have_filled_their_half() {
+fn a_signal_save_succeeds_where_http_saves_used_their_half() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
         free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Operator),
@@ -119,7 +119,7 @@ fn a_signal_saves_also_where_pages_have_filled_their_half() {
 }
 
 #[test]
-fn without_the_marker_nothing_is_removed_or_renamed() {
+fn a_flight_folder_without_marker_is_not_modified() {
     let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
     assert!(
@@ -142,7 +142,7 @@ fn without_the_marker_nothing_is_removed_or_renamed() {
 }
 
 #[test]
-fn what_a_save_left_that_was_broken_off_goes_and_other_parts_stay() {
+fn leftovers_of_an_interrupted_save_are_removed_and_other_files_kept() {
     let folder = folder(&[
         "vm-exit-20261120T000000Z.fltl.part",
         "film.part",
@@ -154,7 +154,7 @@ fn what_a_save_left_that_was_broken_off_goes_and_other_parts_stay() {
 }
 
 #[test]
-fn a_folder_is_taken_if_it_is_marked_empty_or_not_there_yet() {
+fn a_flight_folder_must_be_marked_empty_or_missing() {
     let top = tempfile::tempdir().unwrap();
     let inner = top.path().join("flight");
     assert_eq!(check(&inner), Ok(()));
@@ -172,7 +172,7 @@ fn a_folder_is_taken_if_it_is_marked_empty_or_not_there_yet() {
 }
 
 #[test]
-fn names_tell_host_reason_and_time_and_never_replace_one() {
+fn saved_file_names_contain_host_reason_and_time_without_overwriting() {
     let folder = folder(&[]);
     let first = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
     assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.fltl");
@@ -189,7 +189,7 @@ fn names_tell_host_reason_and_time_and_never_replace_one() {
 }
 
 #[test]
-fn a_ring_is_set_aside_whole() {
+fn a_flight_ring_is_moved_aside_with_its_log_files() {
     let folder = folder(&[RING, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
     let aside = "vm-set_aside-19700101T000000Z.fltl";
@@ -206,7 +206,7 @@ fn a_ring_is_set_aside_whole() {
 proptest! {
     /// Whatever a request is called, its recording is not taken for one that may be removed.
     #[test]
-    fn no_words_of_a_request_make_its_recording_removable(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
+    fn no_save_request_text_makes_its_recording_automatic(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
         let folder = Path::new("");
         let path = free_name(folder, "vm", &format!("request_{}", word(&text)), at(seconds)).unwrap();
         let name = path.to_str().unwrap();
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn any_name_is_looked_at_without_harm(name in any::<String>()) {
+    fn any_file_name_in_the_flight_folder_is_handled(name in any::<String>()) {
         let _ = parts(&name);
         let _ = parts(&format!("{name}.fltl"));
     }

@@ -6,7 +6,7 @@ fn shown(words: &[&str]) -> String {
 }
 
 #[test]
-fn a_validators_usual_arguments_stay_as_they_are() {
+fn usual_validator_arguments_are_not_redacted() {
     let usual = [
         "/usr/bin/agave-validator",
         "--identity",
@@ -42,7 +42,7 @@ fn a_validators_usual_arguments_stay_as_they_are() {
 }
 
 #[test]
-fn what_an_option_names_as_secret_is_hidden_in_every_form() {
+fn values_of_secret_options_are_redacted_in_every_form() {
     assert_eq!(
         shown(&[
             "x",
@@ -71,7 +71,7 @@ fn what_an_option_names_as_secret_is_hidden_in_every_form() {
 }
 
 #[test]
-fn addresses_keep_their_host_and_lose_the_rest_that_is_secret() {
+fn addresses_keep_their_host_and_redact_secret_parts() {
     for (given, expected) in [
         ("https://me:pw@host:1/x", "https://***@host:1/x"),
         ("--url=http://pw@host", "--url=http://***@host"),
@@ -93,7 +93,7 @@ fn addresses_keep_their_host_and_lose_the_rest_that_is_secret() {
 }
 
 #[test]
-fn the_variable_for_metrics_loses_user_and_password_only() {
+fn only_user_and_password_of_the_metrics_variable_are_redacted() {
     let given =
         "SOLANA_METRICS_CONFIG=host=https://u:x@metrics.solana.com:8086,db=tds,u=me,p=geheim";
     let expected =
@@ -109,7 +109,7 @@ fn the_variable_for_metrics_loses_user_and_password_only() {
 }
 
 #[test]
-fn a_command_in_one_argument_is_looked_into() {
+fn secrets_in_a_shell_command_argument_are_redacted() {
     let script = "exec agave-validator --x-token abc  --rpc https://h/?k=abc -H 'Authorization: Bearer abc' --ledger /l";
     let expected = "exec agave-validator --x-token *** --rpc https://h/?k=*** -H 'Authorization: *** *** --ledger /l";
     assert_eq!(
@@ -119,7 +119,7 @@ fn a_command_in_one_argument_is_looked_into() {
 }
 
 #[test]
-fn a_private_key_is_hidden_wherever_it_stands() {
+fn a_private_key_is_redacted_in_any_argument_position() {
     let numbers = format!("[{}]", vec!["7"; 64].join(","));
     let base58 = "5".repeat(88);
     assert_eq!(
@@ -134,7 +134,7 @@ fn a_private_key_is_hidden_wherever_it_stands() {
 }
 
 #[test]
-fn a_word_of_nothing_but_separators_is_cut_short() {
+fn a_separator_only_argument_is_truncated() {
     let long = ":=".repeat(50_000);
     assert_eq!(
         shown(&[&long]),
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn any_arguments_are_taken(words in proptest::collection::vec(any::<String>(), 0..6)) {
+    fn redaction_accepts_any_arguments(words in proptest::collection::vec(any::<String>(), 0..6)) {
         prop_assert_eq!(arguments(&words).len(), words.len());
     }
 }

@@ -6,7 +6,7 @@ fn words(line: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn accounts_are_read_from_every_form_of_the_option() {
+fn accounts_paths_are_read_from_every_form_of_the_option() {
     assert_eq!(
         accounts(&words(&[
             "v",
@@ -22,7 +22,7 @@ fn accounts_are_read_from_every_form_of_the_option() {
 }
 
 #[test]
-fn a_recording_in_the_ledgers_file_system_is_warned_of_and_one_elsewhere_is_not() {
+fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = Folder {
         what: "ledger",
@@ -56,7 +56,7 @@ fn a_recording_in_the_ledgers_file_system_is_warned_of_and_one_elsewhere_is_not(
 }
 
 #[test]
-fn the_folders_of_a_running_validator_are_looked_at_in_its_own_file_system() {
+fn a_running_validators_folders_are_resolved_in_its_own_mount_namespace() {
     let folder = tempfile::tempdir().unwrap();
     let own = std::process::id();
     let ledger = Folder {

@@ -90,7 +90,7 @@ fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
 }
 
 #[test]
-fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_restart() {
+fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
     let told = told(&[
         (tick(1, None, 0), seen(Some(&one), None)),
@@ -115,7 +115,7 @@ fn a_process_that_is_killed_and_replaced_tells_its_end_its_successor_and_the_res
 }
 
 #[test]
-fn a_clock_that_is_set_leaves_an_event_with_its_step_and_no_gap() {
+fn a_clock_step_is_recorded_as_an_event_without_a_gap() {
     let told = told(&[
         (tick_after_steps(1, 0, 0), seen(None, None)),
         (tick_after_steps(2, 3600, 1), seen(None, None)),
@@ -136,7 +136,7 @@ fn a_clock_that_is_set_leaves_an_event_with_its_step_and_no_gap() {
 }
 
 #[test]
-fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_nor_started() {
+fn an_exec_updates_the_description_without_exit_or_start_events() {
     let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
     let told = told(&[
         (tick(1, None, 0), seen(Some(&shell), None)),
@@ -163,7 +163,7 @@ fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_n
 }
 
 #[test]
-fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
+fn an_exit_with_unknown_reason_is_recorded_as_such() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
     let told = told(&[
         (tick(1, None, 0), seen(Some(&one), None)),
@@ -177,7 +177,7 @@ fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
 }
 
 #[test]
-fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
+fn phase_changes_are_recorded_and_the_tip_has_its_own_event() {
     let ticks = [
         Some("catching_up"),
         Some("catching_up"),
@@ -210,7 +210,7 @@ fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
 }
 
 #[test]
-fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
+fn a_temporarily_unknown_phase_is_not_recorded_as_a_new_phase() {
     let ticks = [None, Some("behind"), None, None, Some("behind")];
     let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
         .zip(ticks)
@@ -232,7 +232,7 @@ fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
 }
 
 #[test]
-fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
+fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
     let stalls = [Some(0.0), Some(1.0), Some(1.0), None, Some(1.0)];
     let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
         .zip(stalls)
@@ -257,7 +257,7 @@ fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
 }
 
 #[test]
-fn ticks_that_were_left_out_are_a_gap() {
+fn skipped_ticks_are_a_gap_event() {
     let told = told(&[
         (tick(3, None, 0), seen(None, None)),
         (tick(7, None, 0), seen(None, None)),
@@ -274,7 +274,7 @@ fn ticks_that_were_left_out_are_a_gap() {
 }
 
 #[test]
-fn a_wrapper_that_makes_way_for_its_validator_has_no_exit() {
+fn a_wrapper_replaced_by_its_validator_has_no_exit_event() {
     let wrapper = target(1, "/usr/bin/timeout");
     let arguments = ["agave-validator", "--ledger", "/l"].map(str::to_owned);
     let identify::Process::Validator(validator) = identify::identify("agave-validator", &arguments)

@@ -59,7 +59,7 @@ fn kinds(path: &Path) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_is_taken_is_in_the_file_and_the_end_leaves_one_file() {
+fn accepted_messages_are_written_and_finishing_leaves_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -78,7 +78,7 @@ fn what_is_taken_is_in_the_file_and_the_end_leaves_one_file() {
 }
 
 #[test]
-fn a_second_life_goes_on_in_the_same_file_and_other_labels_are_refused() {
+fn a_restart_appends_to_the_file_but_other_labels_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     for _ in 0..2 {
@@ -98,7 +98,7 @@ fn a_second_life_goes_on_in_the_same_file_and_other_labels_are_refused() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_tried_again_and_then_says_what_is_missing() {
+fn writing_is_retried_and_the_recording_notes_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -137,7 +137,7 @@ fn a_file_that_cannot_be_written_is_tried_again_and_then_says_what_is_missing() 
 }
 
 #[test]
-fn pauses_grow_to_ten_seconds() {
+fn write_retry_delays_grow_to_ten_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let (mut file, _) = file(&folder.path().join("run.fltl"));
     let full = Error::Full {
@@ -217,7 +217,7 @@ fn told(path: &Path) -> Vec<(u64, String, Option<u32>)> {
 }
 
 #[test]
-fn what_happens_while_nothing_can_be_written_is_told_later_with_its_own_time_and_process() {
+fn events_during_write_failures_are_recorded_later_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -259,7 +259,7 @@ fn what_happens_while_nothing_can_be_written_is_told_later_with_its_own_time_and
 }
 
 #[test]
-fn events_that_are_too_many_to_be_kept_are_counted_and_what_follows_belongs_to_the_right_process() {
+fn dropped_events_are_counted_and_later_ones_keep_their_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -334,7 +334,7 @@ fn the_new_file_has_the_gap(how: &str, path: &Path) {
 }
 
 #[test]
-fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
+fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
     for how in ["moved", "removed", "replaced"] {
         let folder = tempfile::tempdir().unwrap();
         let (path, aside) = (
@@ -376,7 +376,7 @@ fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
 }
 
 #[test]
-fn a_file_that_another_one_stands_in_for_is_left_alone_and_waited_for() {
+fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -401,7 +401,7 @@ fn a_file_that_another_one_stands_in_for_is_left_alone_and_waited_for() {
 }
 
 #[test]
-fn another_daemon_that_writes_at_the_path_now_loses_nothing_and_is_waited_for() {
+fn another_daemons_recording_at_the_path_is_untouched_and_retried() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, account) = file(&path);
@@ -434,7 +434,7 @@ fn another_daemon_that_writes_at_the_path_now_loses_nothing_and_is_waited_for() 
 }
 
 #[test]
-fn a_process_found_while_nothing_could_be_written_is_told_later() {
+fn a_process_found_while_writing_failed_is_recorded_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, _) = file(&path);
@@ -483,8 +483,7 @@ fn a_process_found_while_nothing_could_be_written_is_told_later() {
 }
 
 #[test]
-fn a_program_executed_in_place_replaces_the_description_of_its_process_even_if_that_could_not_be_written_at_first()
- {
+fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
     let target = |comm: &str| {
         Arc::new(faultline_sources::discovery::Target {
             process: faultline_kernel::ProcessId {

@@ -81,7 +81,7 @@ impl Drop for AtWork {
 }
 
 #[test]
-fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place() {
+fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
     let host = host();
     Pretend::validator(77).on(&host);
     let work = AtWork::start(finder(config::Find::Pid(77), HostRoot::below(host.root())));
@@ -100,7 +100,7 @@ fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place()
 }
 
 #[test]
-fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
+fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     let host = host();
     Pretend::validator(77).on(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
@@ -131,7 +131,7 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
 
 /// Until the end the host's count is read by the tick alone.
 #[test]
-fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
+fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let host = host();
     Pretend::validator(77).on(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
@@ -162,7 +162,7 @@ fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
 
 /// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
 #[test]
-fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
+fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     let host = host();
     Pretend::validator(77).on(&host);
     let exe = host.root().join("proc/77/exe");
@@ -181,7 +181,7 @@ fn a_process_that_is_torn_down_is_followed_to_its_end_and_keeps_the_reason() {
 
 /// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
 #[test]
-fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
+fn a_process_is_followed_until_its_last_thread_exits() {
     let host = host();
     Pretend::validator(77).on(&host);
     let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
@@ -195,7 +195,7 @@ fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
 
 /// Between the inspection that finds the validator and the search that follows it, both can end.
 #[test]
-fn a_wrapper_that_ends_with_the_validator_below_it_is_not_followed_any_longer() {
+fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let host = host();
     let wrapper = Pretend::new(50, "runuser").line("runuser -u sol -- agave-validator");
     wrapper.on(&host);
@@ -212,7 +212,7 @@ fn a_wrapper_that_ends_with_the_validator_below_it_is_not_followed_any_longer() 
 }
 
 #[test]
-fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
+fn another_program_execed_in_the_validators_process_is_not_followed() {
     let host = host();
     Pretend::validator(77).on(&host);
     let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
@@ -225,7 +225,7 @@ fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
 }
 
 #[test]
-fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
+fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let host = host();
     let mut finder = finder(
         config::Find::Unit("sol".to_owned()),
@@ -251,7 +251,7 @@ fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
 }
 
 #[test]
-fn a_search_is_logged_once_it_has_lasted_for_ten_seconds_and_again_when_its_reason_changes() {
+fn a_process_search_is_logged_after_ten_seconds_and_on_reason_changes() {
     let host = host();
     let mut finder = finder(config::Find::Pid(77), HostRoot::below(host.root()));
     let mut is_logged = |seconds: u64, words: &str| {

@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Stamp {
 }
 
 #[test]
-fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
+fn a_cgroup_oom_kill_counts_for_a_minute_in_both_versions() {
     for (membership, events) in [
         (
             "0::/system.slice/sol.service\n",
@@ -49,7 +49,7 @@ fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
 }
 
 #[test]
-fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
+fn a_host_oom_kill_counts_and_unreadable_counters_do_not() {
     let host = host();
     let root = HostRoot::below(host.root());
     let mut kills = Kills::begin(&root, PROCESS, at(1));
@@ -64,8 +64,7 @@ fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
 }
 
 #[test]
-fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_counts_when_it_is_gone()
- {
+fn a_host_oom_kill_counts_only_if_the_cgroup_is_gone() {
     let host = host();
     let events = "sys/fs/cgroup/sol.service/memory.events";
     host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();
@@ -87,7 +86,7 @@ fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_co
 }
 
 #[test]
-fn a_tick_that_is_older_than_the_start_makes_no_kill() {
+fn a_tick_older_than_the_process_start_shows_no_oom_kill() {
     let host = host();
     host.write("proc/vmstat", "oom_kill 6\n").unwrap();
     let root = HostRoot::below(host.root());
@@ -101,7 +100,7 @@ fn a_tick_that_is_older_than_the_start_makes_no_kill() {
 }
 
 #[test]
-fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
+fn a_recreated_cgroup_starts_at_zero_without_an_oom_kill() {
     let host = host();
     let events = "sys/fs/cgroup/sol.service/memory.events";
     host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();
@@ -117,7 +116,7 @@ fn a_cgroup_made_anew_begins_at_zero_without_a_kill() {
 }
 
 #[test]
-fn a_kill_in_a_cgroup_that_the_process_was_moved_to_counts_and_those_before_the_move_do_not() {
+fn only_oom_kills_after_a_cgroup_move_count() {
     let host = host();
     let root = HostRoot::below(host.root());
     for cgroup in ["old", "new"] {

@@ -17,7 +17,7 @@ fn lock(host: &PretendHost, pid: u32, file: &std::path::Path) {
 }
 
 #[test]
-fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
+fn the_ledger_lock_owner_is_the_validator_unless_preparing_the_ledger() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     std::fs::write(ledger.path().join("ledger.lock"), "").unwrap();
@@ -36,7 +36,7 @@ fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
 }
 
 #[test]
-fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_path() {
+fn the_validator_using_the_ledger_is_found_under_any_path() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let bench = Bench::new(&host);
@@ -60,7 +60,7 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
 }
 
 #[test]
-fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
+fn another_users_process_using_the_ledger_is_not_a_successor() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let lock_file = ledger.path().join("ledger.lock");
@@ -95,7 +95,7 @@ fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
 }
 
 #[test]
-fn the_listener_of_the_admin_socket_is_known_to_the_kernel() {
+fn the_kernel_gives_the_listener_of_the_admin_socket() {
     let ledger = tempfile::tempdir().unwrap();
     let socket = ledger.path().join("admin.rpc");
     assert_eq!(listener(&socket), Err(Errno::NOENT));
@@ -116,7 +116,7 @@ fn the_listener_of_the_admin_socket_is_known_to_the_kernel() {
 }
 
 #[tokio::test]
-async fn asking_for_the_listener_is_allowed_on_a_runtime() {
+async fn querying_the_socket_listener_works_on_a_tokio_runtime() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("admin.rpc");
     let _listening = UnixListener::bind(&socket).unwrap();
@@ -124,7 +124,7 @@ async fn asking_for_the_listener_is_allowed_on_a_runtime() {
 }
 
 #[test]
-fn a_listener_that_accepts_nobody_is_not_waited_for() {
+fn a_listener_that_never_accepts_does_not_block_discovery() {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("admin.rpc");
@@ -136,7 +136,7 @@ fn a_listener_that_accepts_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn the_kernel_lists_the_lock_of_this_very_process() {
+fn the_kernel_lists_a_lock_of_the_current_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.lock");
     let file = std::fs::File::create(&path).unwrap();

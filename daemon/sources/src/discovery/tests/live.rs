@@ -69,7 +69,7 @@ impl Folder {
 }
 
 #[test]
-fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
+fn exit_and_successor_of_a_killed_validator_are_detected() {
     let folder = Folder::new();
     let mut first = folder.validator();
     let work = AtWork::start(finder(
@@ -93,7 +93,7 @@ fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
 }
 
 #[test]
-fn a_shell_that_becomes_the_validator_is_the_same_process_with_other_arguments() {
+fn a_shell_that_execs_the_validator_is_the_same_process() {
     let folder = Folder::new();
     let (fifo, never, ledger) = (
         folder.text("fifo"),
@@ -121,7 +121,7 @@ fn a_shell_that_becomes_the_validator_is_the_same_process_with_other_arguments()
 }
 
 #[test]
-fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
+fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
     let folder = Folder::new();
     let name = format!("pretend-daemon-{}", std::process::id());
     let fifo = folder.text("fifo");
@@ -142,7 +142,7 @@ fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
 }
 
 #[test]
-fn a_validator_below_a_given_wrapper_is_followed_in_its_place_and_so_is_its_successor() {
+fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     let folder = Folder::new();
     let (fifo, never, ledger) = (
         folder.text("fifo"),
@@ -179,7 +179,7 @@ fn a_validator_below_a_given_wrapper_is_followed_in_its_place_and_so_is_its_succ
 }
 
 #[test]
-fn a_given_process_whose_descendants_have_the_memory_is_named_with_the_largest() {
+fn a_configured_wrapper_is_reported_with_its_largest_descendant() {
     let folder = Folder::new();
     let fifo = folder.text("fifo");
     let script = "$1 -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" a); read line <$0' $0; true";
@@ -195,7 +195,7 @@ fn a_given_process_whose_descendants_have_the_memory_is_named_with_the_largest()
 }
 
 #[test]
-fn forked_processes_that_share_the_memory_of_a_given_one_are_not_named() {
+fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     let folder = Folder::new();
     let fifo = folder.text("fifo");
     let script = "x=$(head -c 60000000 /dev/zero | tr '\\0' a); for i in 1 2 3 4; do (read line <$0) & done; wait";
@@ -222,7 +222,7 @@ libc.syscall({'x86_64': 60, 'aarch64': 93}[__import__('platform').machine()], 0)
 ";
 
 #[test]
-fn a_validator_whose_main_thread_has_ended_is_found_and_followed_to_its_end() {
+fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
     let folder = Folder::new();
     let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
         .iter()

@@ -3,7 +3,7 @@ use super::super::process_name::ByName;
 use super::*;
 
 #[test]
-fn a_long_name_is_compared_beyond_what_the_kernel_keeps() {
+fn a_long_name_is_compared_beyond_the_truncated_comm() {
     let host = host();
     Pretend::new(70, "solana-bench-tp")
         .line("/opt/solana-bench-tps --url x")
@@ -22,7 +22,7 @@ fn a_long_name_is_compared_beyond_what_the_kernel_keeps() {
 }
 
 #[test]
-fn of_a_program_and_its_workers_the_program_is_taken() {
+fn the_parent_is_chosen_over_its_worker_processes() {
     let host = host();
     Pretend::new(71, "redis").parent(70).on(&host);
     Pretend::new(70, "redis").on(&host);
@@ -41,7 +41,7 @@ fn of_a_program_and_its_workers_the_program_is_taken() {
 }
 
 #[test]
-fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
+fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     let host = host();
     Pretend::new(70, "redis").on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
@@ -66,7 +66,7 @@ fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
 }
 
 #[test]
-fn a_number_that_comes_late_must_be_a_validators() {
+fn a_configured_pid_that_appears_late_must_be_a_validator() {
     let host = host();
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
     assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
@@ -77,7 +77,7 @@ fn a_number_that_comes_late_must_be_a_validators() {
 }
 
 #[test]
-fn a_given_process_that_has_ended_is_not_said_to_be_missing() {
+fn an_ended_configured_process_is_not_reported_as_missing() {
     let host = host();
     Pretend::new(70, "redis").state('Z').on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
@@ -88,7 +88,7 @@ fn a_given_process_that_has_ended_is_not_said_to_be_missing() {
 }
 
 #[test]
-fn a_given_process_that_procfs_may_hide_is_not_said_to_be_missing() {
+fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
     let host = PretendHost::empty().unwrap();
     Pretend::new(8, "faultlined").on(&host);
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
@@ -134,7 +134,7 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
 }
 
 #[test]
-fn a_number_is_the_same_program_after_its_file_was_replaced() {
+fn a_pid_is_the_same_program_after_its_file_was_replaced() {
     let host = host();
     let exe = |path: &str, start: u64| {
         Pretend::new(70, "redis").start(start).on(&host);

@@ -2,7 +2,7 @@ use super::super::scan::Scan;
 use super::*;
 
 #[test]
-fn the_only_validator_is_found_with_what_its_arguments_say() {
+fn the_only_validator_is_found_with_its_parsed_arguments() {
     let host = host();
     Pretend::validator(77)
         .line("agave-validator --ledger /mnt//l/. --rpc-port 8899")
@@ -64,7 +64,7 @@ fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
 }
 
 #[test]
-fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() {
+fn two_running_validators_are_ambiguous_and_reported_with_their_ledgers() {
     let host = host();
     Pretend::validator(77).on(&host);
     Pretend::validator(1200)
@@ -83,7 +83,7 @@ fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() 
 }
 
 #[test]
-fn a_running_validator_is_preferred_to_what_has_none_of_its_threads() {
+fn a_running_validator_is_preferred_to_a_process_without_validator_threads() {
     let host = host();
     Pretend::validator(77)
         .threads(&["solReplayStage"])
@@ -96,7 +96,7 @@ fn a_running_validator_is_preferred_to_what_has_none_of_its_threads() {
 }
 
 #[test]
-fn a_lone_candidate_without_threads_is_believed_after_a_while() {
+fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
     let host = host();
     Pretend::validator(77).threads(&[]).on(&host);
     let (bench, mut scan) = (Bench::new(&host), Scan::default());
@@ -109,7 +109,7 @@ fn a_lone_candidate_without_threads_is_believed_after_a_while() {
 }
 
 #[test]
-fn who_looks_only_once_believes_at_once() {
+fn a_one_time_search_accepts_a_candidate_immediately() {
     let host = host();
     Pretend::validator(77).threads(&[]).on(&host);
     let mut finder = finder(config::Find::Scan, HostRoot::below(host.root()));
@@ -176,7 +176,7 @@ fn a_process_of_another_user_is_no_successor() {
 }
 
 #[test]
-fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
+fn another_users_process_naming_the_ledger_does_not_cause_ambiguity() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let line = format!("agave-validator --ledger {}", ledger.path().display());
@@ -198,7 +198,7 @@ fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
 }
 
 #[test]
-fn hidden_processes_are_said_to_be_hidden() {
+fn hidden_processes_are_reported_as_hidden() {
     let host = PretendHost::empty().unwrap();
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
@@ -212,7 +212,7 @@ fn hidden_processes_are_said_to_be_hidden() {
 }
 
 #[test]
-fn a_missing_procfs_is_a_problem_and_no_panic() {
+fn a_missing_procfs_is_reported_without_a_panic() {
     let host = host();
     host.remove("proc").unwrap();
     let found = Scan::default().find(&Bench::new(&host).context());

@@ -5,7 +5,7 @@ use faultline_testkit::eventually::eventually;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn the_validator_is_found_in_the_units_cgroup_behind_its_start_up_shell() {
+fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
     for folder in [
         "sys/fs/cgroup/system.slice/sol.service",
         "sys/fs/cgroup/solana.slice/solana-main.slice/sol.service",
@@ -55,7 +55,7 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
 }
 
 #[test]
-fn a_unit_whose_processes_are_hidden_is_not_said_to_have_none() {
+fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
     let host = PretendHost::empty().unwrap();
     Pretend::new(8, "faultlined").on(&host);
     host.write(
@@ -71,7 +71,7 @@ fn a_unit_whose_processes_are_hidden_is_not_said_to_have_none() {
 }
 
 #[test]
-fn a_unit_without_a_validator_says_what_it_has() {
+fn a_unit_without_a_validator_lists_its_processes() {
     let host = host();
     let bench = Bench::new(&host);
     let mut unit = ByUnit::new("sol");
@@ -89,7 +89,7 @@ fn a_unit_without_a_validator_says_what_it_has() {
 }
 
 #[test]
-fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
+fn a_startup_script_named_like_the_validator_is_not_followed() {
     let host = host();
     let bench = Bench::new(&host);
     let mut unit = ByUnit::new("sol");
@@ -121,7 +121,7 @@ fn a_start_up_script_that_is_called_like_the_validator_is_not_taken_for_it() {
 }
 
 #[test]
-fn a_validator_whose_log_is_called_like_it_is_no_script() {
+fn a_log_named_like_the_validator_does_not_make_it_a_script() {
     let host = host();
     Pretend::validator(71)
         .line("/opt/agave-validator -o /var/log/agave-validator.log")
@@ -138,7 +138,7 @@ fn a_validator_whose_log_is_called_like_it_is_no_script() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_not_found() {
+fn a_unit_name_that_is_a_path_is_not_found() {
     let host = host();
     Pretend::validator(71).on(&host);
     host.write("sys/fs/cgroup/a.service/cgroup.procs", "71\n")
@@ -163,7 +163,7 @@ fn systemctl(host: &PretendHost, says: &str) -> std::ffi::OsString {
 }
 
 #[test]
-fn systemd_knows_the_cgroup_behind_an_alias_and_the_main_one_of_several() {
+fn systemd_resolves_a_unit_alias_and_the_main_process() {
     let host = host();
     Pretend::validator(71).on(&host);
     Pretend::validator(72).on(&host);
@@ -201,7 +201,7 @@ fn systemd_knows_the_cgroup_behind_an_alias_and_the_main_one_of_several() {
 }
 
 #[test]
-fn a_host_without_systemctl_is_no_obstacle() {
+fn discovery_works_without_systemctl() {
     let host = host();
     let bench = Bench::new(&host);
     let mut unit = ByUnit::new("sol");

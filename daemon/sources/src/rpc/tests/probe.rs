@@ -78,7 +78,7 @@ fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn good_answers_are_timed_and_each_failure_counts_by_its_kind() {
+async fn probe_responses_are_timed_and_failures_counted_by_kind() {
     let probes = AtomicUsize::new(0);
     let server = MockNode::start(move |_, body| {
         if body.is_array() {
@@ -120,7 +120,7 @@ async fn good_answers_are_timed_and_each_failure_counts_by_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_validator_that_starts_is_not_probed_and_one_that_fails_less_and_less_often() {
+async fn a_starting_validator_is_not_probed_and_a_failing_one_backs_off() {
     let starting = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&starting);
     let server = MockNode::start(move |_, body| match body.is_array() {

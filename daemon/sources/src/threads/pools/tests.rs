@@ -60,7 +60,7 @@ fn numbered_threads_form_a_pool() {
 }
 
 #[test]
-fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
+fn unsampled_counts_of_an_ended_thread_go_to_exited() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
     pools.distribute_faults(0, 10, true);
@@ -83,7 +83,7 @@ fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
 }
 
 #[test]
-fn faults_between_the_two_readings_are_counted_once() {
+fn faults_between_thread_and_process_samples_are_counted_once() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 13, true);
@@ -97,7 +97,7 @@ fn faults_between_the_two_readings_are_counted_once() {
 }
 
 #[test]
-fn faults_of_threads_that_were_not_read_wait_for_their_pool() {
+fn faults_of_unread_threads_are_assigned_to_their_pool_later() {
     let mut pools = Pools::default();
     pools.add(&[thread(1, "a", 10, 0)], None, &host());
     pools.distribute_faults(0, 10, true);
@@ -110,7 +110,7 @@ fn faults_of_threads_that_were_not_read_wait_for_their_pool() {
 }
 
 #[test]
-fn more_pools_than_fit_are_folded_and_counted() {
+fn excess_thread_pools_are_folded_and_counted() {
     let mut pools = Pools::default();
     let name = |n: u32| {
         format!(
@@ -129,7 +129,7 @@ fn more_pools_than_fit_are_folded_and_counted() {
 }
 
 #[test]
-fn switches_read_now_and_then_are_not_counted_twice() {
+fn context_switches_sampled_occasionally_are_counted_once() {
     let mut pools = Pools::default();
     let with = |n| ThreadSample {
         voluntary_switches: Some(n),
@@ -180,7 +180,7 @@ fn process(user: u64, system: u64) -> Option<CpuTime> {
 }
 
 #[test]
-fn threads_that_never_use_a_whole_tick_have_their_cpu_time() {
+fn threads_using_less_than_a_clock_tick_have_cpu_time() {
     let mut pools = Pools::default();
     let threads: Vec<_> = (0..600).map(|n| worked(n, "idle", 7, 0, 0)).collect();
     pools.add(&threads, process(3150, 1050), &host());
@@ -193,7 +193,7 @@ fn threads_that_never_use_a_whole_tick_have_their_cpu_time() {
 }
 
 #[test]
-fn cpu_time_is_split_as_the_ticks_are_and_no_mode_falls() {
+fn cpu_time_is_split_by_tick_ratio_and_no_mode_decreases() {
     let mut pools = Pools::default();
     pools.add(&[worked(1, "a", 109, 6, 4)], None, &host());
     assert_eq!(
@@ -212,7 +212,7 @@ fn cpu_time_is_split_as_the_ticks_are_and_no_mode_falls() {
 }
 
 #[test]
-fn cpu_time_of_threads_that_ended_unseen_is_in_exited() {
+fn cpu_time_of_threads_ended_between_samples_counts_as_exited() {
     let mut pools = Pools::default();
     pools.add(
         &[worked(1, "a", 50, 5, 0), worked(2, "b", 50, 5, 0)],
@@ -228,7 +228,7 @@ fn cpu_time_of_threads_that_ended_unseen_is_in_exited() {
 }
 
 #[test]
-fn a_kernel_without_exact_times_gives_whole_ticks_and_no_cpu_time_of_exited_threads() {
+fn without_schedstat_cpu_time_is_in_ticks_and_unknown_for_exited_threads() {
     let mut pools = Pools::default();
     let ticks = ThreadSample {
         on_cpu: None,
@@ -242,7 +242,7 @@ fn a_kernel_without_exact_times_gives_whole_ticks_and_no_cpu_time_of_exited_thre
 proptest! {
     /// Threads work, end and are replaced; the process counts everything, in whole ticks.
     #[test]
-    fn cpu_time_of_all_pools_is_the_process_and_none_falls(
+    fn cpu_time_of_all_pools_sums_to_the_process_and_never_decreases(
         steps in proptest::collection::vec((proptest::collection::vec((0u32..6, 0u64..40, any::<bool>(), any::<bool>()), 0..12), 0u64..9), 1..40)
     ) {
         let mut pools = Pools::default();
@@ -282,7 +282,7 @@ proptest! {
 
     /// Threads live, fault, end and are replaced; the process counts everything.
     #[test]
-    fn pools_equal_the_process_exactly_and_none_falls(
+    fn pool_cpu_times_sum_exactly_to_the_process_and_never_decrease(
         steps in proptest::collection::vec((proptest::collection::vec((0u32..6, 0u64..5, any::<bool>()), 0..12), 0u64..4), 1..40)
     ) {
         let mut pools = Pools::default();

@@ -343,23 +343,23 @@ fn what_came(protocol: Protocol) {
 }
 
 #[test]
-fn over_http_1_whatever_a_node_does_is_an_error_of_that_request() {
+fn over_http_1_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::Http);
     what_came(Protocol::HttpNew);
 }
 
 #[test]
-fn over_http_2_whatever_a_node_does_is_an_error_of_that_request() {
+fn over_http_2_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::Http2);
 }
 
 #[test]
-fn over_a_websocket_whatever_a_node_does_is_an_error_of_that_request() {
+fn over_websocket_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::WebSocket);
 }
 
 #[test]
-fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
+fn a_node_flooding_pings_is_reported_before_pongs_fill_memory() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sent, ended) = (Arc::new(AtomicU64::new(0)), std::sync::mpsc::channel());
@@ -393,7 +393,7 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
 
 /// The pings of CVE-2019-9512, over HTTP/2.
 #[test]
-fn a_node_that_only_pings_over_http_2_is_no_longer_read_when_it_does_not_read() {
+fn reading_stops_from_an_http_2_ping_flooder_that_does_not_read() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sent, ended) = (Arc::new(AtomicU64::new(0)), std::sync::mpsc::channel());

@@ -23,7 +23,7 @@ fn failed(answer: Result<Option<u64>, RpcError>) -> String {
 }
 
 #[test]
-fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
+fn rate_limited_requests_are_retried_and_other_refusals_are_final() {
     let limited = Reply::status(429, &[("Retry-After", "0")], "slow down");
     assert_eq!(
         ask(vec![limited.clone(), Reply::result(json!(7))]),
@@ -51,7 +51,7 @@ fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
 }
 
 #[test]
-fn half_deep_foreign_and_endless_answers_are_refused() {
+fn truncated_nested_mismatched_and_endless_responses_are_refused() {
     let half = Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"".to_vec());
     let (answer, requested) = ask(vec![half.clone(), half.clone(), half]);
     assert!(failed(answer).contains("breaks off") && requested == 3);
@@ -71,7 +71,7 @@ fn half_deep_foreign_and_endless_answers_are_refused() {
 }
 
 #[test]
-fn a_node_that_hangs_is_asked_again_and_then_given_up() {
+fn requests_to_a_hanging_node_are_retried_then_abandoned() {
     let node =
         MockNode::of_replies(vec![Reply::Never, Reply::Never, Reply::result(json!(7))]).unwrap();
     let hasty = RetryPolicy {
@@ -95,7 +95,7 @@ fn a_node_that_hangs_is_asked_again_and_then_given_up() {
 }
 
 #[test]
-fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
+fn a_long_retry_after_ends_the_fetch_without_a_retry() {
     let day = ("Date", "Wed, 25 Nov 2026 12:00:00 GMT");
     for (retry_after, wanted) in [
         ("100000000000000000000", "wants no request for "),
@@ -115,7 +115,7 @@ fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_decoded_is_named_with_its_coding() {
+fn an_undecodable_response_is_reported_with_its_content_encoding() {
     let (answer, requested) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
     let output = failed(answer);
     assert!(

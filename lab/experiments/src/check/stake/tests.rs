@@ -86,7 +86,7 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
 }
 
 #[test]
-fn an_answer_that_is_none_leaves_the_stake_unknown() {
+fn an_invalid_response_leaves_the_stake_unknown() {
     let errors = [
         json(
             "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32601,\"message\":\"Method not found\"},\"id\":0}",
@@ -116,7 +116,7 @@ fn a_node_of_another_cluster_leaves_the_stake_unknown() {
 }
 
 #[test]
-fn a_node_that_is_not_there_leaves_the_stake_unknown() {
+fn a_missing_node_leaves_the_stake_unknown() {
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -141,7 +141,7 @@ fn a_node_that_is_not_there_leaves_the_stake_unknown() {
 }
 
 #[test]
-fn without_a_node_of_its_own_a_plan_queries_the_public_one_of_its_cluster() {
+fn a_plan_without_a_node_queries_its_clusters_public_node() {
     let mut plan = plan("http://127.0.0.1:1", Path::new("/id.json"));
     for cluster in [None, Some(Cluster::Devnet)] {
         plan.workload.cluster = cluster;
@@ -165,7 +165,7 @@ fn without_a_node_of_its_own_a_plan_queries_the_public_one_of_its_cluster() {
 }
 
 #[test]
-fn the_public_half_is_read_and_nothing_of_the_secret_is_told() {
+fn the_public_key_of_a_keypair_is_read_without_revealing_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("id.json");
     let mut key = vec![7_u8; 32];

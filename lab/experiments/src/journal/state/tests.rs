@@ -157,7 +157,7 @@ fn whole() -> Vec<Line> {
 }
 
 #[test]
-fn what_a_search_writes_is_read_back_as_it_was() {
+fn search_journal_lines_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(journal::FILE);
     let mut journal = Journal::create(&path).unwrap();
@@ -168,7 +168,7 @@ fn what_a_search_writes_is_read_back_as_it_was() {
 }
 
 #[test]
-fn a_search_that_was_cut_off_keeps_its_lines_apart_from_the_one_that_began_anew() {
+fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     let lines = whole();
     let standing = JournalState::of(&lines);
     let searched = |attempt: usize| &standing.attempts[&1][attempt].runs[&1].searched;
@@ -187,7 +187,7 @@ fn a_search_that_was_cut_off_keeps_its_lines_apart_from_the_one_that_began_anew(
 }
 
 #[test]
-fn a_search_is_not_called_cut_off_while_it_lasts_nor_a_run_that_never_searched() {
+fn a_running_search_or_a_plain_run_is_not_reported_interrupted() {
     let lines = whole();
     for (length, line) in (1..).zip(&lines) {
         let standing = JournalState::of(&lines[..length]);
@@ -206,7 +206,7 @@ fn a_search_is_not_called_cut_off_while_it_lasts_nor_a_run_that_never_searched()
 }
 
 #[test]
-fn a_journal_of_before_there_were_searches_is_read() {
+fn a_journal_written_before_searches_existed_is_read() {
     let old = concat!(
         r#"{"unix_ns":1,"entry":"turn_begun","turn":1,"attempt":1}"#,
         "\n",
@@ -231,7 +231,7 @@ fn a_journal_of_before_there_were_searches_is_read() {
 }
 
 #[test]
-fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
+fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let mut lines = whole();
     let finished = line(100, Entry::Finished);
     lines.push(finished);

@@ -23,7 +23,7 @@ fn expanded(command: &str, arm: &str) -> Expanded {
 }
 
 #[test]
-fn placeholders_become_what_they_stand_for() {
+fn placeholders_are_replaced_by_their_values() {
     let found = expanded(
         r#"["v", "--ledger={ledger}", "{entrypoints}", "{arguments}", "--rpc-port", "{rpc_port}", "{run}-{arm}", "{run_folder}/log"]"#,
         "arguments = [\"--x\", \"{ledger}/y\"]",
@@ -46,7 +46,7 @@ fn placeholders_become_what_they_stand_for() {
 }
 
 #[test]
-fn arguments_without_a_place_stand_at_the_end() {
+fn arguments_without_a_placeholder_are_appended() {
     assert_eq!(
         expanded(r#"["v", "a"]"#, "arguments = [\"--x\"]").command,
         ["v", "a", "--x"]
@@ -54,7 +54,7 @@ fn arguments_without_a_place_stand_at_the_end() {
 }
 
 #[test]
-fn doubled_braces_are_braces() {
+fn doubled_braces_are_literal_braces() {
     assert_eq!(
         expanded(r#"["v", "{{\"a\": {{\"b\": 1}}}} }"]"#, "").command[1],
         r#"{"a": {"b": 1}} }"#
@@ -62,7 +62,7 @@ fn doubled_braces_are_braces() {
 }
 
 #[test]
-fn scripts_find_the_same_in_their_environment() {
+fn scripts_get_placeholder_values_in_their_environment() {
     let found = expanded(
         r#"["v"]"#,
         "cache_entries = 1024\nenvironment = { A = \"2\" }",
@@ -86,7 +86,7 @@ fn scripts_find_the_same_in_their_environment() {
 }
 
 #[test]
-fn every_variable_that_a_script_is_told_is_known_as_the_runners() {
+fn every_script_variable_is_known_as_set_by_the_runner() {
     let plan = plan(r#"["v"]"#, "cache_entries = 5");
     assert!(
         values(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/"), 1)

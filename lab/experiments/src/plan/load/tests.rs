@@ -153,7 +153,7 @@ fn every_key_of_an_arm_is_read_and_the_factors_are_crossed() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_file_and_line() {
+fn all_errors_are_reported_at_once_with_file_and_line() {
     let text = "name = \"Big Plan\"\nfolder = \"x\"\nreplicates = 0\n[workload]\ncomand = [\"a\"]\nledger = \"l\"\n\
                 [begin]\nhow = \"wipe\"\n[[arm]]\nname = \"a\"\nmemory_max = \"512GB\"\n[stop]\nduration = 12\n";
     assert_eq!(
@@ -173,7 +173,7 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
 }
 
 #[test]
-fn one_mistake_is_told_in_one_message() {
+fn one_plan_error_gives_one_message() {
     for line in EVERY_KEY.lines().filter(|line| line.contains(" = ")) {
         let key = line.split(' ').next().unwrap();
         refused_once(
@@ -214,7 +214,7 @@ fn one_mistake_is_told_in_one_message() {
 }
 
 #[test]
-fn one_mistake_in_factors_is_told_in_one_message() {
+fn one_error_in_factors_gives_one_message() {
     for (factors, expected) in [
         (
             "memory_max = [\"1550MM\"]",
@@ -243,7 +243,7 @@ fn refused_once(text: &str, expected: &str) {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_plan_keys_are_named() {
     let found = mistakes("");
     for missing in [
         "name is missing",
@@ -264,7 +264,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
+fn toml_syntax_errors_are_reported_once_per_line() {
     let found = mistakes("name = = 3\nreplicates 3\nfolder = \"x\" y\n");
     assert_eq!(found.len(), 3, "{found:#?}");
     for (line, (expected_line, text)) in
@@ -290,7 +290,7 @@ fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
 }
 
 #[test]
-fn what_is_needed_cannot_be_left_out_where_it_is_empty() {
+fn required_plan_values_must_not_be_empty() {
     refused(
         &with("\"small\"", "\"\""),
         "plan.toml:2: name: is empty, and is needed",
@@ -309,7 +309,7 @@ fn what_is_needed_cannot_be_left_out_where_it_is_empty() {
 }
 
 #[test]
-fn forwards_and_backwards_is_done_in_pairs_unless_said_otherwise() {
+fn forward_backward_order_defaults_to_an_even_number_of_replicates() {
     let times = |more: &str| {
         read(&with(
             "folder = \"state\"",
@@ -370,7 +370,7 @@ fn ports_of_one_lane_differ() {
 }
 
 #[test]
-fn what_the_runner_tells_scripts_is_not_told_otherwise() {
+fn plans_must_not_override_the_runners_script_variables() {
     let environment = |name: &str| {
         with(
             "[begin]",
@@ -396,7 +396,7 @@ fn what_the_runner_tells_scripts_is_not_told_otherwise() {
 }
 
 #[test]
-fn one_arm_after_another_needs_force() {
+fn sequential_arm_order_requires_force() {
     refused(
         &with(
             "folder = \"state\"",
@@ -412,7 +412,7 @@ fn one_arm_after_another_needs_force() {
 }
 
 #[test]
-fn what_a_list_names_twice_is_refused_with_both_places() {
+fn duplicate_plan_list_entries_are_refused_with_both_positions() {
     let workload = |line: &str| {
         with(
             "ledger = \"/mnt/ledger\"",
@@ -445,7 +445,7 @@ fn what_a_list_names_twice_is_refused_with_both_places() {
 }
 
 #[test]
-fn arms_are_told_apart_and_make_sense() {
+fn arm_names_must_be_distinct_and_valid() {
     refused(
         &format!("{SMALL}[[arm]]\nname = \"all\"\n"),
         "arm \"all\" is given twice, in lines",
@@ -478,7 +478,7 @@ fn arms_are_told_apart_and_make_sense() {
 }
 
 #[test]
-fn named_levels_are_crossed_in_the_order_of_the_file() {
+fn named_factor_levels_are_crossed_in_file_order() {
     let text = format!(
         "{SMALL}[factors]\nbinary = {{ new = \"new/agave-validator\", old = \"old/agave-validator\" }}\n\
          arguments = {{ plain = [], big = [\"--limit\", \"5\"] }}\n"
@@ -499,7 +499,7 @@ fn named_levels_are_crossed_in_the_order_of_the_file() {
 }
 
 #[test]
-fn folders_are_apart_and_keys_are_not_where_it_is_cleared() {
+fn plan_folders_must_not_overlap_and_keys_not_be_in_cleared_ones() {
     refused(
         &with("folder = \"state\"", "folder = \"/mnt/ledger/state\""),
         "are one inside the other",
@@ -601,7 +601,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
 }
 
 #[test]
-fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
+fn a_replay_uses_the_existing_ledger_and_counts_from_its_start() {
     let replay = with("[workload]", "[workload]\nkind = \"replay\"");
     let plan = read(&replay).unwrap();
     assert_eq!(
@@ -625,7 +625,7 @@ fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
 }
 
 #[test]
-fn the_file_that_names_recorders_is_one_that_prometheus_reads_and_no_run_clears() {
+fn the_targets_file_must_be_json_outside_cleared_folders() {
     let with = |file: &str| format!("{SMALL}[recorder]\ntargets = \"{file}\"\n");
     assert_eq!(
         read(&with("../sd/x.yml")).unwrap().recorder.targets,
@@ -670,7 +670,7 @@ fn placeholders_are_checked_when_the_plan_is_read() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_read_is_one_mistake() {
+fn an_unparsable_plan_is_one_error() {
     let folder = tempfile::tempdir().unwrap();
     for file in [folder.path().to_owned(), folder.path().join("none.toml")] {
         assert_eq!(load(&file).unwrap_err().len(), 1);
@@ -679,12 +679,12 @@ fn a_plan_that_cannot_be_read_is_one_mistake() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_is_a_plan_or_mistakes(text in "\\PC{0,300}") {
+    fn any_text_parses_as_a_plan_or_reports_errors(text in "\\PC{0,300}") {
         let _ = read(&text);
     }
 
     #[test]
-    fn a_plan_with_its_lines_mixed_up_is_a_plan_or_mistakes(
+    fn a_plan_with_shuffled_lines_parses_or_reports_errors(
         lines in prop::collection::vec(prop::sample::select(include_str!("every_key.toml").lines().collect::<Vec<_>>()), 0..60),
         cut in 0_usize..2000,
     ) {
@@ -705,7 +705,7 @@ fn searching(keys: &str) -> String {
 }
 
 #[test]
-fn a_search_has_its_defaults_and_one_arm_that_sets_nothing() {
+fn a_search_plan_has_defaults_and_one_empty_arm() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
     let search = plan.search.expect("a search");
     assert_eq!(
@@ -738,7 +738,7 @@ fn a_search_has_its_defaults_and_one_arm_that_sets_nothing() {
 }
 
 #[test]
-fn every_mistake_of_a_search_is_told_at_once() {
+fn all_search_errors_are_reported_at_once() {
     let keys = "from = \"24\"\nsettle = \"1ms\"\ndwell = \"8\"\nwidth = 2\nmost = \"10s\"\nhorizon = 5\nmore = 1\n";
     let found = mistakes(&searching(keys).replace("\"memory\"", "\"disk\""));
     for key in [
@@ -759,7 +759,7 @@ fn every_mistake_of_a_search_is_told_at_once() {
 }
 
 #[test]
-fn a_search_takes_the_place_of_everything_that_compares() {
+fn a_search_plan_excludes_arms_factors_and_comparison_keys() {
     let search = searching("from = \"24G\"\n");
     refused(
         &format!("{search}[[arm]]\nname = \"all\"\n"),

@@ -201,7 +201,7 @@ const STANDINGS: [(&str, &str, &str); 14] = [
 ];
 
 #[test]
-fn the_headline_is_true_of_every_standing_of_an_experiment() {
+fn the_headline_is_correct_for_every_experiment_state() {
     for (kind, arms, expected) in STANDINGS {
         let (report, _) = experiment(kind, arms).report().unwrap();
         assert_eq!(report.verdict.headline, expected, "{kind}: {arms}");
@@ -215,7 +215,7 @@ fn sentences(kind: &str, arms: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
+fn an_unlimited_arm_is_excluded_from_the_bracket_and_named_separately() {
     let points = sentences("replay", "small 1G o, large 2G c, all none x");
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit that failed in any run is 1 GiB.",
@@ -240,7 +240,7 @@ fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
 }
 
 #[test]
-fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
+fn each_arm_without_complete_runs_states_the_reason() {
     let points = sentences(
         "validator",
         "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii",

@@ -197,7 +197,7 @@ fn first(outcome: Outcome) -> String {
 }
 
 #[test]
-fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
+fn any_search_outcome_is_reported_as_one_sentence() {
     assert_eq!(
         first(found()),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB."
@@ -241,7 +241,7 @@ fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
 }
 
 #[test]
-fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
+fn an_unfinished_search_has_no_answer_and_a_restarted_one_is_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     let unfinished = experiment(folder.path(), 4, None);
     let searches = searches(&unfinished, &[]);
@@ -265,7 +265,7 @@ fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
 }
 
 #[test]
-fn a_validator_that_ended_in_a_dwell_is_said_to() {
+fn a_validator_exit_during_a_dwell_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lines = lines();
     if let Some(Line::Dwell(DwellResult { evidence, .. })) = lines.last_mut() {
@@ -281,7 +281,7 @@ fn a_validator_that_ended_in_a_dwell_is_said_to() {
 }
 
 #[test]
-fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
+fn an_untried_range_end_is_not_reported_as_failed() {
     let folder = tempfile::tempdir().expect("a folder");
     let sentence = |untried: usize| {
         let mut lines = lines();
@@ -320,7 +320,7 @@ fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
 }
 
 #[test]
-fn a_plan_with_arms_has_no_such_chapter() {
+fn a_plan_without_a_search_has_no_search_chapter() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut experiment = experiment(folder.path(), 0, Some(answer(found())));
     experiment.plan.search = None;
@@ -330,7 +330,7 @@ fn a_plan_with_arms_has_no_such_chapter() {
 
 /// Renew it with `FAULTLINE_RENEW=1`, and read the difference.
 #[test]
-fn the_chapter_reads_as_the_stored_one() {
+fn the_search_chapter_matches_the_stored_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = experiment(folder.path(), 4, Some(answer(found())));
     let (report, _) = experiment.report().expect("a report");

@@ -35,7 +35,7 @@ impl LimitLog {
 }
 
 #[test]
-fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_most() {
+fn a_steady_limit_is_rewritten_at_most_every_ten_seconds() {
     let mut log = LimitLog::new();
     (0..4 * 1800).for_each(|_| log.poll());
     let again: Vec<Duration> = log
@@ -54,7 +54,7 @@ fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_
 }
 
 #[test]
-fn a_limit_that_does_not_hold_is_asked_for_again_within_a_second() {
+fn an_ineffective_limit_is_set_again_within_a_second() {
     let mut log = LimitLog::new();
     let still = |log: &LimitLog| {
         log.all

@@ -22,7 +22,7 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
 }
 
 #[test]
-fn a_validator_that_a_limit_silences_fails_and_a_silent_recorder_shows_nothing() {
+fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
     let silent = |reading: &mut Reading| (reading.behind, reading.tip) = (None, None);
     assert_eq!(ended(silent), (Verdict::Failed, vec![SILENT.to_owned()]));
     let stale =
@@ -35,7 +35,7 @@ fn a_validator_that_a_limit_silences_fails_and_a_silent_recorder_shows_nothing()
 }
 
 #[test]
-fn a_reference_in_which_it_is_silent_shows_nothing() {
+fn a_reference_dwell_with_missing_data_proves_nothing() {
     let reading = |second: u64| Reading {
         at: seconds(second),
         fresh: true,
@@ -75,7 +75,7 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
 }
 
 #[test]
-fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_failed() {
+fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
     let mut usual = References::default();
     usual.take(&dwell(100, 40).reference(32, &References::default(), None).1);
     let verdict = |slots, replayed, danger| dwell(slots, replayed).verdict(32, &usual, danger).0;
@@ -91,7 +91,7 @@ fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_f
 }
 
 #[test]
-fn a_validator_that_ends_under_a_limit_has_failed_there() {
+fn a_validator_that_exits_under_a_limit_fails_that_limit() {
     let (mut machine, mut plant) = squeezed();
     machine.poll(&plant.read());
     let Some(Line::Dwell(DwellResult {
@@ -112,7 +112,7 @@ fn a_validator_that_ends_under_a_limit_has_failed_there() {
 }
 
 #[test]
-fn refaults_that_stay_high_are_usual_after_a_while() {
+fn persistently_high_refaults_become_the_reference() {
     let mut plant = Plant::new(200 * MIB, 3);
     let mut machine = Machine::new(rules(), 32, false).expect("rules");
     let mut more = 0;

@@ -8,7 +8,7 @@ use faultline_testkit::process::signal;
 const LONG: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n";
 
 #[test]
-fn a_second_runner_gets_no_folder_of_the_first_and_is_told_whose_it_is() {
+fn a_second_runner_is_refused_a_folder_in_use_naming_the_first() {
     let Some(scene) = Scene::new("sharing", "sleep 1000", 1, LONG) else {
         return;
     };

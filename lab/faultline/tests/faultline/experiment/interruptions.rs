@@ -60,22 +60,22 @@ fn killed_at(lines: usize) {
 }
 
 #[test]
-fn killed_while_the_first_run_is_prepared_it_goes_on_and_every_run_counts_once() {
+fn a_runner_killed_during_preparation_resumes_counting_every_run_once() {
     (1..=7).for_each(killed_at);
 }
 
 #[test]
-fn killed_while_the_first_run_runs_and_ends_it_goes_on_and_every_run_counts_once() {
+fn a_runner_killed_during_a_run_resumes_counting_every_run_once() {
     (8..=13).for_each(killed_at);
 }
 
 #[test]
-fn killed_between_runs_and_at_the_very_end_it_goes_on_and_every_run_counts_once() {
+fn a_runner_killed_between_runs_resumes_counting_every_run_once() {
     [14, 18, 22, 23].into_iter().for_each(killed_at);
 }
 
 #[test]
-fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
+fn an_interrupt_ends_the_run_cleanly_and_resume_repeats_it() {
     let Some(scene) = Scene::new("interrupted", SCRIPT, 1, LONG) else {
         return;
     };
@@ -157,7 +157,7 @@ fn a_second_interrupt_does_not_wait_for_the_program() {
 }
 
 #[test]
-fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
+fn a_stalled_runner_is_reported_and_stop_prints_a_remedy() {
     let Some(scene) = Scene::new("frozen", SCRIPT, 1, LONG) else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
 }
 
 #[test]
-fn a_run_that_went_on_while_its_runner_stood_still_is_not_proven() {
+fn a_run_that_continued_during_a_runner_stall_is_not_valid() {
     let Some(scene) = Scene::new("overlong", SCRIPT, 1, SHORT) else {
         return;
     };
@@ -248,7 +248,7 @@ fn a_run_that_went_on_while_its_runner_stood_still_is_not_proven() {
 }
 
 #[test]
-fn stop_ends_what_a_killed_runner_left() {
+fn stop_ends_processes_left_by_a_killed_runner() {
     let Some(scene) = Scene::new("orphans", SCRIPT, 1, LONG) else {
         return;
     };
@@ -274,7 +274,7 @@ fn stop_ends_what_a_killed_runner_left() {
 }
 
 #[test]
-fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment() {
+fn a_killed_recorder_fails_the_run_and_finally_the_experiment() {
     let Some(scene) = Scene::new("deaf", SCRIPT, 1, LONG) else {
         return;
     };
@@ -321,7 +321,7 @@ fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment
 }
 
 #[test]
-fn a_recorder_that_stands_still_has_not_recorded_the_run_and_the_run_is_repeated() {
+fn a_run_with_a_stalled_recorder_is_repeated() {
     let plan = SHORT.replace("duration = \"1s\"", "duration = \"6s\"");
     let Some(scene) = Scene::new("stopped", SCRIPT, 1, &plan) else {
         return;
@@ -413,7 +413,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
+fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
     let Some(small) = Small::mount() else { return };
     let state = small.0.path().join("state");
     let Some(scene) = Scene::new("full", SCRIPT, 1, LONG) else {

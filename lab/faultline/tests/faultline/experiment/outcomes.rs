@@ -22,7 +22,7 @@ esac
 "#;
 
 #[test]
-fn what_becomes_of_a_program_is_told_by_the_evidence() {
+fn the_run_outcome_is_derived_from_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
     let arms = [
         "runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside",
@@ -140,7 +140,7 @@ fn a_script_has_its_time(scene: &Scene) {
 }
 
 #[test]
-fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
+fn a_script_that_backgrounds_its_validator_is_not_a_valid_run() {
     let rest = "[stop]\nduration = \"20s\"\ncounted_from = \"start\"\ngrace = \"10s\"\n[[arm]]\nname = \"a\"\n";
     let Some(scene) = Scene::new("background", "sleep 1000 & exit 0", 1, rest) else {
         return;
@@ -167,7 +167,7 @@ fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
 
 /// All lanes at the same moment, with a killed one in their middle, and as another user where there is one.
 #[test]
-fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_others_running() {
+fn concurrent_arms_start_together_and_survive_anothers_kill() {
     let Some(scene) = three_lanes() else { return };
     let output = scene.faultline(&["run", "plan.toml"]);
     assert!(output.status.success(), "{}", said(&output));

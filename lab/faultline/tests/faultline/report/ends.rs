@@ -109,7 +109,7 @@ fn cut() -> Run {
 }
 
 #[test]
-fn a_run_ends_with_its_process_and_what_follows_counts_for_no_number() {
+fn a_run_ends_with_its_process_and_later_samples_do_not_count() {
     let (dead, ended) = (
         build(&[killed()], &Options::default()),
         build(&[cut()], &Options::default()),
@@ -164,7 +164,7 @@ fn a_run_ends_with_its_process_and_what_follows_counts_for_no_number() {
 }
 
 #[test]
-fn the_time_of_death_is_when_the_process_ended_and_what_follows_is_drawn_and_labelled() {
+fn the_exit_time_is_the_process_end_and_later_data_is_labelled() {
     let report = build(&[killed()], &Options::default());
     let story = &report.verdict.points[0];
     let end = "In the end, after 2 min 00 s: killed by the kernel's OOM killer. The recording continued for 1 min 19 s; \
@@ -216,7 +216,7 @@ fn the_time_of_death_is_when_the_process_ended_and_what_follows_is_drawn_and_lab
 }
 
 #[test]
-fn of_an_end_that_nobody_saw_the_last_tick_before_it_is_told() {
+fn an_unobserved_exit_is_reported_with_its_last_tick() {
     let mut run = killed();
     run.events.clear();
     let mut late = run.ticks.clone();
@@ -266,7 +266,7 @@ fn time_of_day(at: f64) -> String {
 }
 
 #[test]
-fn a_validator_that_was_frozen_at_the_tip_did_not_keep_up_whatever_its_phase_said_meanwhile() {
+fn a_validator_frozen_at_the_tip_did_not_keep_up() {
     let old = |at: f64| Some(if at < 40.0 { "catching_up" } else { "at_tip" });
     let new = |at: f64| match at {
         at if at < 40.0 => Some("catching_up"),
@@ -324,7 +324,7 @@ fn a_validator_that_was_frozen_at_the_tip_did_not_keep_up_whatever_its_phase_sai
 }
 
 #[test]
-fn of_a_validator_that_ends_while_it_is_frozen_it_is_not_known_whether_it_kept_up() {
+fn a_validator_ending_while_frozen_has_unknown_kept_up() {
     let mut run = frozen(|at| Some(if at < 40.0 { "catching_up" } else { "at_tip" }));
     for tick in run.ticks.iter_mut().filter(|tick| tick.at >= 160.0) {
         (tick.process, tick.phase) = (None, Some("gone".into()));
@@ -354,7 +354,7 @@ fn of_a_validator_that_ends_while_it_is_frozen_it_is_not_known_whether_it_kept_u
 }
 
 #[test]
-fn a_validator_of_which_only_the_news_were_missing_was_at_the_tip_meanwhile() {
+fn missing_pushes_alone_do_not_end_the_at_tip_phase() {
     for phase in [Some("at_tip"), None] {
         let mut run = whole();
         for tick in run
@@ -387,7 +387,7 @@ fn a_validator_of_which_only_the_news_were_missing_was_at_the_tip_meanwhile() {
 }
 
 #[test]
-fn a_recorded_phase_that_is_not_known_for_a_few_seconds_is_what_the_slots_show() {
+fn a_briefly_unknown_recorded_phase_is_derived_from_slots() {
     let untold = |next: &'static str| {
         move |at: f64| match at {
             at if at < 40.0 => Some("catching_up"),
@@ -439,7 +439,7 @@ fn a_recording_without_slots_keeps_the_phases_that_it_has() {
 }
 
 #[test]
-fn a_run_that_never_executed_is_in_no_average_of_its_arm_and_in_no_comparison() {
+fn a_run_without_executed_transactions_is_excluded_from_averages_and_comparisons() {
     let named = |name: &str, arm: &str, run: &str| {
         let labels =
             [("arm", arm), ("run", run)].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -497,7 +497,7 @@ fn a_run_that_never_executed_is_in_no_average_of_its_arm_and_in_no_comparison() 
 }
 
 #[test]
-fn a_p95_over_two_slots_is_left_out_and_a_caveat_says_how_many_it_needs() {
+fn a_p95_over_two_slots_is_omitted_with_a_caveat() {
     let mut run = whole();
     run.points.replay.truncate(2);
     let report = build(&[run], &Options::default());
@@ -531,7 +531,7 @@ fn a_p95_over_two_slots_is_left_out_and_a_caveat_says_how_many_it_needs() {
 }
 
 #[test]
-fn no_interval_of_an_amount_reaches_below_zero() {
+fn no_interval_of_an_amount_is_below_zero() {
     let mut run = whole();
     // A burst of misses and of transactions, and little else.
     keep_points(&mut run, |at| at < 30.0);
@@ -641,7 +641,7 @@ fn points_of_slot(slot: u64, time_unix_ns: i64, received: Duration) -> [Point; 2
 }
 
 #[test]
-fn a_wall_clock_that_is_set_moves_no_point_makes_no_second_and_is_a_caveat() {
+fn a_wall_clock_step_changes_no_data_and_is_a_caveat() {
     let folder = tempfile::tempdir().unwrap();
     let still = with_clock(&folder.path().join("0.fltl"), 0);
     assert!(still.clock_steps.is_empty());

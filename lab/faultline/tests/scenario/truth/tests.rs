@@ -65,7 +65,7 @@ fn phase(word: &str) -> Said {
 }
 
 #[test]
-fn a_stopped_follower_is_at_the_tip_for_some_seconds_and_then_behind_and_never_at_the_tip() {
+fn a_stopped_follower_is_at_tip_for_seconds_then_only_behind() {
     let sightings = readings(200, frozen);
     let wrong = |at, word: &str| !complaints(&sightings, at, phase(word)).is_empty();
     assert!(!wrong(59.0, "at_tip") && wrong(59.0, "behind") && wrong(59.0, "catching_up"));
@@ -102,7 +102,7 @@ fn slots_behind_must_be_those_of_the_last_two_ticks() {
 }
 
 #[test]
-fn kept_up_is_false_once_more_than_a_hundredth_of_the_time_was_spent_elsewhere() {
+fn kept_up_is_false_beyond_one_percent_of_time_off_tip() {
     let sightings = readings(200, frozen);
     let wrong = |at, retained| {
         !complaints(
@@ -129,7 +129,7 @@ fn kept_up_is_false_once_more_than_a_hundredth_of_the_time_was_spent_elsewhere()
 }
 
 #[test]
-fn while_a_starved_follower_does_not_answer_its_slot_is_between_the_answers_around() {
+fn a_silent_followers_slot_lies_between_its_surrounding_responses() {
     let sightings = readings(120, |at, leader| match at {
         60.0..100.0 => (None, Life::Runs),
         _ => (Some(leader), Life::Runs),
@@ -148,8 +148,7 @@ fn while_a_starved_follower_does_not_answer_its_slot_is_between_the_answers_arou
 }
 
 #[test]
-fn a_follower_that_starts_is_at_the_tip_once_its_start_is_over_and_it_has_been_near_for_long_enough()
- {
+fn a_starting_follower_is_at_tip_after_startup_and_long_proximity() {
     let mut sightings = readings(60, |at, leader| match at {
         ..20.0 => (None, Life::Runs),
         20.0..30.0 => (Some(leader - 60), Life::Runs),
@@ -169,7 +168,7 @@ fn a_follower_that_starts_is_at_the_tip_once_its_start_is_over_and_it_has_been_n
 }
 
 #[test]
-fn a_follower_that_is_near_before_it_has_replayed_anything_need_not_be_called_at_the_tip() {
+fn a_near_follower_without_replay_may_be_called_catching_up() {
     let sightings = readings(20, |at, leader| {
         (Some(if at < 10.0 { 100 } else { leader }), Life::Runs)
     });
@@ -182,7 +181,7 @@ fn a_follower_that_is_near_before_it_has_replayed_anything_need_not_be_called_at
 }
 
 #[test]
-fn time_at_the_tip_is_counted_with_and_without_doubt() {
+fn time_at_the_tip_has_certain_and_possible_bounds() {
     let moments = truth(&readings(200, frozen), OF);
     let (at_least, at_most, all) = seconds_at_tip(&moments);
     assert!((104.0..110.0).contains(&at_least), "{at_least}");
@@ -191,7 +190,7 @@ fn time_at_the_tip_is_counted_with_and_without_doubt() {
 }
 
 #[test]
-fn a_killed_process_is_there_until_its_last_thread_is_gone() {
+fn a_killed_process_exists_until_its_last_thread_exits() {
     let sightings = readings(80, |at, leader| match at {
         60.0..64.0 => (None, Life::Ending),
         64.0.. => (None, Life::Gone),

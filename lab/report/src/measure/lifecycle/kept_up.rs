@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
+    fn shutdown_time_after_a_stop_request_does_not_count() {
         assert_eq!(lifecycle(&slow_to_end(None)).kept_up.answer, None);
         let from_experiment = FromExperiment {
             stopped_unix_ns: Some(79_500_000_000),

@@ -5,7 +5,7 @@ fn texts(all: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_caveat_of_arms_is_sentences_and_names_its_facts() {
+fn every_arm_caveat_is_full_sentences_with_its_numbers() {
     check(
         one_run(&texts(&["512", "1024"])),
         &["512, 1024", "single run"],
@@ -23,7 +23,7 @@ fn every_caveat_of_arms_is_sentences_and_names_its_facts() {
 }
 
 #[test]
-fn the_time_at_the_tip_is_named_or_not_known() {
+fn time_at_the_tip_is_reported_or_unknown() {
     for (seconds_at_tip, fact) in [
         (Some(600.0), "10 min of 12.0 h"),
         (Some(0.0), "never"),
@@ -35,7 +35,7 @@ fn the_time_at_the_tip_is_named_or_not_known() {
 }
 
 #[test]
-fn every_caveat_of_a_run_is_sentences_and_names_its_facts() {
+fn every_run_caveat_is_full_sentences_with_its_numbers() {
     let check_run = |(what, remedy): Finding, facts: &[&str]| {
         check(Caveat::new(format!("512, run 1: {what}."), remedy), facts);
     };

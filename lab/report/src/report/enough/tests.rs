@@ -65,14 +65,14 @@ fn sentences(run: Run) -> String {
 }
 
 #[test]
-fn without_refaults_unreclaimable_memory_and_page_cache_are_proven_enough_and_no_minimum() {
+fn without_refaults_memory_use_is_proven_sufficient_but_not_minimal() {
     let expected = "420 GiB of memory are proven enough for what was recorded, 92 GiB (18 %) less than the 512 GiB that are installed. \
                     Less was not tried, and may be enough.";
     assert_eq!(sentences(run()), expected);
 }
 
 #[test]
-fn with_refaults_only_the_limit_is_proven() {
+fn with_refaults_only_the_limit_is_proven_sufficient() {
     let mut refaulting = run();
     set(&mut refaulting, Signal::RefaultFile, |second| {
         7.0 + 3.0 * (second / 100.0).floor()
@@ -92,7 +92,7 @@ fn with_refaults_only_the_limit_is_proven() {
 }
 
 #[test]
-fn refaults_while_it_started_are_of_the_start() {
+fn refaults_during_startup_are_attributed_to_startup() {
     let mut starting = run();
     set(&mut starting, Signal::RefaultFile, |second| {
         if second < 50.0 { second } else { 50.0 }
@@ -101,7 +101,7 @@ fn refaults_while_it_started_are_of_the_start() {
 }
 
 #[test]
-fn a_recording_that_began_later_says_nothing_of_the_start() {
+fn a_recording_begun_later_makes_no_claim_about_the_start() {
     for started in [Some(-3600.0), None] {
         let mut late = run();
         late.processes[0].started = started;
@@ -137,7 +137,7 @@ fn a_recording_that_began_later_says_nothing_of_the_start() {
 }
 
 #[test]
-fn what_did_not_keep_up_or_swapped_proves_nothing() {
+fn a_run_that_did_not_keep_up_or_swapped_proves_nothing() {
     let mut behind = run();
     for tick in behind.ticks.iter_mut().skip(100) {
         tick.phase = Some("behind".into());
@@ -156,7 +156,7 @@ fn what_did_not_keep_up_or_swapped_proves_nothing() {
 }
 
 #[test]
-fn nothing_is_said_of_a_run_that_was_never_at_the_tip() {
+fn a_run_never_at_the_tip_gets_no_conclusions() {
     let mut run = run();
     run.ticks.iter_mut().for_each(|tick| tick.phase = None);
     let runs = [run];

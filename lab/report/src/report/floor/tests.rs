@@ -116,7 +116,7 @@ fn words(cell: &Cell) -> &str {
 }
 
 #[test]
-fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalent() {
+fn a_difference_beyond_the_a_a_pair_is_reported_as_real() {
     let report = report(&turns(3, -10.0, 0.0));
     let floor = table(&report, "bias-floor");
     let cache: Vec<_> = floor
@@ -157,7 +157,7 @@ fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalen
 }
 
 #[test]
-fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
+fn a_difference_within_the_a_a_pairs_is_not_called_real() {
     let report = report(&turns(3, -2.0, 2.5));
     assert_eq!(report.verdict.standing, VerdictKind::Inconclusive);
     let shown = format!("{:?}", report.verdict);
@@ -191,7 +191,7 @@ fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
 }
 
 #[test]
-fn an_a_a_pair_that_differs_is_not_called_equivalent() {
+fn a_differing_a_a_pair_is_not_called_equivalent() {
     let report = report(&turns(3, 0.0, 6.0));
     let floor = table(&report, "bias-floor");
     let pair = floor
@@ -237,7 +237,7 @@ fn runs_are_paired_within_their_turn_and_with_no_other() {
 }
 
 #[test]
-fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
+fn differing_disk_wait_within_a_turn_is_a_caveat() {
     let mut runs = turns(1, 0.0, 0.0);
     let shown = |runs: &[Run]| -> String {
         let caveats = report(runs).caveats;
@@ -272,7 +272,7 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
 }
 
 #[test]
-fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
+fn a_single_arm_run_twice_measures_the_host_as_a_a_pair() {
     let pair = |count| -> Vec<Run> {
         (1..=count)
             .flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)])
@@ -300,7 +300,7 @@ fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
 }
 
 #[test]
-fn slots_that_are_too_few_for_an_interval_show_neither_a_difference_nor_equivalence() {
+fn too_few_slots_show_neither_difference_nor_equivalence() {
     let report = report(&shortened(turns(1, -10.0, 0.0), 60));
     let shown = format!("{:?}", report.verdict);
     assert!(
@@ -321,13 +321,13 @@ fn slots_that_are_too_few_for_an_interval_show_neither_a_difference_nor_equivale
 }
 
 #[test]
-fn turns_that_are_enough_for_a_test_need_no_more_slots_each() {
+fn with_enough_turns_for_a_test_few_slots_suffice() {
     let report = report(&shortened(turns(3, -10.0, 0.0), 60));
     assert_eq!(report.verdict.standing, VerdictKind::Differs);
 }
 
 #[test]
-fn a_ratio_s_interval_comes_from_ratios_however_wide_the_reference_s_is() {
+fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_reference() {
     // One of three turns took the reference twenty times as long: the difference's interval over its mean would reach below -100 %.
     let mut runs = turns(3, -18.0, 0.0);
     for run in runs.iter_mut().filter(|run| run.file.starts_with("512-2-")) {

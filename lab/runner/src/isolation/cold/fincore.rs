@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_summed_and_anything_else_is_an_error() {
+    fn fincore_pages_are_summed_and_other_output_is_an_error() {
         assert_eq!(parse("12\n0\n 7 \n"), Ok((19, 3)));
         assert_eq!(parse(""), Ok((0, 0)));
         assert_eq!(parse("12\nPAGES\n"), Err("PAGES".to_owned()));

@@ -18,7 +18,7 @@ fn stat(pid: u32, name: &str, state: char) -> String {
 }
 
 #[test]
-fn a_host_that_tells_everything_is_described() {
+fn a_complete_host_is_described() {
     let (_folder, root) = whole_host();
     let state = inspect(&root, &[], &|name| name == "agave-validator");
     assert_eq!(
@@ -96,7 +96,7 @@ fn whole_host() -> (tempfile::TempDir, HostRoot) {
 }
 
 #[test]
-fn of_a_host_that_tells_nothing_nothing_is_known_and_nothing_is_zero() {
+fn an_empty_host_has_unknown_values_instead_of_zeros() {
     let (_folder, root) = pretend(&[]);
     let state = inspect(&root, &[], &|_| true);
     assert!(
@@ -117,7 +117,7 @@ fn of_a_host_that_tells_nothing_nothing_is_known_and_nothing_is_zero() {
 }
 
 #[test]
-fn busy_processors_are_the_growth_of_their_time() {
+fn cpu_usage_is_the_increase_of_cpu_time() {
     let at = |busy: u64| {
         let text = format!("cpu  {busy} 0 0 5000 0 0 0 0 0 0\n");
         let (_folder, root) = pretend(&[
@@ -138,7 +138,7 @@ fn busy_processors_are_the_growth_of_their_time() {
 }
 
 #[test]
-fn a_path_that_is_not_there_yet_is_on_the_disk_of_the_folder_above_it() {
+fn a_missing_path_is_on_the_disk_of_its_parent_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (_pretend, root) = pretend(&[]);
     let later = folder.path().join("not/there/yet");
@@ -155,7 +155,7 @@ fn a_path_that_is_not_there_yet_is_on_the_disk_of_the_folder_above_it() {
 }
 
 #[test]
-fn the_real_host_is_told_of_as_far_as_the_kernel_does() {
+fn the_real_host_is_described_from_available_kernel_files() {
     let state = inspect(&HostRoot::default(), &[Path::new("/")], &|name| {
         name == "no such program"
     });

@@ -78,7 +78,7 @@ mod tests {
     use crate::isolation::CpuSet;
 
     #[test]
-    fn what_the_kernel_rounds_is_no_difference_and_what_it_ignores_is() {
+    fn rounded_limits_are_equal_and_ignored_limits_differ() {
         let page = rustix::param::page_size() as u64;
         let requested = Limits {
             memory_max: Some(5 * page + 1),

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_are_read_and_written_as_the_kernel_does() {
+    fn cpu_lists_are_parsed_and_printed_in_kernel_format() {
         assert_eq!(CpuSet::parse("8,0-2,1").unwrap().to_string(), "0-2,8");
         assert_eq!(CpuSet::parse("3").unwrap().numbers(), [3]);
         for bad in ["", "a", "1-", "3-1", "9000", "-1"] {

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_stands_for_its_disk_and_a_file_without_a_disk_for_nothing() {
+    fn an_io_limit_resolves_a_partition_to_its_disk_or_is_refused() {
         let sysfs = tempfile::tempdir().unwrap();
         let file = sysfs.path().join("file");
         std::fs::write(&file, "").unwrap();

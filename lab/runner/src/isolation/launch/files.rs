@@ -43,7 +43,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn without_the_capability_a_programs_own_limit_is_the_most() {
+    fn without_the_capability_the_own_descriptor_limit_is_the_maximum() {
         let folder = tempfile::tempdir().unwrap();
         let host = HostRoot::below(folder.path());
         assert_eq!(most(&host), None);

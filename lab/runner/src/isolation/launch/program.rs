@@ -83,7 +83,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_user_is_found_in_any_list_by_his_own_line_only(lines in proptest::collection::vec("[a-c:x0-9]{0,12}", 0..8)) {
+        fn a_user_is_found_only_by_an_own_passwd_line(lines in proptest::collection::vec("[a-c:x0-9]{0,12}", 0..8)) {
             let etc = tempfile::tempdir().unwrap();
             std::fs::write(etc.path().join("passwd"), lines.join("\n")).unwrap();
             let name = "a";
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_found_by_the_whole_name_and_broken_lines_are_nobody() {
+    fn a_user_is_matched_by_full_name_and_broken_lines_are_skipped() {
         let etc = tempfile::tempdir().unwrap();
         std::fs::write(
             etc.path().join("passwd"),

@@ -20,7 +20,7 @@ fn scene() -> (tempfile::TempDir, Folder) {
 }
 
 #[test]
-fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago() {
+fn a_folder_replaced_by_a_link_is_not_entered() {
     let (_scene, folder) = scene();
     assert!(matches!(
         folder.enter(c"folder").unwrap(),
@@ -42,7 +42,7 @@ fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago(
 }
 
 #[test]
-fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
+fn only_a_regular_file_is_opened_without_blocking() {
     let (_scene, folder) = scene();
     assert!(matches!(folder.file(c"file").unwrap(), OpenResult::Open(_)));
     for name in [c"to-folder", c"to-file", c"folder", c"fifo", c"missing"] {
@@ -54,7 +54,7 @@ fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn a_link_is_no_top_of_a_walk() {
+fn a_symbolic_link_is_refused_as_the_root_of_a_walk() {
     let (scene, folder) = scene();
     let told = Folder::open(&scene.path().join("inside/to-folder"))
         .unwrap_err()

@@ -121,7 +121,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn the_log_is_read_line_by_line_and_does_not_grow_without_end() {
+    fn the_recorder_log_is_read_by_line_with_a_size_limit() {
         let mut log = Log::in_memory().unwrap();
         let mut daemon = log.file.try_clone().unwrap();
         daemon.write_all("one\ntwo \u{fc}\nhal".as_bytes()).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_complaint_is_one_line_without_what_went_well() {
+    fn the_last_log_error_is_one_line_without_info_messages() {
         let of = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_on_disk_is_left_as_it_is() {
+    fn an_on_disk_recorder_log_is_not_truncated() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let line = b"2026 WARN no\n".repeat(100_000);
         std::fs::write(file.path(), &line).unwrap();

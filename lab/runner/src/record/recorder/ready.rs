@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_the_followed_process_are_read_once_the_file_is_there() {
+    fn addresses_and_pid_are_read_once_the_ready_file_exists() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run.fltl");
         let path = name(&out);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ready_file_or_a_later_one_is_an_error() {
+    fn an_invalid_or_newer_ready_file_is_an_error() {
         let of = |text: &str| format!("{:#}", super::of(text.as_bytes()).unwrap_err());
         assert!(
             of(r#"{"format":2,"addresses":{}}"#).contains("its format is 2; this program reads 1")
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_its_place_is_an_error_before_a_daemon_is_started() {
+    fn an_output_path_that_is_a_folder_fails_before_the_daemon_starts() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run.fltl");
         std::fs::create_dir(name(&out)).unwrap();

@@ -19,7 +19,7 @@ fn centred(values: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn block_lengths_are_those_of_the_paper_written_out_in_python() {
+fn block_lengths_match_a_python_implementation_of_the_paper() {
     for case in cases() {
         let found = at_one_scale(&centred(&case["values"]));
         let (length, long_run) = (
@@ -56,7 +56,7 @@ fn block_lengths_are_near_those_of_the_package_arch() {
 }
 
 #[test]
-fn a_coarser_look_finds_the_same_long_run_variance_in_samples() {
+fn coarser_blocks_find_the_same_long_run_variance() {
     let mut random = fastrand::Rng::with_seed(3);
     let mut x = 0.0;
     let series: Vec<f64> = (0..65_536)
@@ -87,7 +87,7 @@ fn a_coarser_look_finds_the_same_long_run_variance_in_samples() {
 }
 
 #[test]
-fn a_ramp_remembers_longer_than_it_can_tell() {
+fn the_autocorrelation_of_a_ramp_exceeds_the_measurable_length() {
     let ramp: Vec<f64> = (0..43_200).map(|i| f64::from(i) - 21_599.5).collect();
     assert!(memory(&ramp).beyond);
 }

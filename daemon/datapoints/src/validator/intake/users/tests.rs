@@ -50,7 +50,7 @@ fn lost(count: u32) -> String {
 }
 
 #[test]
-fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_then() {
+fn pushes_are_pending_until_discovery_then_other_users_are_dropped() {
     let (intake, user) = intake();
     assert!(push(
         &intake,
@@ -89,7 +89,7 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
 }
 
 #[test]
-fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_user() {
+fn a_body_begun_before_discovery_counts_only_for_the_validators_user() {
     let (intake, user) = intake();
     assert!(intake.admits(OTHER, at(1)));
     let mut slow = intake.begin_from_user(OTHER, at(1));
@@ -107,7 +107,7 @@ fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_
 }
 
 #[test]
-fn slots_are_proven_where_a_password_or_the_validators_user_is_behind_them_and_not_by_a_relay() {
+fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     let pushed = |intake: &Intake, mut push: Push, second: u64, slot: u64| {
         push.line(format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" {second}").as_bytes());
         intake.commit(push, at(second));
@@ -145,7 +145,7 @@ fn slots_are_proven_where_a_password_or_the_validators_user_is_behind_them_and_n
 }
 
 #[test]
-fn pushes_of_another_user_are_refused_and_the_reason_is_told() {
+fn pushes_of_another_user_are_refused_with_the_reason() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
@@ -171,7 +171,7 @@ fn pushes_of_another_user_are_refused_and_the_reason_is_told() {
 }
 
 #[test]
-fn a_validator_that_gives_its_rights_away_is_admitted_and_others_stay_out_when_it_has_ended() {
+fn pushes_are_accepted_after_the_validator_drops_privileges_but_not_from_others() {
     let (intake, user) = intake();
     user.store(OTHER, Ordering::Relaxed);
     intake.restart(None);
@@ -189,7 +189,7 @@ fn a_validator_that_gives_its_rights_away_is_admitted_and_others_stay_out_when_i
 }
 
 #[test]
-fn pushes_wait_again_while_a_wrapper_is_followed_after_the_first_validator() {
+fn pushes_are_pending_again_while_only_the_wrapper_is_followed() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);

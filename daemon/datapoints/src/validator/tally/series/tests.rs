@@ -30,7 +30,7 @@ fn sums(series: &Series) -> Vec<(&'static str, String, f64)> {
 }
 
 #[test]
-fn times_of_the_read_cache_are_read_in_the_unit_that_their_field_names() {
+fn read_cache_times_use_the_unit_in_their_field_name() {
     for line in [
         "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_us=1500000i,read_only_accounts_cache_store_us=250i,read_only_accounts_cache_evict_us=40i 1",
         "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_ns=1500000000i,read_only_accounts_cache_store_ns=250000i,read_only_accounts_cache_evict_us=40i 1",
@@ -51,7 +51,7 @@ fn times_of_the_read_cache_are_read_in_the_unit_that_their_field_names() {
 }
 
 #[test]
-fn a_total_is_absent_until_its_datapoint_came_and_no_repair_is_zero_requests() {
+fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
     let mut series = Series::default();
     assert!(sums(&series).is_empty());
     // 2.1 does not say how many bytes a flush wrote.
@@ -81,7 +81,7 @@ fn a_total_is_absent_until_its_datapoint_came_and_no_repair_is_zero_requests() {
 }
 
 #[test]
-fn an_index_that_is_in_memory_has_no_lookups_on_disk_and_both_names_of_a_scan_are_one() {
+fn an_in_memory_index_has_no_disk_lookups() {
     let mut series = Series::default();
     series.add(&point(
         "accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1",
@@ -111,7 +111,7 @@ fn an_index_that_is_in_memory_has_no_lookups_on_disk_and_both_names_of_a_scan_ar
 }
 
 #[test]
-fn both_names_of_what_a_flush_wrote_are_one() {
+fn both_field_names_of_flushed_bytes_feed_one_series() {
     let mut series = Series::default();
     series.add(&point(
         "accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1",
@@ -130,7 +130,7 @@ fn both_names_of_what_a_flush_wrote_are_one() {
 }
 
 #[test]
-fn deltas_add_up_and_those_of_another_tally_too() {
+fn deltas_add_up_and_tallies_can_be_merged() {
     let mut series = Series::default();
     let requests = point(
         "repair_service-my_requests,host_id=A repair-total=9i,shred-count=7i,highest-shred-count=1i,orphan-count=1i 1",
@@ -193,7 +193,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
 }
 
 #[test]
-fn a_series_may_be_only_of_points_with_a_tag_or_a_text_or_without_it() {
+fn a_series_may_require_a_tag_or_text_or_its_absence() {
     let mut series = Series::default();
     for line in [
         "cost_tracker_stats,host_id=A,is_leader=true transaction_count=3i 1",
@@ -214,7 +214,7 @@ fn a_series_may_be_only_of_points_with_a_tag_or_a_text_or_without_it() {
 }
 
 #[test]
-fn what_no_count_can_be_adds_nothing_and_a_level_is_the_newest() {
+fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
     let mut series = Series::default();
     for line in [
         "jemalloc_stats,host_id=A active_bytes=7i,dirty_bytes=-1i 1",

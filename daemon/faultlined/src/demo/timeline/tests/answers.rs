@@ -38,7 +38,7 @@ fn ask(after_running: u64) -> Vec<Answer> {
 }
 
 #[test]
-fn a_batch_is_answered_as_the_daemon_reads_it() {
+fn the_demo_answers_a_batch_in_the_format_the_daemon_parses() {
     let answers = ask(100);
     let Answer::EpochInfo(info) = answers[0] else {
         panic!("{answers:?}")
@@ -65,7 +65,7 @@ fn a_batch_is_answered_as_the_daemon_reads_it() {
 }
 
 #[test]
-fn it_is_unhealthy_while_it_catches_up() {
+fn the_demo_is_unhealthy_while_catching_up() {
     let answers = ask(1);
     let (Answer::EpochInfo(info), Answer::MaxShredInsertSlot(tip)) = (&answers[0], &answers[4])
     else {
@@ -82,7 +82,7 @@ fn it_is_unhealthy_while_it_catches_up() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn the_demo_refuses_invalid_requests() {
     for (body, code) in [
         ("", -32700),
         ("{", -32700),
@@ -103,7 +103,7 @@ fn ask_admin(method: Method, uptime: Duration) -> Result<Told, Error> {
 }
 
 #[test]
-fn the_admin_socket_tells_of_the_start() {
+fn the_demo_admin_socket_reports_the_startup() {
     let names: Vec<String> = (0..5)
         .map(|state| {
             match ask_admin(Method::StartProgress, Duration::from_secs(state * 2)).unwrap() {

@@ -38,7 +38,7 @@ fn odd_readings() -> Vec<Reading> {
 }
 
 #[test]
-fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
+fn classic_text_families_use_sample_names_without_info_type() {
     let page = text_of(odd_readings(), &vec![]);
     assert!(
         page.contains(
@@ -68,7 +68,7 @@ fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
 }
 
 #[test]
-fn buckets_are_cumulative_and_their_bounds_have_a_point() {
+fn buckets_are_cumulative_and_their_bounds_contain_a_decimal_point() {
     let page = text_of(odd_readings(), &vec![]);
     assert!(
         page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"0.25\"} 0\n"),

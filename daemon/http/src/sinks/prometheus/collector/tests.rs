@@ -55,7 +55,7 @@ fn text_of(tick: &Arc<Tick>, constant: &ConstantLabels) -> String {
 }
 
 #[test]
-fn a_family_is_named_without_the_suffix_of_its_kind_and_its_samples_as_in_the_catalog() {
+fn a_metric_family_omits_its_kind_suffix_while_samples_keep_catalog_names() {
     let page = text_of(&some_of_each(), &vec![]);
     for expected in [
         "# TYPE agave_process_page_faults counter\nagave_process_page_faults_total{type=\"major\"} 12\n",

@@ -107,7 +107,7 @@ fn changed(last: &Arc<Batch>, change: Change) -> Arc<Batch> {
 
 proptest! {
     #[test]
-    fn a_page_equals_one_that_is_encoded_from_nothing_whatever_changes(
+    fn an_incrementally_encoded_page_equals_a_fresh_encoding(
         changes in prop::collection::vec(prop::collection::vec((change(), change()), 1..12), 1..4),
     ) {
         let constant = Arc::new(vec![("run", Text::from("1"))]);
@@ -141,7 +141,7 @@ fn level(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
 }
 
 #[test]
-fn only_families_with_another_value_are_encoded() {
+fn only_changed_metric_families_are_encoded() {
     let readings = |threads| {
         vec![
             Reading::whole(&metrics::cgroup::USAGE, [], 7),
@@ -166,7 +166,7 @@ fn only_families_with_another_value_are_encoded() {
 }
 
 #[test]
-fn a_label_twice_and_a_series_twice_are_left_out_and_counted_and_the_rest_stays() {
+fn duplicate_labels_and_series_are_dropped_and_counted() {
     let first = vec![
         level(&[], 1.0),
         level(&[("name", "x")], 2.0),

@@ -42,7 +42,7 @@ fn copy_old(folder: &Folder, from: &str, to: &str) {
 }
 
 #[test]
-fn a_link_that_is_switched_shows_the_new_certificate() {
+fn switching_a_link_loads_the_new_certificate() {
     let folder = Folder::new();
     let path = |name: &str| folder.folder.path().join(name);
     let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
@@ -55,7 +55,7 @@ fn a_link_that_is_switched_shows_the_new_certificate() {
 }
 
 #[test]
-fn a_link_behind_links_that_is_switched_shows_the_new_certificate() {
+fn switching_a_link_behind_links_loads_the_new_certificate() {
     let folder = Folder::new();
     let path = |name: &str| folder.folder.path().join(name);
     let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
@@ -73,7 +73,7 @@ fn a_link_behind_links_that_is_switched_shows_the_new_certificate() {
 }
 
 #[test]
-fn a_half_written_pair_keeps_the_old_one_until_the_other_file_is_there() {
+fn a_half_replaced_certificate_pair_keeps_the_old_pair() {
     for order in [["tls.crt", "tls.key"], ["tls.key", "tls.crt"]] {
         let folder = Folder::new();
         let (first, second) = (issue_old(&folder, "data"), issue_old(&folder, "new"));
@@ -98,7 +98,7 @@ fn a_half_written_pair_keeps_the_old_one_until_the_other_file_is_there() {
 }
 
 #[test]
-fn a_renewed_authority_of_clients_ends_the_old_one() {
+fn a_renewed_client_ca_invalidates_the_old_one() {
     let (folder, other) = (Folder::new(), Folder::new());
     let [own, of_other] = [&folder, &other].map(|folder| folder.issue("client"));
     write_old(&folder, "clients.pem", &folder.authority.pem());
@@ -120,7 +120,7 @@ fn a_renewed_authority_of_clients_ends_the_old_one() {
 }
 
 #[test]
-fn a_pair_that_is_put_back_is_shown_again() {
+fn a_restored_certificate_pair_is_served_again() {
     let folder = Folder::new();
     let path = |name: &str| folder.folder.path().join(name);
     let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));

@@ -89,7 +89,7 @@ fn findings(folder: &Folder, more: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_key_is_refused_by_the_name_of_its_kind() {
+fn an_unsupported_private_key_type_is_named_in_the_error() {
     for (key, kind) in [
         (P521, "curve P-521"),
         (P521_SEC1, "curve P-521"),
@@ -115,7 +115,7 @@ fn a_key_is_refused_by_the_name_of_its_kind() {
 }
 
 #[test]
-fn an_authority_of_clients_is_refused_by_the_name_of_its_curve_unless_another_can_be_used() {
+fn an_unsupported_client_ca_curve_is_named_unless_another_works() {
     let folder = Folder::new();
     let more = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.pem\n";
     folder.write("clients.pem", P521_CERTIFICATE);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn let_go_outside_of_its_group_a_program_never_begins() {
+    fn a_program_released_outside_its_group_never_starts() {
         assert_eq!(
             word(WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_would_let_it_go_is_gone_and_the_program_never_begins() {
+    fn a_program_never_starts_if_its_releaser_has_exited() {
         assert_eq!(word(b"", ":"), (Some(125), String::new()));
     }
 }

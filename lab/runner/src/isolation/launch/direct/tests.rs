@@ -34,7 +34,7 @@ const V1: &str = "26 1 0:23 / ROOT/sys/fs/cgroup/memory rw - cgroup cgroup rw,me
                   25 1 0:22 / ROOT/sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
 #[test]
-fn on_a_hybrid_host_groups_are_where_memory_is() {
+fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
     let (folder, roots) = host(&[
         ("proc/self/mountinfo", V1),
         (
@@ -65,7 +65,7 @@ fn on_a_hybrid_host_groups_are_where_memory_is() {
 }
 
 #[test]
-fn version_2_is_used_at_the_programs_own_cgroup_or_where_it_is_told() {
+fn cgroup_v2_uses_the_own_or_the_configured_parent() {
     let (folder, mut roots) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice/b.service\n"),
@@ -93,7 +93,7 @@ fn version_2_is_used_at_the_programs_own_cgroup_or_where_it_is_told() {
 }
 
 #[test]
-fn without_a_memory_controller_it_is_said_what_to_do() {
+fn a_missing_memory_controller_is_reported_with_a_remedy() {
     let (_folder, roots) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice\n"),
@@ -107,7 +107,7 @@ fn without_a_memory_controller_it_is_said_what_to_do() {
 }
 
 #[test]
-fn among_other_processes_it_is_said_at_once_that_groups_cannot_have_limits() {
+fn a_non_empty_parent_cgroup_is_refused_immediately() {
     let (folder, roots) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.scope\n"),
@@ -127,7 +127,7 @@ fn among_other_processes_it_is_said_at_once_that_groups_cannot_have_limits() {
 }
 
 #[test]
-fn groups_are_found_by_the_whole_scope_wherever_an_earlier_program_made_them() {
+fn leftover_groups_are_found_by_their_full_scope_name() {
     let (_folder, roots) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice\n"),
@@ -158,7 +158,7 @@ fn groups_are_found_by_the_whole_scope_wherever_an_earlier_program_made_them() {
 }
 
 #[test]
-fn a_stricter_limit_above_the_group_is_the_one_that_holds() {
+fn a_stricter_parent_limit_is_the_effective_one() {
     let (folder, _) = host(&[
         ("top/memory.max", "max\n"),
         ("top/unit/memory.max", "1000\n"),
@@ -179,7 +179,7 @@ fn a_stricter_limit_above_the_group_is_the_one_that_holds() {
 }
 
 #[test]
-fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
+fn v1_evidence_contains_only_values_of_its_files() {
     let (folder, _) = host(&[
         ("memory/memory.usage_in_bytes", "7\n"),
         (
@@ -233,7 +233,7 @@ fn evidence_of_version_1_is_what_its_files_say_and_no_more() {
 }
 
 #[test]
-fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
+fn a_v1_group_works_without_unavailable_pressure_files() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);
     let make = |stalls: &str, run: &str| {

@@ -353,7 +353,7 @@ mod tests {
     use zbus::fdo;
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn a_systemd_refusal_contains_a_remedy() {
         let denied = zbus::Error::from(fdo::Error::AccessDenied("no".to_owned()));
         assert!(words("a.service", &denied).to_string().contains("as root"));
         let nobody = zbus::Error::from(fdo::Error::ServiceUnknown("no".to_owned()));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_tells_its_process_and_how_it_ended() {
+    fn a_systemd_unit_reports_its_process_and_exit_result() {
         let ended = [
             ("MainPID", Variant::from(0_u32)),
             ("ExecMainPID", Variant::from(77_u32)),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ended_at_once_was_executed_and_one_that_was_not_found_was_not() {
+    fn an_immediately_exiting_program_was_executed_but_a_missing_one_was_not() {
         for (status, executed) in [(0_i32, true), (3, true), (203, false), (217, false)] {
             let ended = [
                 ("ExecMainCode", Variant::from(EXITED)),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_other_types_or_none_tell_nothing() {
+    fn systemd_replies_of_other_types_are_ignored() {
         let names = [
             "MainPID",
             "ExecMainPID",

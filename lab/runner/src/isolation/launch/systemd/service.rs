@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_folder_below_the_root_is_taken_for_a_cgroup() {
+    fn only_a_folder_below_the_cgroup_root_is_accepted_as_a_cgroup() {
         let root = Path::new("/cgroup");
         assert_eq!(
             below(root, "/a.slice/b").as_deref(),

@@ -10,7 +10,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn limits_are_read_as_the_kernel_writes_them() {
+fn limits_are_parsed_in_the_kernels_format() {
     let folder = folder(&[
         ("memory.max", "67108864\n"),
         ("memory.high", "max\n"),
@@ -36,7 +36,7 @@ fn limits_are_read_as_the_kernel_writes_them() {
 }
 
 #[test]
-fn files_that_are_not_there_and_an_empty_set_of_cpus_limit_nothing() {
+fn missing_files_and_an_empty_cpu_set_mean_no_limit() {
     let folder = folder(&[
         ("cpuset.cpus", "\n"),
         ("cpuset.cpus.effective", "0-1\n"),
@@ -46,7 +46,7 @@ fn files_that_are_not_there_and_an_empty_set_of_cpus_limit_nothing() {
 }
 
 #[test]
-fn a_text_that_is_no_limit_is_an_error_with_its_file() {
+fn an_invalid_limit_text_is_an_error_naming_its_file() {
     for (name, text) in [
         ("memory.max", "much"),
         ("cpuset.cpus", "a"),
@@ -60,7 +60,7 @@ fn a_text_that_is_no_limit_is_an_error_with_its_file() {
 }
 
 #[test]
-fn evidence_has_what_is_there_and_nothing_else() {
+fn v2_evidence_contains_only_existing_values() {
     let folder = folder(&[
         (
             "memory.events",
@@ -90,6 +90,6 @@ fn evidence_has_what_is_there_and_nothing_else() {
 }
 
 #[test]
-fn a_group_that_is_gone_has_no_evidence_and_that_is_an_error() {
+fn a_removed_group_is_an_error_without_evidence() {
     assert!(evidence(Path::new("/nonexistent/group")).is_err());
 }

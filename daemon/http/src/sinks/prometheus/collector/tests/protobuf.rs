@@ -197,7 +197,7 @@ fn samples_of(page: &[u8]) -> Series {
 }
 
 #[test]
-fn it_says_the_same_as_the_classic_page() {
+fn the_protobuf_page_equals_the_classic_page() {
     let constant = vec![("cluster", Text::from("testnet"))];
     let classic =
         String::from_utf8(page(&some_of_each(), Dialect::Classic, &constant).unwrap()).unwrap();
@@ -221,7 +221,7 @@ fn it_says_the_same_as_the_classic_page() {
 }
 
 #[test]
-fn native_buckets_hold_each_value_between_the_bounds_of_its_bucket() {
+fn native_buckets_contain_each_value_within_its_bounds() {
     let bytes = page(&some_of_each(), Dialect::Protobuf, &ConstantLabels::new()).unwrap();
     let families = decode(&bytes);
     let (_, _, series) = families
@@ -240,7 +240,7 @@ fn native_buckets_hold_each_value_between_the_bounds_of_its_bucket() {
 }
 
 #[test]
-fn a_histogram_that_has_counted_nothing_is_still_a_native_one() {
+fn an_empty_histogram_is_still_exported_as_native() {
     let bytes = page(
         &tick(vec![histogram(
             &metrics::validator::REPLAY_TIME,
@@ -258,7 +258,7 @@ fn a_histogram_that_has_counted_nothing_is_still_a_native_one() {
 }
 
 #[test]
-fn neighbouring_buckets_share_a_span_and_counts_may_fall_from_one_to_the_next() {
+fn adjacent_native_buckets_share_a_span_with_signed_deltas() {
     let (found, deltas) = spans([(-3, 5), (-2, 1), (4, 7)].into_iter());
     assert_eq!(found, [(-3, 2), (5, 1)]);
     assert_eq!(deltas, [5, -4, 6]);

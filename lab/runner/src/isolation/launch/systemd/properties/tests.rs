@@ -52,7 +52,7 @@ fn a_slice_has_the_limits_that_are_set_and_no_others() {
 }
 
 #[test]
-fn a_service_has_what_the_job_says() {
+fn a_systemd_service_has_the_properties_of_its_job() {
     let properties = service(
         &job(),
         "a.slice",
@@ -89,13 +89,13 @@ fn a_service_has_what_the_job_says() {
 }
 
 #[test]
-fn a_systemd_that_does_not_know_it_is_not_told_the_exit_type() {
+fn exit_type_is_omitted_for_an_older_systemd() {
     let properties = service(&job(), "a.slice", Path::new("/bin/true"), &[], false).unwrap();
     assert!(!properties.iter().any(|(name, _)| *name == "ExitType"));
 }
 
 #[test]
-fn only_what_is_given_stays_in_the_environment() {
+fn only_given_variables_remain_in_the_environment() {
     let [(_, given), (_, unset)] = environment(&job(), &["LC_ALL=C".to_owned()])
         .unwrap()
         .try_into()
@@ -110,7 +110,7 @@ fn only_what_is_given_stays_in_the_environment() {
 }
 
 #[test]
-fn what_is_not_utf8_is_refused_in_words() {
+fn a_non_utf8_value_is_refused_with_a_message() {
     let mut job = job();
     job.command.push(OsString::from_vec(vec![0xff]));
     let error = service(&job, "a.slice", Path::new("/bin/true"), &[], true)
