@@ -6,17 +6,23 @@ use super::Registry;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_kernel::parse::interrupts::{self, CpuTable};
 use faultline_kernel::parse::pid_allowed;
+use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::host as h;
-use faultline_metrics::{Metric, ReadingList, Source};
+use faultline_metrics::{Metric, Problem, ReadingList, Source, Status, Text};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
+/// Of every version that ticks proof of history.
+const POH_THREAD: &[u8] = b"solPohTickProd\n";
+
 #[derive(Debug, Default)]
 struct Interrupts {
     interrupts: Totals,
     softirqs: Totals,
+    /// The process and its thread of proof of history.
+    poh_thread: Option<(ProcessId, String)>,
 }
 
 impl Poll for Interrupts {
@@ -30,75 +36,111 @@ impl Poll for Interrupts {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
-        let read = |file| context.root.read_proc(file, interrupts::parse);
-        if let Some(table) = output.take(read("interrupts")) {
+        if let Some(table) = read(context.root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            self.interrupts.by_cpu(&h::INTERRUPTS, &table, &mut output);
-            if let Some(cpu) = poh_cpu(context, &table.cpus) {
-                let labels = [cpu.to_string().into()];
-                output.readings.flag(&h::POH_CPU, labels, true);
+            let counters = self.interrupts.of_cpus(&table);
+            for (cpu, devices, others) in counters {
+                for (from, count) in [("device", devices), ("local", others)] {
+                    let labels = [cpu.to_string().into(), from.into()];
+                    output.readings.counter(&h::INTERRUPTS, labels, count);
+                }
             }
         }
-        if let Some(table) = output.take(read("softirqs")) {
+        if let Some(table) = read(context.root, "softirqs", &mut output) {
             self.softirqs.add(&table);
-            self.softirqs.by_cpu(&h::SOFTIRQS, &table, &mut output);
-            for (kind, counter) in &self.softirqs.rows {
-                let labels = [kind.to_ascii_lowercase().into()];
-                output
-                    .readings
-                    .counter(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
+            for (cpu, _, count) in self.softirqs.of_cpus(&table) {
+                let labels = [cpu.to_string().into()];
+                output.readings.counter(&h::SOFTIRQS, labels, count);
             }
+            self.softirqs.of_kinds(&h::SOFTIRQS_BY_TYPE, &mut output);
+        }
+        if let Some(cpu) = self.poh_cpu(context) {
+            let labels = [cpu.to_string().into()];
+            output.readings.flag(&h::POH_CPU, labels, true);
         }
         output.up = output.problems.is_empty();
         output
     }
 }
 
-/// Agave's index counts only the CPUs that it may use.
-fn poh_cpu(context: &SampleContext<'_>, online: &[u32]) -> Option<u32> {
-    let target = context.target?;
-    let index = target.validator.as_ref()?.poh_cpu?;
-    let status = format!("{}/status", target.process.pid);
-    let allowed = context.root.read_proc(&status, pid_allowed::cpus).ok()??;
-    online
-        .iter()
-        .filter(|cpu| allowed.contains(cpu))
-        .nth(index)
-        .copied()
+fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTable> {
+    let table = output.take(root.read_proc(file, interrupts::parse))?;
+    if table.is_none() {
+        let what = format!("/proc/{file} is empty, as in a container that hides it");
+        output.problems.push(Problem::new(Status::Absent, what));
+    }
+    table
+}
+
+impl Interrupts {
+    /// The only CPU that the thread may use. `None` if it is not pinned.
+    fn poh_cpu(&mut self, context: &SampleContext<'_>) -> Option<u32> {
+        let process = context.target?.process;
+        if self
+            .poh_thread
+            .as_ref()
+            .is_none_or(|(of, _)| *of != process)
+        {
+            let thread = poh_thread(context.root, process.pid)?;
+            self.poh_thread = Some((process, thread));
+        }
+        let (_, thread) = self.poh_thread.as_ref()?;
+        let status = format!("{thread}/status");
+        match context.root.read_proc(&status, pid_allowed::cpus).ok()??[..] {
+            [cpu] => Some(cpu),
+            _ => None,
+        }
+    }
+}
+
+fn poh_thread(root: &HostRoot, pid: u32) -> Option<String> {
+    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
+    let mut threads = threads.filter_map(|entry| {
+        let id = entry.ok()?.file_name();
+        Some(format!("{pid}/task/{}", id.to_str()?))
+    });
+    threads.find(|thread| {
+        let name = root.read_proc(&format!("{thread}/comm"), |name| Ok(name == POH_THREAD));
+        name.unwrap_or(false)
+    })
 }
 
 /// Counts since the first sample.
 #[derive(Debug, Default)]
 struct Totals {
-    cpus: BTreeMap<u32, Counter>,
+    cpus: BTreeMap<u32, [Counter; 2]>,
     rows: BTreeMap<String, Counter>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Counter {
     last: u32,
-    total: u64,
+    /// `None` before the second sample.
+    total: Option<u64>,
 }
+
+/// A counter that goes back from below this has begun anew; from above it, it has wrapped.
+const NEARLY_FULL: u32 = u32::MAX - (1 << 28);
 
 impl Counter {
     fn starting_at(now: u32) -> Self {
         Counter {
             last: now,
-            total: 0,
+            total: None,
         }
     }
 
     fn advance(&mut self, now: u32, continues: bool) {
-        if continues && let Some(growth) = self.growth(now) {
-            self.total += u64::from(growth);
-        }
+        let growth = self.growth(now).filter(|_| continues);
+        let total = self.total.unwrap_or_default();
+        self.total = Some(total + u64::from(growth.unwrap_or_default()));
         self.last = now;
     }
 
-    /// The kernel's counters wrap. `None` if it went back.
+    /// The kernel's counters wrap. `None` if it went back otherwise.
     fn growth(&self, now: u32) -> Option<u32> {
-        let growth = now.wrapping_sub(self.last);
-        (growth <= i32::MAX.unsigned_abs()).then_some(growth)
+        let continues = now >= self.last || self.last >= NEARLY_FULL && now < 1 << 31;
+        continues.then(|| now.wrapping_sub(self.last))
     }
 }
 
@@ -109,7 +151,7 @@ impl Totals {
         let rows: HashMap<&str, u32> = table
             .rows
             .iter()
-            .map(|row| (row.name.as_str(), row.sum()))
+            .map(|row| (row.name.as_str(), row.sum))
             .collect();
         let continues = self.rows.iter().all(|(name, row)| {
             let now = rows.get(name.as_str());
@@ -117,23 +159,44 @@ impl Totals {
         });
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, now) in rows {
-            let row = self.rows.entry(name.to_owned());
-            row.or_insert(Counter::starting_at(now))
-                .advance(now, continues);
+            match self.rows.get_mut(name) {
+                Some(row) => row.advance(now, continues),
+                None => {
+                    self.rows.insert(name.to_owned(), Counter::starting_at(now));
+                }
+            }
         }
-        for (cpu, now) in table.cpus.iter().zip(table.sums()) {
-            let cpu = self.cpus.entry(*cpu);
-            cpu.or_insert(Counter::starting_at(now))
-                .advance(now, continues);
+        let sums = table.devices.iter().zip(&table.others);
+        for (cpu, (devices, others)) in table.cpus.iter().zip(sums) {
+            let now = [*devices, *others];
+            match self.cpus.get_mut(cpu) {
+                Some(counters) => {
+                    for (counter, now) in counters.iter_mut().zip(now) {
+                        counter.advance(now, continues);
+                    }
+                }
+                None => {
+                    self.cpus.insert(*cpu, now.map(Counter::starting_at));
+                }
+            }
         }
     }
 
-    /// The CPUs of the table. One without any count was never online.
-    fn by_cpu(&self, metric: &'static Metric, table: &CpuTable, output: &mut SourceOutput) {
-        for cpu in &table.cpus {
-            if let Some(counter) = self.cpus.get(cpu).filter(|counter| counter.last > 0) {
-                let labels = [cpu.to_string().into()];
-                output.readings.counter(metric, labels, counter.total);
+    /// Of each CPU of the table: by devices, and others. One without any count was never online.
+    fn of_cpus(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
+        let totals = |cpu: &u32| {
+            let [devices, others] = self.cpus.get(cpu)?;
+            let was_online = devices.last > 0 || others.last > 0;
+            was_online.then_some((*cpu, devices.total?, others.total?))
+        };
+        table.cpus.iter().filter_map(totals).collect()
+    }
+
+    fn of_kinds(&self, metric: &'static Metric, output: &mut SourceOutput) {
+        for (kind, counter) in &self.rows {
+            if let Some(total) = counter.total {
+                let kind = Text::from(kind.to_ascii_lowercase());
+                output.readings.counter(metric, [kind], total);
             }
         }
     }
@@ -149,44 +212,64 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
 
-    fn totals(samples: &[&str]) -> Vec<(u32, u64)> {
+    /// Of each CPU by devices and others; none before the second sample.
+    fn totals(samples: &[&str]) -> Vec<(u32, u64, u64)> {
         let mut totals = Totals::default();
+        let mut last = CpuTable::default();
         for text in samples {
-            totals.add(&interrupts::parse(text.as_bytes()).unwrap());
+            last = interrupts::parse(text.as_bytes()).unwrap().unwrap();
+            totals.add(&last);
         }
-        let cpus = totals.cpus.iter();
-        cpus.map(|(cpu, counter)| (*cpu, counter.total)).collect()
+        totals.of_cpus(&last)
     }
 
     #[test]
     fn totals_begin_at_the_first_sample_and_count_new_lines_whole() {
-        let first = "CPU0 CPU1\n1: 100 200 x\n";
-        assert_eq!(totals(&[first]), [(0, 0), (1, 0)]);
-        let second = "CPU0 CPU1\n1: 101 202 x\n2: 5 0 y\n";
-        assert_eq!(totals(&[first, second]), [(0, 6), (1, 2)]);
+        let first = "CPU0 CPU1\n1: 100 200 x\nLOC: 7 8\n";
+        assert_eq!(totals(&[first]), []);
+        let second = "CPU0 CPU1\n1: 101 202 x\n2: 5 0 y\nLOC: 17 8\n";
+        assert_eq!(totals(&[first, second]), [(0, 6, 10), (1, 2, 0)]);
     }
 
     #[test]
     fn a_counter_that_wraps_goes_on() {
         let samples = ["CPU0\n1: 4294967290 x\n", "CPU0\n1: 4 x\n"];
-        assert_eq!(totals(&samples), [(0, 10)]);
+        assert_eq!(totals(&samples), [(0, 10, 0)]);
     }
 
     #[test]
     fn a_line_that_is_removed_or_counts_anew_is_no_rate() {
         let both = "CPU0\n1: 100 x\n2: 900 y\n";
         let (one, later) = ("CPU0\n1: 107 x\n", "CPU0\n1: 110 x\n");
-        assert_eq!(totals(&[both, one]), [(0, 0)]);
-        assert_eq!(totals(&[both, one, later]), [(0, 3)]);
+        assert_eq!(totals(&[both, one]), [(0, 0, 0)]);
+        assert_eq!(totals(&[both, one, later]), [(0, 3, 0)]);
         let anew = "CPU0\n1: 1900 x\n2: 3 y\n";
-        assert_eq!(totals(&[both, anew]), [(0, 0)]);
+        assert_eq!(totals(&[both, anew]), [(0, 0, 0)]);
+        let busy = ["CPU0\n1: 3000000000 x\n", "CPU0\n1: 5 x\n"];
+        assert_eq!(totals(&busy), [(0, 0, 0)]);
     }
 
     #[test]
     fn a_cpu_that_was_offline_goes_on() {
         let (all, one) = ("CPU0 CPU1\n1: 10 20 x\n", "CPU0\n1: 11 x\n");
         let again = "CPU0 CPU1\n1: 12 23 x\n";
-        assert_eq!(totals(&[all, one]), [(0, 0), (1, 0)]);
-        assert_eq!(totals(&[all, one, again]), [(0, 1), (1, 3)]);
+        assert_eq!(totals(&[all, one]), [(0, 0, 0)]);
+        assert_eq!(totals(&[all, one, again]), [(0, 1, 0), (1, 3, 0)]);
+    }
+
+    #[test]
+    fn the_poh_thread_is_found_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for (thread, name) in [("7", "agave-validator\n"), ("9", "solPohTickProd\n")] {
+            let task = folder.path().join("7/task").join(thread);
+            std::fs::create_dir_all(&task).unwrap();
+            std::fs::write(task.join("comm"), name).unwrap();
+        }
+        let root = HostRoot {
+            procfs: folder.path().to_owned(),
+            ..HostRoot::default()
+        };
+        assert_eq!(poh_thread(&root, 7).as_deref(), Some("7/task/9"));
+        assert_eq!(poh_thread(&root, 8), None);
     }
 }

@@ -5,9 +5,14 @@
 use crate::ParseError;
 use crate::text::{Line, lines, number, words};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The kernel's counters have 32 bits and wrap. So do these sums.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuTable {
     pub cpus: Vec<u32>,
+    /// Of the lines that a number names, in the order of `cpus`.
+    pub devices: Vec<u32>,
+    /// Of all other lines, in the order of `cpus`.
+    pub others: Vec<u32>,
     pub rows: Vec<Row>,
 }
 
@@ -15,38 +20,19 @@ pub struct CpuTable {
 pub struct Row {
     /// The number or short name of an interrupt, or the kind of softirqs.
     pub name: String,
-    /// In the order of [`CpuTable::cpus`]. The kernel's counters have 32 bits and wrap.
-    pub counts: Vec<u32>,
+    /// Over all CPUs.
+    pub sum: u32,
 }
 
-impl CpuTable {
-    /// Modulo 2^32, in the order of [`CpuTable::cpus`].
-    #[must_use]
-    pub fn sums(&self) -> Vec<u32> {
-        let mut sums = vec![0_u32; self.cpus.len()];
-        for row in &self.rows {
-            for (sum, count) in sums.iter_mut().zip(&row.counts) {
-                *sum = sum.wrapping_add(*count);
-            }
-        }
-        sums
-    }
-}
-
-impl Row {
-    /// Modulo 2^32.
-    #[must_use]
-    pub fn sum(&self) -> u32 {
-        self.counts
-            .iter()
-            .fold(0, |sum, count| sum.wrapping_add(*count))
-    }
-}
-
+/// `None` for an empty file: container runtimes hide `/proc/interrupts` behind `/dev/null`.
+///
 /// # Errors
-/// No line of CPUs, or a line without a count for each. The kernel writes such lines while a CPU
-/// goes online or offline.
-pub fn parse(text: &[u8]) -> Result<CpuTable, ParseError> {
+/// No line of CPUs, or a line without exactly one count for each. The kernel writes such lines
+/// while a CPU goes online or offline.
+pub fn parse(text: &[u8]) -> Result<Option<CpuTable>, ParseError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
     let mut lines = lines(text);
     let expected = "expected CPU0 and the other CPUs";
     let header = lines
@@ -56,35 +42,56 @@ pub fn parse(text: &[u8]) -> Result<CpuTable, ParseError> {
     let cpus = cpus
         .filter(|cpus| !cpus.is_empty())
         .ok_or_else(|| header.error(expected))?;
-    let mut rows = Vec::new();
+    let mut table = CpuTable {
+        devices: vec![0; cpus.len()],
+        others: vec![0; cpus.len()],
+        cpus,
+        rows: Vec::new(),
+    };
     for line in lines {
-        rows.extend(row(line, cpus.len())?);
+        table.add(line)?;
     }
-    if rows.is_empty() {
+    if table.rows.is_empty() {
         return Err(header.error("expected lines of counts after it"));
     }
-    Ok(CpuTable { cpus, rows })
+    Ok(Some(table))
 }
 
 fn cpu(word: &[u8]) -> Option<u32> {
     u32::try_from(number(word.strip_prefix(b"CPU")?)?).ok()
 }
 
-/// `None` for a counter of the whole machine: `ERR`, `MIS`.
-fn row(line: Line<'_>, cpus: usize) -> Result<Option<Row>, ParseError> {
-    let expected = || line.error("expected a name and a count for each CPU");
-    let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
-    let name = name.trim_ascii();
-    let is_alone = number(rest.trim_ascii()).is_some();
-    if is_alone && (cpus > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
-        return Ok(None);
+impl CpuTable {
+    /// A counter of the whole machine (`ERR`, `MIS`) is skipped.
+    fn add(&mut self, line: Line<'_>) -> Result<(), ParseError> {
+        let expected = || line.error("expected a name and a count for each CPU");
+        let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
+        let name = name.trim_ascii();
+        let is_alone = number(rest.trim_ascii()).is_some();
+        if is_alone && (self.cpus.len() > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
+            return Ok(());
+        }
+        let is_device = number(name).is_some();
+        let sums = if is_device {
+            &mut self.devices
+        } else {
+            &mut self.others
+        };
+        let mut words = words(rest);
+        let mut sum = 0_u32;
+        for cpu in sums {
+            let count = words.next().and_then(count).ok_or_else(expected)?;
+            *cpu = cpu.wrapping_add(count);
+            sum = sum.wrapping_add(count);
+        }
+        // A device's line goes on with its chip, whose name may be a number.
+        if !is_device && words.next().is_some_and(|word| number(word).is_some()) {
+            return Err(expected());
+        }
+        let name = String::from_utf8_lossy(name).into_owned();
+        self.rows.push(Row { name, sum });
+        Ok(())
     }
-    let counts: Vec<u32> = words(rest).map_while(count).take(cpus).collect();
-    if counts.len() != cpus {
-        return Err(expected());
-    }
-    let name = String::from_utf8_lossy(name).into_owned();
-    Ok(Some(Row { name, counts }))
 }
 
 fn count(word: &[u8]) -> Option<u32> {
@@ -95,76 +102,86 @@ fn count(word: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn row<'t>(table: &'t CpuTable, name: &str) -> Option<&'t [u32]> {
+    fn table(text: &[u8]) -> CpuTable {
+        parse(text).unwrap().unwrap()
+    }
+
+    fn sum(table: &CpuTable, name: &str) -> Option<u32> {
         let row = table.rows.iter().find(|row| row.name == name)?;
-        Some(&row.counts)
+        Some(row.sum)
     }
 
     #[test]
     fn captured_interrupts_are_read_without_the_errors_of_the_machine() {
-        let table = parse(include_bytes!("../../tests/text/linux-6.18/interrupts")).unwrap();
+        let table = table(include_bytes!("../../tests/text/linux-6.18/interrupts"));
         assert_eq!((&table.cpus[..], table.rows.len()), (&[0, 1][..], 33));
-        assert_eq!(row(&table, "36"), Some(&[0, 7_789_575][..]));
-        assert_eq!(row(&table, "LOC"), Some(&[35_479_995, 35_556_258][..]));
-        assert_eq!((row(&table, "ERR"), row(&table, "MIS")), (None, None));
+        assert_eq!(sum(&table, "36"), Some(7_789_575));
+        assert_eq!(sum(&table, "LOC"), Some(71_036_553));
+        assert_eq!((sum(&table, "ERR"), sum(&table, "MIS")), (None, None));
+        assert!(table.devices[0] < table.others[0] / 50);
     }
 
     #[test]
     fn captured_softirqs_are_read() {
-        let table = parse(include_bytes!("../../tests/text/linux-6.18/softirqs")).unwrap();
+        let table = table(include_bytes!("../../tests/text/linux-6.18/softirqs"));
         assert_eq!((&table.cpus[..], table.rows.len()), (&[0, 1][..], 10));
-        assert_eq!(row(&table, "NET_RX"), Some(&[11_350_731, 8_919_746][..]));
-        assert_eq!(table.rows[3].sum(), 20_270_477);
+        assert_eq!(sum(&table, "NET_RX"), Some(20_270_477));
+        assert_eq!(table.devices, [0, 0]);
     }
 
     /// The words after the counts begin with anything: a chip, its number, nothing.
     #[test]
     fn the_lines_of_arm_and_unknown_kinds_are_read() {
-        let table = parse(
+        let table = table(
             b"           CPU0       CPU1       \n 11:          7          8     GICv3  27 Level     arch_timer\n\
               \x20 9:          1          0         0 Edge\nIPI0:         5          6       Rescheduling interrupts\n\
               NEW:          3          4\nErr:          0\n",
-        )
-        .unwrap();
-        assert_eq!(table.sums(), [16, 18]);
+        );
+        assert_eq!((table.devices, table.others), (vec![8, 8], vec![8, 10]));
     }
 
     #[test]
     fn an_offline_cpu_has_no_column_and_the_only_one_has_no_errors() {
-        let table = parse(b"   CPU0  CPU2  CPU511\n  1:  1  2  3  IO-APIC\nERR: 9\n").unwrap();
+        let three = table(b"   CPU0  CPU2  CPU511\n  1:  1  2  3  IO-APIC\nERR: 9\n");
         assert_eq!(
-            (&table.cpus[..], table.sums()),
+            (&three.cpus[..], three.devices),
             (&[0, 2, 511][..], vec![1, 2, 3])
         );
-        let one = parse(b"   CPU0\n  1:  1  IO-APIC\n HI: 5\nERR: 9\nMIS: 9\n").unwrap();
-        assert_eq!(one.sums(), [6]);
+        let one = table(b"   CPU0\n  1:  1  IO-APIC\n HI: 5\nERR: 9\nMIS: 9\n");
+        assert_eq!((one.devices, one.others), (vec![1], vec![5]));
     }
 
     #[test]
     fn five_hundred_and_twelve_columns_are_read() {
         let cpus: String = (0..512).map(|cpu| format!("CPU{cpu:<8}")).collect();
         let counts: String = (0..512).map(|cpu| format!(" {cpu:>10}")).collect();
-        let table =
-            parse(format!("      {cpus}\nLOC:{counts}   Local timer\n").as_bytes()).unwrap();
-        assert_eq!((table.cpus.len(), table.rows[0].counts[511]), (512, 511));
+        let table = table(format!("      {cpus}\nLOC:{counts}   Local timer\n").as_bytes());
+        assert_eq!((table.cpus.len(), table.others[511]), (512, 511));
     }
 
     #[test]
     fn a_counter_that_passes_32_bits_wraps_as_the_kernels_do() {
-        let table = parse(b"CPU0 CPU1\nA: 4294967295 4294967298 x\nB: 2 1 y\n").unwrap();
-        assert_eq!((table.sums(), table.rows[0].sum()), (vec![1, 3], 1));
+        let table = table(b"CPU0 CPU1\nA: 4294967295 4294967298 x\nB: 2 1 y\n");
+        assert_eq!((&table.others[..], table.rows[0].sum), (&[1, 3][..], 1));
     }
 
     #[test]
-    fn a_line_of_fewer_cpus_and_a_table_without_any_are_errors() {
-        let torn = parse(b"CPU0 CPU1\n 1: 5 6 chip\n 2: 5 chip\n").unwrap_err();
-        assert_eq!(
-            (torn.line, torn.what),
-            (3, "expected a name and a count for each CPU")
-        );
+    fn an_empty_file_is_absent() {
+        assert_eq!(parse(b""), Ok(None));
+    }
+
+    #[test]
+    fn a_line_without_one_count_for_each_cpu_is_an_error() {
+        for torn in ["2: 5 chip", "LOC: 5 6 7 Local"] {
+            let text = format!("CPU0 CPU1\n 1: 5 6 chip\n {torn}\n");
+            let error = parse(text.as_bytes()).map(|_| ()).unwrap_err();
+            assert_eq!(
+                (error.line, error.what),
+                (3, "expected a name and a count for each CPU")
+            );
+        }
         for text in [
-            &b""[..],
-            b"\n",
+            &b"\n"[..],
             b"CPU0\n",
             b"CPU0 GPU1\n",
             b"CPU0\nnothing\n",

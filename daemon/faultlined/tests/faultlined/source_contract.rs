@@ -105,7 +105,6 @@ const FILES: &[File] = &[
             "agave_process_swap",
             "agave_process_page_table",
             "agave_memory_",
-            "agave_poh_cpu_info",
         ],
     ),
     file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),
@@ -292,7 +291,7 @@ const FILES: &[File] = &[
         "proc/interrupts",
         Fixed,
         INTERRUPTS,
-        &["agave_host_interrupts_total", "agave_poh_cpu_info"],
+        &["agave_host_interrupts_total"],
     ),
     file(
         "proc/softirqs",
