@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The links of `MAP` order the site, which begins with `FIRST`.
-const MAP: &str = "docs/README.md";
-const FIRST: &str = "README.md";
+/// The links of this page order the site, which begins with `FIRST_PAGE`.
+const MAP_PAGE: &str = "docs/README.md";
+const FIRST_PAGE: &str = "README.md";
 
 /// Keeps hyphens as they are, because options have two. No print page, and no error page for
 /// servers.
@@ -59,10 +59,10 @@ pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<(
 }
 
 struct Page {
-    /// In the site, with `index.md` for `README.md`.
+    /// Path in the site, with `index.md` for `README.md`.
     location: PathBuf,
     title: String,
-    lists: Option<PathBuf>,
+    listed_folder: Option<PathBuf>,
 }
 
 struct Book<'a> {
@@ -74,7 +74,7 @@ struct Book<'a> {
 
 impl Book<'_> {
     fn collect(&mut self) -> anyhow::Result<()> {
-        let mut waiting = VecDeque::from([PathBuf::from(MAP), PathBuf::from(FIRST)]);
+        let mut waiting = VecDeque::from([PathBuf::from(MAP_PAGE), PathBuf::from(FIRST_PAGE)]);
         while let Some(path) = waiting.pop_front() {
             if !self.seen.insert(path.clone()) {
                 continue;
@@ -99,7 +99,7 @@ impl Book<'_> {
         let text = read(self.root, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut linked = Vec::new();
-        let text = links::rewritten(&text, |target| {
+        let text = links::rewrite_links(&text, |target| {
             let (file, anchor) = target.split_at(target.find('#').unwrap_or(target.len()));
             let file = links::joined(folder, file)?;
             let found = self.root.join(&file);
@@ -119,7 +119,7 @@ impl Book<'_> {
         self.pages.push(Page {
             location: location(path),
             title,
-            lists: None,
+            listed_folder: None,
         });
         self.put(&location(path), &text)?;
         Ok(linked)
@@ -150,7 +150,7 @@ impl Book<'_> {
         self.pages.push(Page {
             location: folder.join("index.md"),
             title: name,
-            lists: Some(folder.to_path_buf()),
+            listed_folder: Some(folder.to_path_buf()),
         });
         self.put(&folder.join("index.md"), &text)?;
         Ok(linked)
@@ -159,7 +159,10 @@ impl Book<'_> {
     fn is_complete(&self) -> anyhow::Result<()> {
         for page in files(self.root, "docs", "md")? {
             if !self.seen.contains(&page) {
-                bail!("{}: no page links to it: put it into {MAP}", page.display());
+                bail!(
+                    "{}: no page links to it: put it into {MAP_PAGE}",
+                    page.display()
+                );
             }
         }
         Ok(())
@@ -177,7 +180,7 @@ fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
     let (first, others): (Vec<&Page>, Vec<&Page>) = pages
         .iter()
-        .partition(|page| page.location == location(Path::new(FIRST)));
+        .partition(|page| page.location == location(Path::new(FIRST_PAGE)));
     for page in first.into_iter().chain(others) {
         if list_of(page, pages).is_none() {
             entry(page, pages, 0, &mut text);
@@ -203,10 +206,14 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
 }
 
 fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
-    let in_folder = page.lists.as_deref().unwrap_or(&page.location).parent()?;
+    let in_folder = page
+        .listed_folder
+        .as_deref()
+        .unwrap_or(&page.location)
+        .parent()?;
     pages
         .iter()
-        .find(|list| list.lists.as_deref() == Some(in_folder))
+        .find(|list| list.listed_folder.as_deref() == Some(in_folder))
         .map(|list| list.location.as_path())
 }
 
@@ -251,11 +258,11 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn page(location: &str, lists: Option<&str>) -> Page {
+    fn page(location: &str, listed_folder: Option<&str>) -> Page {
         Page {
             location: location.into(),
             title: location.to_uppercase(),
-            lists: lists.map(PathBuf::from),
+            listed_folder: listed_folder.map(PathBuf::from),
         }
     }
 

@@ -16,7 +16,7 @@ const COLUMNS: u64 = 24;
 
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
-        let text = in_order(&read(root, &file)?).with_context(|| file.display().to_string())?;
+        let text = normalized(&read(root, &file)?).with_context(|| file.display().to_string())?;
         std::fs::write(root.join(&file), text)
             .with_context(|| format!("{} cannot be written", file.display()))?;
     }
@@ -29,7 +29,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let mut dashboards = Vec::new();
     for file in &files {
         let text = read(root, file)?;
-        if in_order(&text).with_context(|| file.display().to_string())? != text {
+        if normalized(&text).with_context(|| file.display().to_string())? != text {
             broken.push(format!(
                 "{} is not in order; run: cargo run -p xtask -- dashboards",
                 file.display()
@@ -60,12 +60,12 @@ fn dashboard_file(uid: &str) -> PathBuf {
 
 /// Sorts keys, numbers panels and puts them next to each other, and removes what a server adds when
 /// it saves.
-fn in_order(text: &str) -> anyhow::Result<String> {
+fn normalized(text: &str) -> anyhow::Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
-    let whole = dashboard.as_object_mut().context("no dashboard")?;
-    whole.remove("id");
-    whole.insert("version".to_owned(), json!(1));
-    let panels = whole
+    let object = dashboard.as_object_mut().context("no dashboard")?;
+    object.remove("id");
+    object.insert("version".to_owned(), json!(1));
+    let panels = object
         .get_mut("panels")
         .and_then(Value::as_array_mut)
         .context("no panels")?;
@@ -99,7 +99,7 @@ mod tests {
     fn a_dashboard_saved_by_grafana_is_normalized() {
         let panel = |x: u64, y: u64, w: u64, h: u64| json!({ "id": 7, "gridPos": { "x": x, "y": y, "w": w, "h": h }, "pluginVersion": "12" });
         let saved = json!({ "version": 3, "id": 9, "panels": [panel(0, 0, 24, 1), panel(0, 1, 12, 8), panel(12, 1, 8, 4), panel(0, 20, 6, 2)] });
-        let text = in_order(&saved.to_string()).unwrap();
+        let text = normalized(&saved.to_string()).unwrap();
         let ordered: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (&ordered["version"], &ordered["id"]),
@@ -125,6 +125,6 @@ mod tests {
             ordered["panels"][3],
             json!({ "id": 4, "gridPos": grid(0, 9, 6, 2) })
         );
-        assert_eq!(in_order(&text).unwrap(), text);
+        assert_eq!(normalized(&text).unwrap(), text);
     }
 }

@@ -59,7 +59,7 @@ fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
     parts.filter(|parts| !["lib", "main", "bin"].contains(&parts[0].as_str()))
 }
 
-/// Adds every path that begins with `crate`, `super` or `self`, from the root.
+/// Adds every path that begins with `crate`, `super` or `self`, as a path from the root.
 fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -72,7 +72,7 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
                     "self" => module.clone(),
                     _ => continue,
                 };
-                at = follow(tokens, at, start, paths);
+                at = read_path(tokens, at, start, paths);
             }
             TokenTree::Group(group) => collect(
                 &group.stream().into_iter().collect::<Vec<_>>(),
@@ -85,7 +85,7 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
 }
 
 /// Continues a path: `::a::b` or `::{a, b::c}`. Returns the next position.
-fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
+fn read_path(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<Path>) -> usize {
     let is_colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
     while is_colon(at) && is_colon(at + 1) {
         match tokens.get(at + 2) {
@@ -99,7 +99,7 @@ fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<P
                     if let TokenTree::Ident(name) = &part[0] {
                         path.push(name.to_string());
                     }
-                    follow(part, 1, path, paths);
+                    read_path(part, 1, path, paths);
                 }
                 return at + 3;
             }
@@ -143,25 +143,25 @@ fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
 }
 
 fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
-    let together = |module: &String| -> Vec<&str> {
-        let reached = reached(uses, module);
-        reached
+    let cycle_of = |module: &String| -> Vec<&str> {
+        let reachable = reachable(uses, module);
+        reachable
             .into_iter()
-            .filter(|other| self::reached(uses, other).contains(module.as_str()))
+            .filter(|other| self::reachable(uses, other).contains(module.as_str()))
             .collect()
     };
     uses.keys()
-        .map(together)
+        .map(cycle_of)
         .filter(|cycle| cycle.len() > 1)
         .collect()
 }
 
-/// The modules that one uses, also indirectly; itself only if one of them uses it.
-fn reached<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
-    let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
-    while let Some(module) = open.pop() {
+/// The modules that `from` uses, also indirectly. It contains `from` only if one of them uses it.
+fn reachable<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+    let (mut seen, mut unvisited) = (BTreeSet::new(), vec![from.to_owned()]);
+    while let Some(module) = unvisited.pop() {
         let next = uses.get(&module).into_iter().flatten().map(String::as_str);
-        open.extend(
+        unvisited.extend(
             next.filter(|next| seen.insert(*next))
                 .map(str::to_owned)
                 .collect::<Vec<_>>(),

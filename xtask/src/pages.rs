@@ -8,8 +8,8 @@ const COMMANDS: [&str; 2] = [
     "cargo test --workspace",
 ];
 
-/// Pages and headings with the way from an empty host to dashboards. The guest runs the lines of
-/// the first (`scripts/guest/readme`).
+/// Pages and headings of the quick start from an empty host to dashboards. The guest runs the
+/// lines of the first page (`scripts/guest/readme`).
 const QUICK_START_PAGES: [(&str, &str); 2] = [
     ("README.md", "### 1. Install\n"),
     (
@@ -17,12 +17,12 @@ const QUICK_START_PAGES: [(&str, &str); 2] = [
         "## From an empty Debian host to dashboards\n",
     ),
 ];
-const LINES: usize = 10;
+const QUICK_START_LINES: usize = 10;
 
 /// Keeps README short: longer text goes to docs/.
 const README_LINES: usize = 150;
 
-const KEYS: (&str, &str) = (
+const CONFIG_KEYS: (&str, &str) = (
     "docs/CONFIGURATION.md",
     "daemon/core/src/config/default.toml",
 );
@@ -47,13 +47,13 @@ pub(crate) fn check(
             "README.md: {lines} lines, at most {README_LINES}: move text to docs/"
         ));
     }
-    let (page, keys) = KEYS;
+    let (page, keys) = CONFIG_KEYS;
     if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
         broken.push(format!(
             "{page}: its last block is not {keys}: copy it there"
         ));
     }
-    from_nothing(root, broken)
+    check_quick_start(root, broken)
 }
 
 /// Links, anchors and names of tests.
@@ -94,8 +94,9 @@ fn page(root: &Path, file: &Path, broken: &mut Vec<String>) -> anyhow::Result<()
     Ok(())
 }
 
-/// The ten lines must be the same on every page that has them, and in no other version elsewhere.
-fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
+/// The ten lines of the quick start must be equal on every page that has them. No other page may
+/// have another version.
+fn check_quick_start(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let mut first: Option<(&str, String)> = None;
     for (file, heading) in QUICK_START_PAGES {
         let text = read(root, Path::new(file))?;
@@ -105,9 +106,9 @@ fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
             ));
             continue;
         };
-        if block.lines().count() != LINES {
+        if block.lines().count() != QUICK_START_LINES {
             broken.push(format!(
-                "{file}: {} lines under {heading:?}, not {LINES}",
+                "{file}: {} lines under {heading:?}, not {QUICK_START_LINES}",
                 block.lines().count()
             ));
         }

@@ -149,16 +149,16 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
-    let Some(named) = shape::recorded(name) else {
+    let Some(named) = shape::labels_of_record(name) else {
         return Some(format!("{name}: the first word of its name says no labels"));
     };
-    let mut yielded = result_labels(&rule.expr)?;
-    yielded.extend(rule.labels.keys().cloned());
+    let mut result = result_labels(&rule.expr)?;
+    result.extend(rule.labels.keys().cloned());
     let list = |labels: &BTreeSet<String>| labels.iter().cloned().collect::<Vec<_>>().join(", ");
-    (named != yielded).then(|| {
+    (named != result).then(|| {
         format!(
             "{name}: its labels are {}, by its name they are {}",
-            list(&yielded),
+            list(&result),
             list(&named)
         )
     })
@@ -206,18 +206,18 @@ fn check_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
 }
 
 fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
-    let written: BTreeSet<&str> = runbooks
+    let runbook_names: BTreeSet<&str> = runbooks
         .iter()
         .filter_map(|file| file.file_stem()?.to_str())
         .filter(|name| *name != "README")
         .collect();
     broken.extend(
         alerts
-            .difference(&written)
+            .difference(&runbook_names)
             .map(|alert| format!("{alert}: {RUNBOOKS}/{alert}.md is missing")),
     );
     broken.extend(
-        written
+        runbook_names
             .difference(alerts)
             .map(|name| format!("{RUNBOOKS}/{name}.md: there is no alert {name}")),
     );

@@ -68,8 +68,8 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// Only cargo's resolver knows what is linked, with the features of this program and for this
-/// target.
+/// The packages that `cargo tree` lists. Only cargo's resolver knows what is linked with this
+/// program's features for this target.
 fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<Linked> {
     let arguments = [
         "tree",
@@ -97,7 +97,7 @@ struct Linked {
 impl Linked {
     /// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version.
     fn read(tree: &str) -> anyhow::Result<Linked> {
-        let mut above: Vec<Id> = Vec::new();
+        let mut ancestors: Vec<Id> = Vec::new();
         let mut depends: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
         for line in tree.lines().filter(|line| !line.is_empty()) {
             let mut parts = line.split('|');
@@ -109,14 +109,14 @@ impl Linked {
                 bail!("cargo tree says {line:?}, which is not depth|name vVERSION|");
             };
             let id = (name.to_owned(), version.to_owned());
-            above.truncate(depth);
-            if let Some(user) = above.last() {
+            ancestors.truncate(depth);
+            if let Some(user) = ancestors.last() {
                 depends.entry(user.clone()).or_default().insert(id.clone());
             }
             depends.entry(id.clone()).or_default();
-            above.push(id);
+            ancestors.push(id);
         }
-        let program = above
+        let program = ancestors
             .into_iter()
             .next()
             .context("cargo tree says nothing")?;
@@ -131,7 +131,7 @@ fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
         "name": id.0,
         "version": id.1,
         "description": text(&package["description"]).trim(),
-        // Older packages write it with a slash.
+        // Older packages separate licenses with a slash.
         "licenses": [{ "expression": text(&package["license"]).replace('/', " OR ") }],
     });
     // Packages of this workspace are in no registry.

@@ -10,7 +10,7 @@ use crate::words;
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 
-const LONGEST: usize = 500;
+const MAX_LINES: usize = 500;
 
 /// Not allowed in any file of git.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
@@ -19,7 +19,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
     for file in &files {
-        // Not a picture.
+        // Files that are not text, as pictures are, are skipped.
         let Ok(text) = read(root, file) else { continue };
         if has_extension(file, "rs") {
             sizes(file, &text, &mut broken);
@@ -77,10 +77,10 @@ fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
         return;
     }
     let lines = production(text).count();
-    if lines > LONGEST {
+    if lines > MAX_LINES {
         let name = file.display();
         broken.push(format!(
-            "{name}: {lines} lines without tests; limit: {LONGEST}"
+            "{name}: {lines} lines without tests; limit: {MAX_LINES}"
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! Decodes answers. The time is part of a request's latency.
+//! Decodes answers. The decoding time is part of a request's latency.
 
 use crate::canonical;
 use crate::failure::Failure;
@@ -13,13 +13,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Solana's maximum, and one byte to detect a larger account.
-const LARGEST_ACCOUNT: usize = (10 << 20) + 1;
+const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;
 
 /// Fields of Starknet results that may differ between nodes.
-const NODES_OWN: [&str; 2] = ["continuation_token", "status"];
+const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
-/// No JSON begins with it.
-pub(crate) const SKIPPED: &str = "skipped ";
+/// Prefix of the record of a skipped slot; no JSON text begins with it.
+pub(crate) const SKIPPED_PREFIX: &str = "skipped ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -48,7 +48,7 @@ impl Encoding {
         protocol::name_of(&Encoding::ALL, self)
     }
 
-    /// An answer in another encoding would measure that encoding.
+    /// Whether an answer in `other` is accepted: any other would measure the wrong encoding.
     fn allows(self, other: Encoding) -> bool {
         self == other || (self == Encoding::JsonParsed && other == Encoding::Base64)
     }
@@ -59,11 +59,11 @@ pub(crate) enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
     Text,
-    /// If `same`, the bytes are a record whose first line is equal for equal results.
+    /// If `same`, nodes must agree: the bytes are a [`canonical::record`] to compare.
     Json {
         same: bool,
     },
-    /// Like [`Expected::Json`] with `same`, except for [`NODES_OWN`].
+    /// Like [`Expected::Json`] with `same`, except for [`NODE_SPECIFIC_FIELDS`].
     Starknet,
 }
 
@@ -117,25 +117,25 @@ struct RpcError {
 
 #[derive(Deserialize)]
 struct AccountResult<'a> {
-    context: At,
+    context: ResultContext,
     #[serde(borrow)]
     value: Option<Account<'a>>,
 }
 
 #[derive(Deserialize)]
-struct At {
+struct ResultContext {
     slot: u64,
 }
 
 #[derive(Deserialize)]
 struct Account<'a> {
     #[serde(borrow)]
-    data: Data<'a>,
+    data: AccountData<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Data<'a> {
+enum AccountData<'a> {
     Encoded(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>),
     Parsed(BTreeMap<String, IgnoredAny>),
 }
@@ -158,10 +158,10 @@ impl Decoder {
         })
     }
 
-    /// For JSON a record, whose computation is not part of the decoding time.
+    /// For JSON it is a [`canonical::record`]; the decoding time does not include its computation.
     pub(crate) fn bytes(&mut self) -> &[u8] {
-        if let Some((result, but)) = self.json.take() {
-            self.bytes = canonical::record(&result, but).into_bytes();
+        if let Some((result, ignored_fields)) = self.json.take() {
+            self.bytes = canonical::record(&result, ignored_fields).into_bytes();
         }
         &self.bytes
     }
@@ -186,17 +186,17 @@ impl Decoder {
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
             Expected::Json { same: true } | Expected::Starknet => {
-                let but: &[&str] = if expected == Expected::Starknet {
-                    &NODES_OWN
+                let ignored_fields: &[&str] = if expected == Expected::Starknet {
+                    &NODE_SPECIFIC_FIELDS
                 } else {
                     &[]
                 };
                 match result::<&RawValue>(body, id) {
                     // A missing block is an answer on which nodes must agree.
                     Err(Failure::Skipped(code)) => {
-                        self.bytes = format!("{SKIPPED}{code}").into_bytes()
+                        self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes()
                     }
-                    other => self.json = Some((other?.get().to_owned(), but)),
+                    other => self.json = Some((other?.get().to_owned(), ignored_fields)),
                 }
             }
             Expected::Account(requested) => {
@@ -204,18 +204,18 @@ impl Decoder {
                 let account = result.value.ok_or(Failure::Missing)?;
                 slot = Some(result.context.slot);
                 match account.data {
-                    Data::Parsed(fields)
+                    AccountData::Parsed(fields)
                         if requested == Encoding::JsonParsed && !fields.is_empty() =>
                     {
                         bytes = false;
                     }
-                    Data::Encoded(text, name) => {
+                    AccountData::Encoded(text, name) => {
                         let encoding =
                             Encoding::named(&name).filter(|encoding| requested.allows(*encoding));
                         self.data(&text, encoding.ok_or(Failure::Malformed)?)
                             .ok_or(Failure::Malformed)?;
                     }
-                    Data::Parsed(_) => return Err(Failure::Malformed),
+                    AccountData::Parsed(_) => return Err(Failure::Malformed),
                 }
             }
         }
@@ -229,7 +229,7 @@ impl Decoder {
                 self.compressed.clear();
                 STANDARD.decode_vec(text, &mut self.compressed).ok()?;
                 // Nodes do not send the length of the data.
-                self.bytes.reserve(LARGEST_ACCOUNT);
+                self.bytes.reserve(MAX_ACCOUNT_BYTES);
                 self.zstd
                     .decompress_to_buffer(&self.compressed, &mut self.bytes)
                     .ok()
@@ -248,9 +248,9 @@ pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<
     let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
     match (answer.error, answer.result) {
         // A rate limiter may answer before it reads the request's id.
-        (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
+        (Some(error), _) if is_rate_limit(&error) => Err(Failure::RateLimited(None)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
-        (Some(error), _) if is_skip(&error) => Err(Failure::Skipped(error.code)),
+        (Some(error), _) if is_skipped_slot(&error) => Err(Failure::Skipped(error.code)),
         (Some(error), _) => Err(Failure::rpc(error.code, &error.message)),
         (None, Some(Some(result))) => Ok(result),
         (None, Some(None)) => Err(Failure::Missing),
@@ -258,18 +258,19 @@ pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<
     }
 }
 
-/// Solana's two codes for a slot without a block; one provider uses one of them for a limit.
-fn is_skip(error: &RpcError) -> bool {
+/// Solana has two codes for a slot without a block. One provider uses one of them for a rate
+/// limit, so the message is checked too.
+fn is_skipped_slot(error: &RpcError) -> bool {
     matches!(error.code, -32007 | -32009) && error.message.to_ascii_lowercase().contains("skipped")
 }
 
 /// Providers use 429 or -32429. -32005 is a limit for some, and an unhealthy node for Solana.
-fn is_limit(error: &RpcError) -> bool {
-    let skipped_error = || {
+fn is_rate_limit(error: &RpcError) -> bool {
+    let mentions_limit = || {
         let message = error.message.to_ascii_lowercase();
         message.contains("limit") || message.contains("too many")
     };
-    matches!(error.code, 429 | -32429) || (error.code == -32005 && skipped_error())
+    matches!(error.code, 429 | -32429) || (error.code == -32005 && mentions_limit())
 }
 
 #[cfg(test)]

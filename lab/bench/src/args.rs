@@ -1,10 +1,10 @@
 mod compression;
 
-pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, Kind};
+pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, RecordKind};
 
 use crate::answer::Encoding;
 use crate::protocol::{Protocol, named};
-use crate::stream::Shape;
+use crate::stream::LinkShape;
 use clap::{Args, Subcommand};
 use faultline_text::{parse_size, parse_time};
 use std::ops::{RangeBounds, RangeInclusive};
@@ -28,13 +28,13 @@ pub enum Bench {
     Compression(CompressionArgs),
     /// Compare nodes on the same requests.
     Nodes(NodesArgs),
-    /// Compare HTTP and WebSocket, reading and writing, once and in a row, on Solana or an EVM chain.
+    /// Compare HTTP with WebSocket on Solana or an EVM chain: single reads and writes, and series.
     Transport(TransportArgs),
     /// Send the requests of a plan: any methods, over any nodes and transports.
     Run(RunArgs),
-    /// Show results that were kept with --out.
+    /// Show results that --out has written.
     Report(ReportArgs),
-    /// Compare two kept results; exit code 1 if anything is slower or fails more often.
+    /// Compare two result files; exit code 1 if anything is slower or fails more often.
     Diff(DiffArgs),
 }
 
@@ -43,7 +43,7 @@ pub enum Bench {
 pub enum Format {
     /// Tables for a terminal.
     Table,
-    /// One line of JSON with everything but the single requests.
+    /// One line of JSON with everything except single requests.
     Json,
     /// One line for each arm and subject.
     Csv,
@@ -52,7 +52,7 @@ pub enum Format {
 /// `bench report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// What --out wrote.
+    /// The results that --out has written.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// How to show it.
@@ -75,7 +75,8 @@ pub struct DiffArgs {
     /// The later ones.
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
-    /// A change that does not matter, in percent of the earlier mean; of failures, in percent of the requests.
+    /// Changes up to this margin do not matter: in percent of the earlier mean, and for failures in
+    /// percent of the requests.
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_margin)]
     pub margin: f64,
 }
@@ -83,7 +84,7 @@ pub struct DiffArgs {
 /// What becomes of the results.
 #[derive(Debug, Args)]
 pub struct OutArgs {
-    /// Keep every request in this new file, for `bench report` and `bench diff`.
+    /// Write every request to this new file, for `bench report` and `bench diff`.
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// How to show them.
@@ -100,15 +101,16 @@ pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = parse_encoding)]
     pub(crate) encodings: Vec<Encoding>,
-    /// Accounts to ask for [default: five of mainnet-beta, of 904 to 10,136 bytes].
+    /// Accounts to request [default: five of mainnet-beta, of 904 to 10,136 bytes].
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub accounts: Vec<String>,
-    /// Ask only for these bytes of each account, as in 0:1024.
+    /// Request only these bytes of each account, as in 0:1024.
     #[arg(long, value_name = "OFFSET:LENGTH", value_parser = parse_slice)]
     pub data_slice: Option<(u64, u64)>,
-    /// Add to the link, each in turn: time there and back, and what passes a second, as in 0ms,30ms,30ms@20Mbit.
+    /// Links to simulate, one after the other: added round-trip time, and bandwidth if it is
+    /// limited, as in 0ms,30ms,30ms@20Mbit.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_link)]
-    pub(crate) links: Vec<Shape>,
+    pub(crate) links: Vec<LinkShape>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -123,22 +125,26 @@ pub struct EncodingArgs {
 /// `bench nodes`.
 #[derive(Debug, Args)]
 pub struct NodesArgs {
-    /// Where the nodes answer JSON-RPC; the first is the reference.
+    /// JSON-RPC addresses of the nodes; the first is the reference.
     #[arg(value_name = "URL", num_args = 2..=8, required = true)]
     pub urls: Vec<String>,
-    /// What the nodes are of: solana, evm, starknet.
+    /// Chain of the nodes: solana, evm, starknet.
     #[arg(long, value_name = "CHAIN", default_value = "solana")]
     pub chain: String,
-    /// Methods to ask [default: getBlock,getBlockTime,getSlot; on other chains two or three of theirs].
+    /// Methods to call [default: getBlock,getBlockTime,getSlot; on other chains two or three of
+    /// theirs].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub methods: Vec<String>,
-    /// Slots for methods that have one, drawn anew in each round [default: those that all nodes have].
+    /// Slots for methods with a slot; each round draws one at random [default: those that all nodes
+    /// have].
     #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]
     pub slots: Option<(u64, u64)>,
-    /// Data folder of a node on this machine, to say what it takes on disk: once for each node in their order, - for one that is elsewhere.
+    /// Data folder of a node on this machine, to measure its disk space. Repeat it for each node in
+    /// their order; write - for a node on another machine.
     #[arg(long, value_name = "FOLDER")]
     pub data: Vec<PathBuf>,
-    /// How long to look at each of these folders; what takes longer is not known.
+    /// Time limit for measuring each of these folders; the size of a folder that takes longer is
+    /// unknown.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_timeout)]
     pub data_time: Duration,
     /// Slots that a node may be behind the newest of them.
@@ -158,14 +164,16 @@ pub struct NodesArgs {
 /// `bench transport`.
 #[derive(Debug, Args)]
 pub struct TransportArgs {
-    /// Where the node has its WebSocket, as in ws://127.0.0.1:8900 [default: one port above HTTP if that is named, else the same].
+    /// WebSocket address of the node, as in ws://127.0.0.1:8900 [default: one port above that of
+    /// HTTP if the address has a port, else the same address].
     #[arg(long, value_name = "URL")]
     pub websocket: Option<String>,
-    /// Transports to compare; the first is the reference: http (HTTP/1.1 over a connection that is kept), http-new (one for each request),
-    /// http2 (left out where the node does not offer it), websocket.
+    /// Transports to compare; the first is the reference: http (HTTP/1.1 over a persistent
+    /// connection), http-new (a new connection for each request), http2 (left out if the node does
+    /// not offer it), websocket.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = parse_transport)]
     pub(crate) transports: Vec<Protocol>,
-    /// How often in a row, next to a single time.
+    /// Length of a series of reads or writes, which is compared next to single ones.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,
     /// Time between two polls for what HTTP does not report.
@@ -208,10 +216,10 @@ pub struct RunArgs {
     pub output: OutArgs,
 }
 
-/// The node that is asked.
+/// The node that gets the requests.
 #[derive(Debug, Args)]
 pub struct NodeArgs {
-    /// Where the node answers JSON-RPC, as in http://127.0.0.1:8899.
+    /// JSON-RPC address of the node, as in http://127.0.0.1:8899.
     #[arg(value_name = "URL")]
     pub url: String,
     /// PEM file with the certificates to trust instead of the system's.
@@ -219,7 +227,7 @@ pub struct NodeArgs {
     pub ca: Option<PathBuf>,
 }
 
-/// How much is asked, and how fast.
+/// How many requests are sent, and how fast.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Rounds that count: in each, every request is sent once, in random order.
@@ -231,7 +239,8 @@ pub struct LoadArgs {
     /// Requests at the same time [default: 1, with --rate 64].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
-    /// Send so many requests a second whether or not others were answered; latency counts from when each was to be sent.
+    /// Send this many requests a second without waiting for answers; latency counts from the
+    /// scheduled time of a request.
     #[arg(long, value_name = "PER_SECOND", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// Decides the order of requests.
@@ -248,10 +257,12 @@ pub struct LoadArgs {
     pub max_failures: Option<f64>,
 }
 
-/// A value that is there twice.
-pub(crate) fn repeated<T: PartialEq>(values: &[T]) -> Option<&T> {
-    let again = |index: &usize| values[..*index].contains(&values[*index]);
-    (0..values.len()).find(again).map(|index| &values[index])
+/// The first value that occurs twice.
+pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
+    let is_duplicate = |index: &usize| values[..*index].contains(&values[*index]);
+    (0..values.len())
+        .find(is_duplicate)
+        .map(|index| &values[index])
 }
 
 fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, String> {
@@ -284,54 +295,55 @@ fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a share: write it in percent, from 0 to 100"))
 }
 
-fn parse_link(text: &str) -> Result<Shape, String> {
-    Shape::read(text).ok_or_else(|| {
+fn parse_link(text: &str) -> Result<LinkShape, String> {
+    LinkShape::read(text).ok_or_else(|| {
         format!("{text:?} is no link, as 30ms and 30ms@20Mbit are: up to 1m, and from 0.01Mbit to 100000Mbit")
     })
 }
 
-fn pair(text: &str) -> Option<(u64, u64)> {
+fn parse_pair(text: &str) -> Option<(u64, u64)> {
     let (first, second) = text.split_once(':')?;
     Some((first.trim().parse().ok()?, second.trim().parse().ok()?))
 }
 
 /// Offset and length.
 fn parse_slice(text: &str) -> Result<(u64, u64), String> {
-    pair(text).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+    parse_pair(text).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
 }
 
 /// Both ends are included.
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    pair(text)
+    parse_pair(text)
         .filter(|(from, to)| from <= to)
         .ok_or_else(|| format!("{text:?} is no range of slots, as 1000:2000 is"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text.trim().parse().ok();
-    rate.filter(|rate| RATES.contains(rate)).ok_or_else(|| {
-        format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is")
-    })
+    rate.filter(|rate| RATE_RANGE.contains(rate))
+        .ok_or_else(|| {
+            format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is")
+        })
 }
 
 /// Requests a second.
-pub(crate) const RATES: RangeInclusive<f64> = 0.001..=1e6;
+pub(crate) const RATE_RANGE: RangeInclusive<f64> = 0.001..=1e6;
 
-pub(crate) fn fits_timeout(time: Duration) -> bool {
+pub(crate) fn is_valid_timeout(time: Duration) -> bool {
     !time.is_zero() && time <= Duration::from_secs(3600)
 }
 
-pub(crate) fn answer_limit(bytes: u64) -> Option<usize> {
+pub(crate) fn valid_answer_limit(bytes: u64) -> Option<usize> {
     let bytes = usize::try_from(bytes).ok();
     bytes.filter(|bytes| (1024..=1 << 30).contains(bytes))
 }
 
 /// From a millisecond to an hour.
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = Some(parse_time(text)?).filter(|time| fits_timeout(*time));
+    let time = Some(parse_time(text)?).filter(|time| is_valid_timeout(*time));
     time.ok_or_else(|| format!("{text:?}: from 1ms to 1h"))
 }
 
 fn parse_limit(text: &str) -> Result<usize, String> {
-    answer_limit(parse_size(text)?).ok_or_else(|| format!("{text:?}: from 1K to 1G"))
+    valid_answer_limit(parse_size(text)?).ok_or_else(|| format!("{text:?}: from 1K to 1G"))
 }

@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-pub(crate) const RECORD: &str = "json ";
+pub(crate) const RECORD_PREFIX: &str = "json ";
 /// Maximum nested parts of a record.
-const MOST_PARTS: usize = 150;
+const MAX_PARTS: usize = 150;
 /// Maximum top-level parts of a record.
-const MOST_FIELDS: usize = 40;
-/// Elements of an array.
-const MOST_ELEMENTS: usize = 4;
-/// Depth of parts.
-const DEEPEST: usize = 5;
-/// Characters of a name or value.
-const LONGEST: usize = 60;
+const MAX_FIELDS: usize = 40;
+/// Maximum elements of each array in a record.
+const MAX_ELEMENTS: usize = 4;
+/// Maximum depth of the parts in a record.
+const MAX_DEPTH: usize = 5;
+/// Maximum characters of a name or value in a record.
+const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values; the rest describes the first parts.
-/// Fields in `without` are ignored.
-pub(crate) fn record(json: &str, without: &[&str]) -> String {
+/// Fields in `ignored_fields` are ignored.
+pub(crate) fn record(json: &str, ignored_fields: &[&str]) -> String {
     let mut details = Details {
-        without,
+        ignored_fields,
         path: String::new(),
         parts: BTreeMap::new(),
     };
@@ -31,7 +31,10 @@ pub(crate) fn record(json: &str, without: &[&str]) -> String {
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
     // JSON nested deeper than the parser allows is compared as text.
-    let mut out = format!("{RECORD}{:x}\n", digest.unwrap_or_else(|_| hash(9, json)));
+    let mut out = format!(
+        "{RECORD_PREFIX}{:x}\n",
+        digest.unwrap_or_else(|_| hash(9, json))
+    );
     for (name, (digest, shown)) in details.parts {
         out += &format!("{name}\t{digest:x}\t{shown}\n");
     }
@@ -48,10 +51,10 @@ pub(crate) fn difference(reference: &str, other: &str) -> String {
     };
     let (a, b) = (parts(reference), parts(other));
     let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
-    let mut unlike = names
+    let mut differing = names
         .into_iter()
         .filter(|name| a.get(name).map(|part| part.0) != b.get(name).map(|part| part.0));
-    let Some(mut name) = unlike.next() else {
+    let Some(mut name) = differing.next() else {
         return "it differs".to_owned();
     };
     let kind = |part: Option<&(&str, &str)>| {
@@ -60,7 +63,7 @@ pub(crate) fn difference(reference: &str, other: &str) -> String {
             .into_iter()
             .find(|kind| shown.starts_with(kind))
     };
-    for deeper in unlike {
+    for deeper in differing {
         let kinds = [&a, &b].map(|parts| kind(parts.get(name)));
         let whole = kinds[0].is_some() && kinds[0] == kinds[1];
         let within = deeper
@@ -95,15 +98,15 @@ fn hash(kind: u8, what: impl Hash) -> u64 {
     hasher.finish()
 }
 
-fn short(text: &str) -> String {
-    let cut: String = text.chars().take(LONGEST).collect();
+fn truncated(text: &str) -> String {
+    let cut: String = text.chars().take(MAX_TEXT_CHARS).collect();
     let dots = if cut.len() < text.len() { "..." } else { "" };
     // Tabs and newlines separate the parts of a record.
     faultline_text::clean(&cut).replace(['\t', '\n', '\r'], " ") + dots
 }
 
 struct Details<'a> {
-    without: &'a [&'a str],
+    ignored_fields: &'a [&'a str],
     path: String,
     parts: BTreeMap<String, (u64, String)>,
 }
@@ -115,9 +118,9 @@ struct Value<'a, 'w> {
 }
 
 impl<'w> Value<'_, 'w> {
-    fn done<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
+    fn record_part<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
         if let Some(details) = self.details
-            && (self.depth <= 1 || details.parts.len() < MOST_PARTS)
+            && (self.depth <= 1 || details.parts.len() < MAX_PARTS)
         {
             details
                 .parts
@@ -126,10 +129,10 @@ impl<'w> Value<'_, 'w> {
         Ok(digest)
     }
 
-    /// Noted if it is among the first parts.
+    /// Reads one element or field. The record lists it only if `is_listed`.
     fn part<T>(
         &mut self,
-        noted: bool,
+        is_listed: bool,
         name: impl FnOnce() -> String,
         read: impl FnOnce(Value<'_, 'w>) -> T,
     ) -> T {
@@ -137,7 +140,7 @@ impl<'w> Value<'_, 'w> {
         match self
             .details
             .as_deref_mut()
-            .filter(|_| noted && depth <= DEEPEST)
+            .filter(|_| is_listed && depth <= MAX_DEPTH)
         {
             None => read(Value {
                 details: None,
@@ -173,35 +176,35 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<u64, E> {
-        self.done(hash(0, ()), || "null".to_owned())
+        self.record_part(hash(0, ()), || "null".to_owned())
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
-        self.done(hash(1, value), || value.to_string())
+        self.record_part(hash(1, value), || value.to_string())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
-        self.done(hash(2, value), || value.to_string())
+        self.record_part(hash(2, value), || value.to_string())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<u64, E> {
-        self.done(hash(3, value), || value.to_string())
+        self.record_part(hash(3, value), || value.to_string())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<u64, E> {
-        self.done(hash(4, value.to_bits()), || value.to_string())
+        self.record_part(hash(4, value.to_bits()), || value.to_string())
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
-        self.done(hash(5, value), || short(value))
+        self.record_part(hash(5, value), || truncated(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
         loop {
-            let noted = count < MOST_ELEMENTS;
+            let is_listed = count < MAX_ELEMENTS;
             let value = self.part(
-                noted,
+                is_listed,
                 || format!("[{count}]"),
                 |part| values.next_element_seed(part),
             )?;
@@ -209,7 +212,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             digest.hash(&mut hasher);
             count += 1;
         }
-        self.done(hash(6, (hasher.finish(), count)), || {
+        self.record_part(hash(6, (hasher.finish(), count)), || {
             format!("array of {count}")
         })
     }
@@ -217,26 +220,26 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
         let (mut sum, mut count) = (0_u64, 0_usize);
         while let Some(name) = fields.next_key::<String>()? {
-            let without = self
+            let ignored_fields = self
                 .details
                 .as_ref()
                 .filter(|_| self.depth == 0)
-                .map_or(&[][..], |details| details.without);
-            if without.contains(&name.as_str()) {
+                .map_or(&[][..], |details| details.ignored_fields);
+            if ignored_fields.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let noted = count < MOST_FIELDS;
+            let is_listed = count < MAX_FIELDS;
             let digest = self.part(
-                noted,
-                || format!(".{}", short(&name)),
+                is_listed,
+                || format!(".{}", truncated(&name)),
                 |part| fields.next_value_seed(part),
             )?;
-            // Independent of the order.
+            // A sum does not depend on the order of fields.
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }
-        self.done(hash(8, (sum, count)), || {
+        self.record_part(hash(8, (sum, count)), || {
             format!("object of {count} fields")
         })
     }
@@ -248,7 +251,8 @@ mod tests {
 
     #[test]
     fn the_same_value_has_the_same_record_however_it_is_written() {
-        let of = |json: &str, without: &[&str]| digest(&record(json, without)).to_owned();
+        let of =
+            |json: &str, ignored_fields: &[&str]| digest(&record(json, ignored_fields)).to_owned();
         let same = |a: &str, b: &str| assert_eq!(of(a, &[]), of(b, &[]), "{a} {b}");
         same(
             r#"{"a":1,"b":[2,{"c":null,"d":"x"}]}"#,

@@ -7,25 +7,26 @@ use faultline_stats::decision::Decision;
 use faultline_text::number;
 use std::fmt::Display;
 
-/// Adds what follows the table of changes. Also whether anything is worse or cannot be compared.
-pub(crate) fn with_notes(
+/// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
+/// compared.
+pub(crate) fn append_notes(
     mut out: String,
     worse: bool,
-    unlike: &[String],
+    mismatches: &[String],
     problems: &[String],
     (what, [before, after]): (&str, [String; 2]),
 ) -> (String, bool) {
-    out += &lines(unlike);
+    out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
         out += &format!("{what}: {before} before, {after} after\n");
     }
-    (out, worse || !unlike.is_empty() || !problems.is_empty())
+    (out, worse || !mismatches.is_empty() || !problems.is_empty())
 }
 
-/// `words` are those for worse and for better.
+/// `words`: first for worse, then for better.
 pub(crate) fn verdict<W: Display>(
     decision: Option<Decision>,
     worse: Direction,
@@ -40,14 +41,14 @@ pub(crate) fn verdict<W: Display>(
     }
 }
 
-/// `change` and `interval` of a ratio with the ends of its interval.
-pub(crate) fn percents(ratio: [f64; 3]) -> [String; 2] {
+/// Change and interval in percent, from a ratio and the ends of its interval.
+pub(crate) fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     let [value, low, high] = ratio.map(|end| number((end - 1.0) * 100.0, 1));
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
 /// Names that only one run has.
-pub(crate) fn one_sided(before: &[String], after: &[String]) -> Vec<String> {
+pub(crate) fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (run, other, missing) in [(before, after, "after"), (after, before, "before")] {
         for name in run.iter().filter(|name| !other.contains(name)) {
@@ -58,6 +59,6 @@ pub(crate) fn one_sided(before: &[String], after: &[String]) -> Vec<String> {
 }
 
 /// `None` if they are equal.
-pub(crate) fn other_setting(name: &str, before: &str, after: &str) -> Option<String> {
+pub(crate) fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
     (before != after).then(|| format!("OTHER SETTINGS: {name}: {before} before, {after} after"))
 }

@@ -4,7 +4,7 @@ use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
 use zstd::bulk;
 
-pub(crate) const WANTED: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
+pub(crate) const CODEC_NAMES: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a trained dictionary: zstd-3+dict), brotli-0 to brotli-11, lz4, snappy, lzo";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
@@ -61,7 +61,7 @@ impl Codec {
         }
     }
 
-    /// With its version, which Cargo.toml pins.
+    /// Library and version; Cargo.toml pins the version.
     pub(crate) fn library(self) -> String {
         match self {
             Codec::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
@@ -76,7 +76,7 @@ impl Codec {
     }
 }
 
-/// Tables are reused across records, as in a server.
+/// Compresses and decompresses. Tables are reused across records, as in a server.
 pub(crate) enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
@@ -121,9 +121,9 @@ impl Coder {
                 out.resize(record.len() + record.len() / 8 + 128, 0);
                 compressor.compress(record, out)?
             }
-            Coder::Zstd(both) => {
+            Coder::Zstd(codec_pair) => {
                 out.reserve(zstd::zstd_safe::compress_bound(record.len()));
-                both.0.compress_to_buffer(record, out)?
+                codec_pair.0.compress_to_buffer(record, out)?
             }
             Coder::Brotli(level) => {
                 let window = i32::try_from(usize::BITS - record.len().leading_zeros())
@@ -143,9 +143,9 @@ impl Coder {
                 out.resize(lz4_flex::block::get_maximum_output_size(record.len()), 0);
                 lz4_flex::block::compress_into(record, out)?
             }
-            Coder::Snappy(both) => {
+            Coder::Snappy(codec_pair) => {
                 out.resize(snap::raw::max_compress_len(record.len()), 0);
-                both.0.compress(record, out)?
+                codec_pair.0.compress(record, out)?
             }
             Coder::Lzo(dictionary) => {
                 out.resize(compress_worst_size(record.len()), 0);
@@ -169,9 +169,9 @@ impl Coder {
         }
         let written = match self {
             Coder::Zlib(_, decompressor) => decompressor.decompress(bytes, out)?,
-            Coder::Zstd(both) => {
+            Coder::Zstd(codec_pair) => {
                 out.reserve(size);
-                both.1.decompress_to_buffer(bytes, out)?
+                codec_pair.1.decompress_to_buffer(bytes, out)?
             }
             Coder::Brotli(_) => {
                 let mut rest = bytes;
@@ -179,7 +179,7 @@ impl Coder {
                 out.len()
             }
             Coder::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
-            Coder::Snappy(both) => both.1.decompress(bytes, out)?,
+            Coder::Snappy(codec_pair) => codec_pair.1.decompress(bytes, out)?,
             Coder::Lzo(_) => lzokay::decompress::decompress(bytes, out)?,
         };
         out.truncate(written);
@@ -189,7 +189,7 @@ impl Coder {
 }
 
 impl Coder {
-    /// Leaves the compressed record in `bytes`. Fails if another one comes back.
+    /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
     pub(crate) fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> anyhow::Result<()> {
         let mut restored = Vec::new();
         self.compress(record, bytes)?;
@@ -199,8 +199,8 @@ impl Coder {
     }
 }
 
-pub(crate) fn trained(records: &[&[u8]], most: usize) -> anyhow::Result<Vec<u8>> {
-    zstd::dict::from_samples(records, most)
+pub(crate) fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> anyhow::Result<Vec<u8>> {
+    zstd::dict::from_samples(records, max_bytes)
         .context("zstd makes no dictionary of them: they are too few or too small")
 }
 
@@ -242,7 +242,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 600)).collect();
         let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
-        let dictionary = trained(&samples, 8192).unwrap();
+        let dictionary = train_dictionary(&samples, 8192).unwrap();
         for name in ALL {
             let codec = Codec::named(name).unwrap();
             assert_eq!(Codec::named(&codec.name()), Some(codec));
@@ -314,7 +314,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(4);
         let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 200)).collect();
         let dictionary =
-            trained(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>(), 8192).unwrap();
+            train_dictionary(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>(), 8192).unwrap();
         let record = record(&mut random, 200);
         let (mut with, mut without) = (Vec::new(), Vec::new());
         Coder::new(Codec::ZstdDictionary(3), Some(&dictionary))
@@ -330,7 +330,7 @@ mod tests {
             without.len()
         );
         assert!(plain.decompress(&with, 200, &mut without).is_err());
-        assert!(trained(&[b"abc"], 8192).is_err());
+        assert!(train_dictionary(&[b"abc"], 8192).is_err());
     }
 
     #[test]

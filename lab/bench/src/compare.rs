@@ -1,7 +1,7 @@
 //! Compares arms with the reference.
 //!
-//! The unit is the round, in which both were requested at nearly the same time. Rounds are
-//! correlated and therefore taken in blocks; a round with a failed request is left out. The
+//! The unit is the round: both arms were requested at nearly the same time. Rounds are
+//! correlated, so they are resampled in blocks. A round with a failed request is left out. The
 //! intervals of means hold simultaneously for all comparisons of a run.
 
 use crate::results::Results;
@@ -13,9 +13,9 @@ use faultline_stats::paired::{Pairs, join};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// In ms, positive if the reference is faster.
+/// Differences in ms, positive if the reference is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Compared {
+pub(crate) struct Comparison {
     pub(crate) subject: String,
     /// Decoded bytes, if known.
     pub(crate) size: Option<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct Compared {
     pub(crate) decision: Decision,
 }
 
-pub(crate) fn interval_words(comparisons: usize) -> String {
+pub(crate) fn interval_label(comparisons: usize) -> String {
     match comparisons {
         0 | 1 => "95 % interval".to_owned(),
         many => format!("interval (95 % for all {many} comparisons together)"),
@@ -42,7 +42,7 @@ pub(crate) fn comparisons(results: &Results) -> usize {
     results.subjects().len() * results.header.arms.len().saturating_sub(1)
 }
 
-pub(crate) fn compared(results: &Results) -> Vec<Compared> {
+pub(crate) fn compared(results: &Results) -> Vec<Comparison> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
@@ -61,7 +61,7 @@ pub(crate) fn one(
     (reference, arm): (&str, &str),
     (subject, size): (&str, Option<u64>),
     comparisons: usize,
-) -> Option<Compared> {
+) -> Option<Comparison> {
     let pairs = pairs(
         results,
         results.cell(reference, subject)?,
@@ -71,7 +71,7 @@ pub(crate) fn one(
     let means = pairs.means(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     let adjusted = |p: f64| (p * comparisons.max(1) as f64).min(1.0);
-    Some(Compared {
+    Some(Comparison {
         subject: subject.to_owned(),
         size,
         arm: arm.to_owned(),
@@ -125,7 +125,7 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     crossover(&sizes, &differences, &Plan::default())
 }
 
-/// With arm and link.
+/// Of each arm, over each link.
 pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover)> {
     let mut crossings = Vec::new();
     for link in results.links() {
@@ -137,7 +137,7 @@ pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover
     crossings
 }
 
-/// Per round, where all accounts have a difference.
+/// The mean difference of each round; `None` if an account has none.
 fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);
     let at = |round: usize| {

@@ -11,17 +11,17 @@ mod records;
 mod show;
 pub(crate) mod tables;
 
-use crate::args::{BundleArgs, CompressionArgs, Format, repeated};
+use crate::args::{BundleArgs, CompressionArgs, Format, first_duplicate};
 use crate::codec::{self, Coder};
 use crate::store;
 use anyhow::{Context as _, ensure};
-use classes::Classes;
+use classes::SizeClasses;
 pub(crate) use diff::changes;
 use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::say;
 use link::LinkPlan;
-use measure::Packed;
+use measure::MeasuredCodec;
 use outcome::{Blob, Overhead};
 pub(crate) use outcome::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
 use records::Records;
@@ -31,7 +31,7 @@ use std::time::UNIX_EPOCH;
 
 /// The exit code is 1 if a codec failed.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
-    let classes = checked(args)?;
+    let classes = parse_classes(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));
     }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, code))
 }
 
-pub(crate) fn saved(file: &Path, header: &str) -> anyhow::Result<Outcome> {
+pub(crate) fn parse_outcome(file: &Path, header: &str) -> anyhow::Result<Outcome> {
     serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
 }
 
@@ -75,14 +75,14 @@ pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String>
     })
 }
 
-fn checked(args: &CompressionArgs) -> Result<Classes, UsageError> {
-    if let Some(twice) = repeated(&args.codecs.codecs) {
+fn parse_classes(args: &CompressionArgs) -> Result<SizeClasses, UsageError> {
+    if let Some(twice) = first_duplicate(&args.codecs.codecs) {
         let name = twice.name();
         return Err(UsageError(format!("--codecs names {name} twice")));
     }
-    let grow =
+    let must_grow =
         || UsageError("--classes: sizes above 0, each larger than the one before".to_owned());
-    let classes = Classes::new(&args.codecs.classes).ok_or_else(grow)?;
+    let classes = SizeClasses::new(&args.codecs.classes).ok_or_else(must_grow)?;
     if let Some(path) = &args.save
         && path.extension().is_none_or(|extension| extension != "b64")
     {
@@ -92,7 +92,11 @@ fn checked(args: &CompressionArgs) -> Result<Classes, UsageError> {
     Ok(classes)
 }
 
-fn outcome(args: &CompressionArgs, classes: &Classes, records: Records) -> anyhow::Result<Outcome> {
+fn outcome(
+    args: &CompressionArgs,
+    classes: &SizeClasses,
+    records: Records,
+) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ended = |why: &String| {
         format!(
@@ -104,7 +108,7 @@ fn outcome(args: &CompressionArgs, classes: &Classes, records: Records) -> anyho
     problems.extend(records.unsaved);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &all, &mut problems);
-    let mut packed: Vec<Packed> = Vec::new();
+    let mut packed: Vec<MeasuredCodec> = Vec::new();
     for codec in &args.codecs.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
@@ -125,8 +129,9 @@ fn outcome(args: &CompressionArgs, classes: &Classes, records: Records) -> anyho
         header: args.bundles.header,
         ack: args.bundles.ack,
     };
-    let (bundles, blobs) = bundled(&args.bundles, overhead, &mut packed, tested, &mut problems);
-    let fetch = fetched(args, packed.first(), dictionary.as_deref(), tested)?;
+    let (bundles, blobs) =
+        bundle_tables(&args.bundles, overhead, &mut packed, tested, &mut problems);
+    let fetch = fetch_table(args, packed.first(), dictionary.as_deref(), tested)?;
     Ok(Outcome {
         preset: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -147,7 +152,8 @@ fn outcome(args: &CompressionArgs, classes: &Classes, records: Records) -> anyho
     })
 }
 
-/// Also returns the records outside its training set.
+/// The dictionary, if a codec needs one, and the records that are measured. Records that trained
+/// it are not measured.
 fn dictionary<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],
@@ -162,7 +168,7 @@ fn dictionary<'a>(
         return (None, all);
     }
     let (train, test) = all.split_at(all.len() * usize::from(args.codecs.train) / 100);
-    match codec::trained(train, args.codecs.dictionary) {
+    match codec::train_dictionary(train, args.codecs.dictionary) {
         Ok(dictionary) => (Some(dictionary), test),
         Err(error) => {
             let count = train.len();
@@ -172,22 +178,22 @@ fn dictionary<'a>(
     }
 }
 
-fn bundled(
+fn bundle_tables(
     args: &BundleArgs,
     overhead: Overhead,
-    packed: &mut [Packed],
+    packed: &mut [MeasuredCodec],
     records: &[&[u8]],
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<Blob>) {
     let small = |index: &usize| (records[*index].len() as u64) < args.bundle_below;
-    let places: Vec<usize> = (0..records.len()).filter(small).collect();
+    let indices: Vec<usize> = (0..records.len()).filter(small).collect();
     let (mut rows, mut blobs) = (Vec::new(), Vec::new());
     for (index, packed) in packed.iter_mut().enumerate() {
         for count in args.bundle.iter().map(|count| *count as usize) {
-            if count > places.len() {
+            if count > indices.len() {
                 continue;
             }
-            match bundle::row(packed, records, (&places, count), overhead) {
+            match bundle::row(packed, records, (&indices, count), overhead) {
                 Ok((row, blob)) => {
                     rows.push(row);
                     blobs.extend(blob.filter(|_| index == 0));
@@ -199,9 +205,9 @@ fn bundled(
     (rows, blobs)
 }
 
-fn fetched(
+fn fetch_table(
     args: &CompressionArgs,
-    first: Option<&Packed>,
+    first: Option<&MeasuredCodec>,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
 ) -> anyhow::Result<Option<FetchTable>> {
@@ -214,14 +220,14 @@ fn fetched(
         args: &args.fetch,
         seed: args.seed,
     };
-    let some = records.get(..args.fetch.fetch as usize).unwrap_or(records);
+    let fetch_records = records.get(..args.fetch.fetch as usize).unwrap_or(records);
     say(&format!(
         "fetching {} records at {} latencies, {} times",
-        some.len(),
+        fetch_records.len(),
         args.fetch.latencies.len(),
         args.fetch.repeats
     ));
-    link::table(&plan, some).map(Some)
+    link::table(&plan, fetch_records).map(Some)
 }
 
 #[cfg(test)]

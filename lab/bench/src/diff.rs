@@ -2,8 +2,8 @@
 //! bootstrap, and that of the ratio follows from both.
 
 use crate::args::DiffArgs;
-use crate::changes::{one_sided, other_setting, percents, verdict, with_notes};
-use crate::compare::{caveat, interval_words};
+use crate::changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
+use crate::compare::{caveat, interval_label};
 use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results};
@@ -24,8 +24,12 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
         _ => None,
     });
     let (out, worse) = if let [Some((one, before)), Some((other, after))] = &outcomes {
-        let before = compression::saved(one, before)?;
-        compression::changes(&before, &compression::saved(other, after)?, args.margin)?
+        let before = compression::parse_outcome(one, before)?;
+        compression::changes(
+            &before,
+            &compression::parse_outcome(other, after)?,
+            args.margin,
+        )?
     } else {
         changes(
             &store::read(files[0])?,
@@ -66,24 +70,24 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     out += &table(&heads, rows);
     out += &format!(
         "Each {} is of these runs alone: runs of other hours may differ by more.\n",
-        interval_words(both.len())
+        interval_label(both.len())
     );
     let cells = |run: &Results| -> Vec<String> {
         let name = |head: &CellHead| format!("{} about {}", head.arm, head.subject);
         run.cells.iter().map(name).collect()
     };
-    let unlike = [
-        one_sided(&cells(before), &cells(after)),
+    let mismatches = [
+        only_in_one_run(&cells(before), &cells(after)),
         settings(before, after),
     ]
     .concat();
     let nodes = [before, after].map(|run| run.header.nodes.join(" and "));
     let problems = render::problems(after);
     let sources = ("Other nodes", nodes);
-    Ok(with_notes(
+    Ok(append_notes(
         out,
         worse.contains(&true),
-        &unlike,
+        &mismatches,
         &problems,
         sources,
     ))
@@ -119,7 +123,7 @@ fn row(
     match changed {
         Some(((before, after), ratio)) => {
             row.extend([before, after].map(|mean| number(mean, 3)));
-            row.extend(percents(ratio.ends()));
+            row.extend(percent_change(ratio.ends()));
         }
         None => row.extend(vec!["-".to_owned(); 4]),
     }
@@ -135,7 +139,7 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
         return vec!["OTHER SETTINGS: one of the runs does not have its own".to_owned()];
     }
     a.iter()
-        .filter_map(|(name, value)| other_setting(name, value, b.get(name)?))
+        .filter_map(|(name, value)| setting_mismatch(name, value, b.get(name)?))
         .collect()
 }
 

@@ -14,7 +14,7 @@ pub(crate) use show::{rows, text};
 
 use anyhow::{Context as _, ensure};
 use faultline_common::clock;
-use kinds::Kinds;
+use kinds::FileKinds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A larger folder is not counted completely.
-const MOST_ENTRIES: u64 = 4_000_000;
-const MOST_DATABASES: usize = 100;
+const MAX_ENTRIES: u64 = 4_000_000;
+const MAX_DATABASES: usize = 100;
 /// The unit of `st_blocks` on every file system.
-const BLOCK: u64 = 512;
+const BLOCK_BYTES: u64 = 512;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Space {
@@ -46,7 +46,7 @@ impl Space {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct DatabasePart {
     /// A table, an index or a column family; empty if there is only one.
     pub(crate) name: String,
     /// `None` without levels.
@@ -56,7 +56,7 @@ pub(crate) struct Part {
     pub(crate) bytes: u64,
 }
 
-impl Part {
+impl DatabasePart {
     pub(crate) fn shown(&self) -> &str {
         if self.name.is_empty() {
             "all"
@@ -70,7 +70,7 @@ impl Part {
 pub(crate) struct Database {
     pub(crate) path: String,
     pub(crate) engine: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<DatabasePart>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -92,12 +92,12 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(found)
 }
 
-/// The smallest parts above `most` become one.
-fn merge_smallest(parts: &mut Vec<Part>, most: usize) {
+/// Keeps the `most` largest parts and merges the others into one.
+fn merge_smallest(parts: &mut Vec<DatabasePart>, most: usize) {
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
     if parts.len() > most {
         let others = parts.split_off(most);
-        parts.push(Part {
+        parts.push(DatabasePart {
             name: format!("{} smaller ones", others.len()),
             level: None,
             files: others.iter().map(|part| part.files).sum(),
@@ -118,43 +118,48 @@ impl Limit<'_> {
     }
 }
 
-/// Stops after `patience`, or if `stop` returns true.
-pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
-    let until = clock::uptime() + patience;
+/// Stops after `time_limit`, or if `stop` returns true.
+pub(crate) fn disk(
+    node: &str,
+    folder: &Path,
+    time_limit: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Disk {
+    let until = clock::uptime() + time_limit;
     let mut walk = Walk::new(folder, Limit { until, stop });
-    let whole = walk.all();
+    let is_complete = walk.all();
     let mut databases: Vec<Database> = Vec::new();
     walk.found.sort_by(|a, b| a.0.cmp(&b.0));
-    for (path, read) in walk.found.iter().take(MOST_DATABASES) {
-        let within = path
+    for (path, read) in walk.found.iter().take(MAX_DATABASES) {
+        let relative_path = path
             .strip_prefix(folder)
             .unwrap_or(path)
             .display()
             .to_string();
-        databases.push(read(path, within, walk.limit));
+        databases.push(read(path, relative_path, walk.limit));
     }
-    if walk.found.len() > MOST_DATABASES {
-        let left_out = walk.found.len() - MOST_DATABASES;
+    if walk.found.len() > MAX_DATABASES {
+        let left_out = walk.found.len() - MAX_DATABASES;
         walk.problems
             .push(format!("{left_out} more databases were not looked into"));
     }
     Disk {
         node: node.to_owned(),
         folder: folder.display().to_string(),
-        total: whole.then(|| walk.kinds.total()),
+        total: is_complete.then(|| walk.kinds.total()),
         kinds: walk.kinds.largest_first(),
         databases,
         problems: walk.problems,
     }
 }
 
-/// Of a path, shown as the text.
+/// Reads the database at the path. The text is the path to show.
 type DatabaseReader = fn(&Path, String, Limit<'_>) -> Database;
 
 struct Walk<'a> {
     root: &'a Path,
     limit: Limit<'a>,
-    kinds: Kinds,
+    kinds: FileKinds,
     found: Vec<(PathBuf, DatabaseReader)>,
     /// Counts files with several hard links once.
     linked: BTreeSet<(u64, u64)>,
@@ -169,7 +174,7 @@ impl<'a> Walk<'a> {
         Walk {
             root,
             limit,
-            kinds: Kinds::default(),
+            kinds: FileKinds::default(),
             found: Vec::new(),
             linked: BTreeSet::new(),
             entries: 0,
@@ -182,17 +187,17 @@ impl<'a> Walk<'a> {
     fn all(&mut self) -> bool {
         let mut open = vec![self.root.to_owned()];
         let mut ended = None;
-        // Without the root, nothing is known.
+        // If the root is unreadable, the size is unknown.
         self.unreadable += u64::from(!self.root.is_dir());
         'folders: while let Some(folder) = open.pop() {
-            let Some(entries) = self.there(fs::read_dir(&folder)) else {
+            let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
                 continue;
             };
             let mut lsm = false;
             for entry in entries {
                 self.entries += 1;
-                if self.entries > MOST_ENTRIES {
-                    ended = Some(format!("it has more than {MOST_ENTRIES} files"));
+                if self.entries > MAX_ENTRIES {
+                    ended = Some(format!("it has more than {MAX_ENTRIES} files"));
                 } else if self.entries.is_multiple_of(256) && self.limit.is_over() {
                     ended = Some("it could not be counted in time (--data-time)".to_owned());
                 }
@@ -200,7 +205,7 @@ impl<'a> Walk<'a> {
                     break 'folders;
                 }
                 let entry_result = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                let Some((path, metadata)) = self.there(entry_result) else {
+                let Some((path, metadata)) = self.readable_or_count(entry_result) else {
                     continue;
                 };
                 lsm |= self.entry(path, &metadata, &mut open);
@@ -209,24 +214,24 @@ impl<'a> Walk<'a> {
                 self.found.push((folder, lsm::database));
             }
         }
-        let mut say = |count: u64, what: &str| {
+        let mut add_problem = |count: u64, what: &str| {
             if count > 0 {
                 self.problems.push(format!("{count} {what}"));
             }
         };
-        say(self.symbolic, "symbolic links were not followed");
-        say(
+        add_problem(self.symbolic, "symbolic links were not followed");
+        add_problem(
             self.unreadable,
             "files and folders could not be read, and are not counted",
         );
-        let whole = ended.is_none() && self.unreadable == 0;
+        let is_complete = ended.is_none() && self.unreadable == 0;
         self.problems
             .extend(ended.map(|why| format!("the folder's size is not known: {why}")));
-        whole
+        is_complete
     }
 
     /// `None` if the file was deleted meanwhile or is unreadable; only the latter is counted.
-    fn there<T>(&mut self, entry_result: io::Result<T>) -> Option<T> {
+    fn readable_or_count<T>(&mut self, entry_result: io::Result<T>) -> Option<T> {
         let unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(entry_result.as_ref().is_err_and(unreadable));
         entry_result.ok()
@@ -248,7 +253,7 @@ impl<'a> Walk<'a> {
         let space = Space {
             files: 1,
             bytes: metadata.len(),
-            allocated: metadata.blocks() * BLOCK,
+            allocated: metadata.blocks() * BLOCK_BYTES,
         };
         let name = path
             .file_name()
@@ -256,7 +261,7 @@ impl<'a> Walk<'a> {
             .to_string_lossy()
             .into_owned();
         self.kinds.add(&name, space);
-        if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::is_one(&path) {
+        if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
             self.found.push((path, sqlite::database));
         }
         metadata.is_file() && name.starts_with("MANIFEST-")
@@ -352,16 +357,16 @@ mod tests {
             },
         );
         assert!(
-            walk.there(fs::read_dir(folder.path().join("gone")))
+            walk.readable_or_count(fs::read_dir(folder.path().join("gone")))
                 .is_none()
         );
         assert!(
-            walk.there(folder.path().join("gone").symlink_metadata())
+            walk.readable_or_count(folder.path().join("gone").symlink_metadata())
                 .is_none()
                 && walk.all()
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(walk.there::<Metadata>(Err(denied())).is_none() && !walk.all());
+        assert!(walk.readable_or_count::<Metadata>(Err(denied())).is_none() && !walk.all());
         let message = "1 files and folders could not be read, and are not counted";
         assert!(
             walk.problems.iter().any(|problem| problem == message),

@@ -3,20 +3,20 @@
 mod study;
 
 use crate::answer::Expected;
-use crate::args::{EncodingArgs, repeated};
+use crate::args::{EncodingArgs, first_duplicate};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Cell, LinkKind, Plan};
 use crate::preset::{self, Preflight};
 use crate::protocol::Protocol;
 use crate::run::Engine;
-use crate::stream::Shape;
+use crate::stream::LinkShape;
 use faultline_common::args::UsageError;
 use serde_json::json;
 pub(crate) use study::{Summary, summaries, tables as study};
 
 /// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
-const STUDY: [&str; 5] = [
+const STUDY_ACCOUNTS: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
     "4yRzzxU6brZsY9CTZ2Jp9QWhnRftYP6RyZ8FGugVEXN8",
@@ -32,36 +32,29 @@ pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
             notes: Vec::new(),
         })
     };
-    let authorities = args.node.ca.as_deref();
-    preset::run(
-        "encoding",
-        &plan,
-        &args.output,
-        authorities,
-        known,
-        |_, _| (),
-    )
+    let ca_file = args.node.ca.as_deref();
+    preset::run("encoding", &plan, &args.output, ca_file, known, |_, _| ())
 }
 
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
-    if let Some(twice) = repeated(&args.encodings) {
+    if let Some(twice) = first_duplicate(&args.encodings) {
         let name = twice.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
     }
-    if repeated(&args.links).is_some() {
+    if first_duplicate(&args.links).is_some() {
         return Err(UsageError("--links names one twice".to_owned()).into());
     }
     let accounts = accounts(args)?;
     let endpoint = Endpoint::read(&args.node.url).map_err(UsageError)?;
-    let mut plan = preset::empty(&args.load);
+    let mut plan = preset::plan_for_load(&args.load);
     plan.arms = args
         .encodings
         .iter()
         .map(|encoding| encoding.name().to_owned())
         .collect();
-    // Without `--links` one link that adds nothing.
+    // Without `--links` there is one link that adds no delay.
     let shapes = match args.links.as_slice() {
-        [] => &[Shape::default()],
+        [] => &[LinkShape::default()],
         shapes => shapes,
     };
     for (link, shape) in shapes.iter().enumerate() {
@@ -76,12 +69,12 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
                     expected: Expected::Account(*encoding),
                 });
             }
-            let over = if args.links.is_empty() {
+            let link_suffix = if args.links.is_empty() {
                 String::new()
             } else {
                 format!(" over {shape}")
             };
-            plan.subjects.push(format!("{account}{over}"));
+            plan.subjects.push(format!("{account}{link_suffix}"));
         }
         plan.links.push(LinkKind {
             shape: *shape,
@@ -93,7 +86,7 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
 
 fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
-        return Ok(STUDY.map(str::to_owned).into());
+        return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
     let wrong = |account: &String, why: &str| UsageError(format!("--accounts: {account:?} {why}"));
     for account in &args.accounts {
@@ -102,7 +95,7 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
             return Err(wrong(account, "is no address of an account"));
         }
     }
-    match repeated(&args.accounts) {
+    match first_duplicate(&args.accounts) {
         Some(account) => Err(wrong(account, "is there twice")),
         None => Ok(args.accounts.clone()),
     }
@@ -119,7 +112,7 @@ fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> Stri
     )
 }
 
-/// From the first encoding that returned bytes.
+/// Size of each account, from the first encoding that returned bytes.
 fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Vec<Option<u64>>> {
     let node = plan
         .links

@@ -13,10 +13,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Error texts leave out what follows the host: it may be a key.
+    /// Error texts do not contain the path and query, which may be a key.
     pub(crate) fn read(text: &str) -> Result<Endpoint, String> {
-        let wanted = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
-        Endpoint::of(text, ["http", "https"], wanted)
+        let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
+        Endpoint::of(text, ["http", "https"], hint)
     }
 
     pub(crate) fn read_websocket(text: &str) -> Result<Endpoint, String> {
@@ -28,7 +28,7 @@ impl Endpoint {
     }
 
     /// One port above an explicit HTTP port, else the same.
-    pub(crate) fn usual_websocket(&self) -> Endpoint {
+    pub(crate) fn default_websocket(&self) -> Endpoint {
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
         let Some((name, port)) = named.zip(self.port.checked_add(1)) else {
             return Endpoint {
@@ -44,23 +44,23 @@ impl Endpoint {
         }
     }
 
-    fn of(text: &str, [plain, tls]: [&str; 2], wanted: &str) -> Result<Endpoint, String> {
+    fn of(text: &str, [plain, tls]: [&str; 2], hint: &str) -> Result<Endpoint, String> {
         let uri: Uri = text
             .parse()
-            .map_err(|_| format!("this is no address of a node; {wanted}"))?;
+            .map_err(|_| format!("this is no address of a node; {hint}"))?;
         let tls = match uri.scheme_str() {
             Some(scheme) if scheme == plain => false,
             Some(scheme) if scheme == tls => true,
-            Some(other) => return Err(format!("{other}:// is not supported; {wanted}")),
+            Some(other) => return Err(format!("{other}:// is not supported; {hint}")),
             None => {
                 return Err(format!(
-                    "the address of the node has no {plain}:// or {tls}://; {wanted}"
+                    "the address of the node has no {plain}:// or {tls}://; {hint}"
                 ));
             }
         };
         let authority = uri
             .authority()
-            .ok_or_else(|| format!("the address of the node has no host; {wanted}"))?;
+            .ok_or_else(|| format!("the address of the node has no host; {hint}"))?;
         if authority.as_str().contains('@') {
             return Err("user and password in the address of a node are not supported".to_owned());
         }
@@ -88,7 +88,8 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn whole(&self) -> String {
+    /// May contain a key.
+    pub(crate) fn full_url(&self) -> String {
         format!(
             "{}://{}{}",
             if self.tls { "https" } else { "http" },
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_default_websocket_port_is_one_above_rpc() {
-        let usual = |text: &str| Endpoint::read(text).unwrap().usual_websocket();
+        let usual = |text: &str| Endpoint::read(text).unwrap().default_websocket();
         let named = usual("http://[::1]:8899/x");
         assert_eq!(
             (named.port, named.authority.as_str(), named.path.as_str()),

@@ -26,10 +26,10 @@ pub(crate) enum Failure {
     /// Not the expected HTTP or JSON-RPC.
     Malformed,
     TooLarge,
-    /// Not requested, such as gzip.
+    /// A content coding that was not requested, such as gzip.
     Encoded(String),
     Missing,
-    /// Read data differs, or the chain rejected a write.
+    /// The data read is not the data written, or the chain rejected a write.
     Wrong,
     /// The WebSocket's chain is not that of HTTP.
     OtherChain,
@@ -37,7 +37,7 @@ pub(crate) enum Failure {
     Flooded(String),
 }
 
-const LONGEST_MESSAGE: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 impl Failure {
     pub(crate) fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
@@ -49,7 +49,7 @@ impl Failure {
     }
 
     pub(crate) fn rpc(code: i64, message: &str) -> Failure {
-        let message: String = message.chars().take(LONGEST_MESSAGE).collect();
+        let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
         Failure::Rpc(code, clean(&message))
     }
 
@@ -71,8 +71,8 @@ impl Failure {
     /// `Some` if a repetition must wait, with the node's requested delay.
     pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
         match self {
-            Failure::RateLimited(wanted_wait) | Failure::Server(_, wanted_wait) => {
-                Some(*wanted_wait)
+            Failure::RateLimited(retry_delay) | Failure::Server(_, retry_delay) => {
+                Some(*retry_delay)
             }
             Failure::Connect(_) => Some(None),
             _ => None,
@@ -87,8 +87,8 @@ impl Failure {
         )
     }
 
-    /// TLS shows it in the handshake. Otherwise an HTTP/1.1 node closes the connection or waits for
-    /// more.
+    /// Whether the failure means that the node has no HTTP/2. With TLS the handshake shows it;
+    /// without TLS an HTTP/1.1 node closes the connection or waits for more.
     pub(crate) fn is_no_http2(&self, tls: bool) -> bool {
         match self {
             Failure::NoHttp2 => true,

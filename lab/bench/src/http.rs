@@ -1,7 +1,7 @@
 use crate::failure::Failure;
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
-use crate::stream::{self, Connected, Seen, Stream};
+use crate::stream::{self, Connected, Stream, TrafficCounter};
 use faultline_common::clock;
 use faultline_net::{retry_after, unrequested_coding};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -51,10 +51,10 @@ enum Version {
 pub(crate) struct Link {
     version: Version,
     target: Uri,
-    /// Decrypted: its first byte belongs to the answer, not to a session ticket.
-    plain: Rc<Seen>,
+    /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
+    plain: Rc<TrafficCounter>,
     /// Bytes on the wire.
-    wire: Rc<Seen>,
+    wire: Rc<TrafficCounter>,
 }
 
 pub(crate) struct Opened<L> {
@@ -76,7 +76,7 @@ impl<L> Opened<L> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct RawAnswer {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
@@ -93,7 +93,7 @@ impl Link {
     pub(crate) async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
-        within: Duration,
+        time_limit: Duration,
     ) -> Result<Opened<Link>, Failure> {
         let Connected {
             stream,
@@ -101,7 +101,7 @@ impl Link {
             wire,
             connect,
             tls,
-        } = stream::connect(kind, tls, within).await?;
+        } = stream::connect(kind, tls, time_limit).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         let (version, target) = if kind.protocol == Protocol::Http2 {
             let tasks = Tasks::default();
@@ -113,7 +113,7 @@ impl Link {
                     send,
                     _tasks: tasks,
                 },
-                endpoint.whole(),
+                endpoint.full_url(),
             )
         } else {
             let (send, connection) = http1::handshake(stream)
@@ -143,18 +143,18 @@ impl Link {
         })
     }
 
-    /// The node may have closed the connection.
+    /// False if the node has closed the connection.
     pub(crate) async fn is_usable(&mut self) -> bool {
         match &mut self.version {
             Version::One {
                 send, connection, ..
-            } => driven(connection, send.ready()).await.is_ok(),
+            } => poll_with_connection(connection, send.ready()).await.is_ok(),
             Version::Two { send, .. } => send.ready().await.is_ok(),
         }
     }
 
     /// At most `limit` bytes. After an error the connection is unusable.
-    pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+    pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
         let mut request = Request::post(self.target.clone())
@@ -170,12 +170,12 @@ impl Link {
                 host,
             } => {
                 request.headers_mut().insert(HOST, host.clone());
-                let answered = async {
+                let exchange = async {
                     // Nothing has driven the connection since the last answer.
-                    send.ready().await.map_err(|error| failed(&error))?;
-                    whole(send.send_request(request), limit).await
+                    send.ready().await.map_err(|error| failure_of(&error))?;
+                    read_answer(send.send_request(request), limit).await
                 };
-                driven(connection, answered).await?
+                poll_with_connection(connection, exchange).await?
             }
             Version::Two { send, .. } => {
                 let answer = send.send_request(request);
@@ -185,7 +185,7 @@ impl Link {
                     self.plain.first_read.set(Some(clock::uptime()));
                     answer
                 };
-                whole(answer, limit).await?
+                read_answer(answer, limit).await?
             }
         };
         let end = clock::uptime();
@@ -193,7 +193,7 @@ impl Link {
         {
             return Err(Failure::Encoded(coding));
         }
-        Ok(Raw {
+        Ok(RawAnswer {
             status: head.status,
             retry_after: retry_after(&head.headers, clock::now()),
             body,
@@ -205,14 +205,14 @@ impl Link {
     }
 }
 
-/// Drives the connection in the same task: another one would cost wake-ups.
-async fn driven<T>(
+/// Drives the connection in the same task: a second task would cost wake-ups.
+async fn poll_with_connection<T>(
     connection: &mut Option<Box<http1::Connection<Io, Full<Bytes>>>>,
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
-        // Each may wait for the other.
+        // `work` and the connection may each wait for the other, so both are polled twice.
         for _ in 0..2 {
             if connection
                 .as_mut()
@@ -229,23 +229,26 @@ async fn driven<T>(
     .await
 }
 
-async fn whole(
+async fn read_answer(
     answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
     limit: usize,
 ) -> Result<(Parts, Bytes), Failure> {
-    let (head, body) = answer.await.map_err(|error| failed(&error))?.into_parts();
+    let (head, body) = answer
+        .await
+        .map_err(|error| failure_of(&error))?
+        .into_parts();
     let body = Limited::new(body, limit).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
             return Failure::TooLarge;
         }
         error
             .downcast_ref::<hyper::Error>()
-            .map_or(Failure::Closed, failed)
+            .map_or(Failure::Closed, failure_of)
     })?;
     Ok((head, body.to_bytes()))
 }
 
-fn failed(error: &hyper::Error) -> Failure {
+fn failure_of(error: &hyper::Error) -> Failure {
     if error.is_parse() {
         Failure::Malformed
     } else {

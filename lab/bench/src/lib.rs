@@ -50,7 +50,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Report(args) => {
             let (preset, header) = store::header(&args.file)?;
             let text = if preset == "compression" {
-                let outcome = compression::saved(&args.file, &header)?;
+                let outcome = compression::parse_outcome(&args.file, &header)?;
                 if let Some(path) = &args.parquet {
                     let columns = compression::columns(&outcome.classes);
                     let rows = format!("{} rows", outcome.classes.len());

@@ -19,7 +19,7 @@ use faultline_common::output::say;
 use faultline_text::{clean, count};
 use serde_json::Value;
 use std::path::PathBuf;
-pub(crate) use study::{loads, routed, tables as study};
+pub(crate) use study::{loads, recommendations, tables as study};
 
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
@@ -27,11 +27,11 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let folders = folders(args, &nodes)?;
     let (known, range) = match args.output.dry_run {
         true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
-        false => one_chain(args, chain, &nodes)?,
+        false => check_same_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
     // Reading a folder fills the node's page cache, so it comes after all measurements.
-    let then = |header: &mut Header, engine: &Engine| {
+    let measure_disks = |header: &mut Header, engine: &Engine| {
         let signal = std::cell::Cell::new(None);
         let stop = || {
             signal.set(signal.get().or_else(|| engine.end_requested()));
@@ -39,24 +39,24 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
         };
         for (node, folder) in &folders {
             if header.stopped_by.is_none() {
-                say(&format!("looking at {}", folder.display()));
+                say(&format!("measuring the size of {}", folder.display()));
                 header
                     .disks
                     .push(disk::disk(node, folder, args.data_time, &stop));
                 header.stopped_by = signal
                     .get()
-                    .map(|signal| format!("{signal} while folders were looked at"));
+                    .map(|signal| format!("{signal} while folders were measured"));
             }
         }
     };
-    let authorities = args.ca.as_deref();
+    let ca_file = args.ca.as_deref();
     preset::run(
         "nodes",
         &plan,
         &args.output,
-        authorities,
+        ca_file,
         |_| Ok(known),
-        then,
+        measure_disks,
     )
 }
 
@@ -68,9 +68,9 @@ fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
     })?)
 }
 
-/// Named by their addresses.
+/// A plan with an arm for each node, named by its address.
 fn nodes(args: &NodesArgs) -> anyhow::Result<Plan> {
-    let mut plan = preset::empty(&args.load);
+    let mut plan = preset::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::read(url).map_err(UsageError)?;
         let mut name = endpoint.shown();
@@ -92,26 +92,27 @@ fn folders(args: &NodesArgs, nodes: &Plan) -> anyhow::Result<Vec<(String, PathBu
     if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
-    let here = nodes
+    let local = nodes
         .arms
         .iter()
         .zip(&args.data)
         .filter(|(_, folder)| folder.as_os_str() != "-");
-    here.map(|(name, folder)| Ok((name.clone(), disk::folder(folder)?)))
+    local
+        .map(|(name, folder)| Ok((name.clone(), disk::folder(folder)?)))
         .collect()
 }
 
-/// Fails if nodes are of different chains or not in sync. Also returns the range that all nodes
-/// have.
-fn one_chain(
+/// Fails if nodes are of different chains or not in sync. The range has the slots or blocks that
+/// all nodes have.
+fn check_same_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &Plan,
 ) -> anyhow::Result<(Preflight, (u64, u64))> {
     let mut first = nodes.clone();
-    for question in chain.first.into_iter().flatten() {
-        let name = question.0.to_owned();
-        first.add_request(name, method(question), None, Expected::Text);
+    for call in chain.first.into_iter().flatten() {
+        let name = call.0.to_owned();
+        first.add_request(name, method(call), None, Expected::Text);
     }
     let engine = Engine::new(&first, args.ca.as_deref())?;
     let genesis = identity::genesis(&engine, chain, nodes)?;
@@ -128,24 +129,19 @@ fn in_sync(
     answers: &[Value],
 ) -> anyhow::Result<(Preflight, (u64, u64))> {
     let mut answers = answers.iter();
-    let count_of_nodes = nodes.arms.len();
+    let node_count = nodes.arms.len();
     // For each question, one answer per node.
-    let [heads, stays, oldest, versions] = chain.first.map(|question| {
-        question.map(|_| {
-            answers
-                .by_ref()
-                .take(count_of_nodes)
-                .collect::<Vec<&Value>>()
-        })
-    });
+    let [heads, finalized, oldest, versions] = chain
+        .first
+        .map(|call| call.map(|_| answers.by_ref().take(node_count).collect::<Vec<&Value>>()));
     let heights = |of: Option<Vec<&Value>>| -> anyhow::Result<Vec<u64>> {
         let Some(of) = of else { return Ok(vec![0]) };
-        ensure!(of.len() == count_of_nodes, "a node does not answer");
+        ensure!(of.len() == node_count, "a node does not answer");
         of.into_iter()
             .map(|value| chain::height(value).context("a node answers with a slot that is none"))
             .collect()
     };
-    let (heads, stays, oldest) = (heights(heads)?, heights(stays)?, heights(oldest)?);
+    let (heads, finalized, oldest) = (heights(heads)?, heights(finalized)?, heights(oldest)?);
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
     for (index, (name, head)) in nodes.arms.iter().zip(&heads).enumerate() {
@@ -163,10 +159,10 @@ fn in_sync(
             "{name} is {behind} slots behind: nodes within {most} are compared (--max-lag)"
         );
     }
-    let stays = stays.into_iter().min().unwrap_or(0);
+    let finalized = finalized.into_iter().min().unwrap_or(0);
     let range = args.slots.unwrap_or((
         oldest.into_iter().max().unwrap_or(0),
-        stays.saturating_sub(chain.left_out),
+        finalized.saturating_sub(chain.unfinalized_margin),
     ));
     ensure!(
         range.0 <= range.1,
@@ -191,7 +187,7 @@ fn plan(
     (from, to): (u64, u64),
 ) -> anyhow::Result<Plan> {
     let methods: Vec<&str> = match args.methods.as_slice() {
-        [] => chain.usual.to_vec(),
+        [] => chain.default_methods.to_vec(),
         methods => methods.iter().map(String::as_str).collect(),
     };
     for name in &methods {
@@ -206,11 +202,11 @@ fn plan(
             ))
             .into());
         };
-        let to = to.saturating_sub(chain::reach(name)).max(from);
+        let to = to.saturating_sub(chain::extra_margin(name)).max(from);
         plan.add_request(
             (*name).to_owned(),
             method((name, params)),
-            chain::draws(params).then_some((from, to)),
+            chain::has_placeholder(params).then_some((from, to)),
             Expected::json(name, *same),
         );
     }

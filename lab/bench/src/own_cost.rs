@@ -18,8 +18,8 @@ use std::time::Duration;
 const ROUNDS: (u32, u32) = (1000, 200);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// After this silence, the server takes the next connection.
-const SILENCE: Duration = Duration::from_secs(1);
-const LIMIT: usize = 4096;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_BYTES: usize = 4096;
 
 /// `None` without a server.
 pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
@@ -58,7 +58,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         rounds: ROUNDS.0,
         warm_up: ROUNDS.1,
         timeout: TIMEOUT,
-        limit: LIMIT,
+        limit: MAX_BYTES,
         ..Plan::default()
     };
     let method = r#""method":"getHealth","params":[]"#.to_owned();
@@ -87,14 +87,19 @@ fn serve(listener: &TcpListener, ended: &AtomicBool) {
 fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Limits the delay by another idle connection.
-    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let (mut line, mut body) = (String::new(), Vec::new());
     while !ended.load(Ordering::Relaxed) {
         let mut length = 0;
         loop {
             line.clear();
-            if reader.by_ref().take(LIMIT as u64).read_line(&mut line)? == 0 {
+            if reader
+                .by_ref()
+                .take(MAX_BYTES as u64)
+                .read_line(&mut line)?
+                == 0
+            {
                 return Ok(());
             }
             if line == "\r\n" {
@@ -103,7 +108,7 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
             if let Some((name, value)) = line.split_once(':')
                 && name.eq_ignore_ascii_case("content-length")
             {
-                length = value.trim().parse().unwrap_or(0).min(LIMIT);
+                length = value.trim().parse().unwrap_or(0).min(MAX_BYTES);
             }
         }
         body.resize(length, 0);

@@ -5,9 +5,9 @@ mod studies;
 
 pub(crate) use compression::report as of_compression;
 
-use crate::compare::{Compared, compared};
+use crate::compare::{Comparison, compared};
 use crate::plan_file;
-use crate::render::{problems, subtitle, verified};
+use crate::render::{answer_comparison, problems, subtitle};
 use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_pages::cells::{section, slug};
@@ -17,7 +17,7 @@ use faultline_text::{count, number};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A page alone, or a folder with tables and figures.
+/// Writes a single page, or a folder with the page, tables and figures. Returns the page's path.
 pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     let written = faultline_pages::render::write(report, out, false)?;
     Ok(format!("{}\n", written.page.display()))
@@ -26,9 +26,13 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 pub(crate) fn report(results: &Results) -> Report {
     let compared = compared(results);
     let header = &results.header;
-    let own = "The study's own tables";
+    let study_title = "The study's own tables";
     let (title, first, study) = match header.preset.as_str() {
-        "nodes" => ("Nodes on the same requests", own, studies::nodes(results)),
+        "nodes" => (
+            "Nodes on the same requests",
+            study_title,
+            studies::nodes(results),
+        ),
         "run" => (
             "Requests of a plan",
             "All requests together",
@@ -38,10 +42,14 @@ pub(crate) fn report(results: &Results) -> Report {
         ),
         "transport" => (
             "HTTP and WebSocket, reading and writing",
-            own,
+            study_title,
             studies::transport(results),
         ),
-        _ => ("Encodings of account data", own, studies::encoding(results)),
+        _ => (
+            "Encodings of account data",
+            study_title,
+            studies::encoding(results),
+        ),
     };
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
@@ -58,7 +66,7 @@ pub(crate) fn report(results: &Results) -> Report {
         section(
             "answers",
             "Answers compared",
-            paragraphs(&verified(results)),
+            paragraphs(&answer_comparison(results)),
         ),
         section(
             "distribution",
@@ -81,7 +89,7 @@ pub(crate) fn report(results: &Results) -> Report {
     }
 }
 
-fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
+fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     if compared.is_empty() {
         return Vec::new();
     }
@@ -95,7 +103,7 @@ fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
 }
 
 /// The first point is the headline.
-fn headed(none: &str, mut points: Vec<String>, standing: VerdictKind) -> Verdict {
+fn verdict_with_headline(none: &str, mut points: Vec<String>, standing: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         none.to_owned()
     } else {
@@ -124,7 +132,7 @@ fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
-fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let id = |name: &str| {
         let slug = slug(name);
@@ -138,11 +146,11 @@ fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.map(id).collect()
 }
 
-fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
+fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     let arms = results.header.arms.split_first();
     let Some((reference, others)) = arms.filter(|_| !compared.is_empty()) else {
         let nothing = "There is nothing to compare";
-        return headed(nothing, Vec::new(), VerdictKind::Described);
+        return verdict_with_headline(nothing, Vec::new(), VerdictKind::Described);
     };
     let mut points = Vec::new();
     for arm in others {
@@ -166,12 +174,12 @@ fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     } else {
         VerdictKind::Inconclusive
     };
-    headed("", points, standing)
+    verdict_with_headline("", points, standing)
 }
 
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
-    let ids = ids(arms.iter().map(String::as_str));
+    let unique_ids = unique_ids(arms.iter().map(String::as_str));
     let card = |(index, (arm, id)): (usize, (&String, String))| {
         let (mut good, mut failed) = (0, 0);
         for sample in results.of_arm(arm) {
@@ -194,21 +202,21 @@ fn cards(results: &Results) -> Vec<RunCard> {
         }
         card(id, arm, facts)
     };
-    arms.iter().zip(ids).enumerate().map(card).collect()
+    arms.iter().zip(unique_ids).enumerate().map(card).collect()
 }
 
-fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
+fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     let mut all: Vec<Caveat> = problems(results)
         .into_iter()
         .map(|what| Caveat::new(what, "Fix it and measure again."))
         .collect();
-    let weak = compared
+    let unreliable = compared
         .iter()
         .filter(|one| !one.mean.reliable.is_reliable())
         .count();
-    if weak > 0 {
+    if unreliable > 0 {
         let what = format!(
-            "{weak} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
+            "{unreliable} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
             compared.len()
         );
         all.push(Caveat::new(

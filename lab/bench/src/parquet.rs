@@ -3,7 +3,7 @@ use crate::store::check_new;
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use std::path::Path;
 
-/// The file gets its final name only when it is complete. Returns its path with `rows`.
+/// The file gets its final name only when it is complete. Returns a line of its path and `rows`.
 pub(crate) fn write(
     path: &Path,
     table: &str,

@@ -16,10 +16,10 @@ pub(crate) const RANDOM: &str = "{random}";
 /// Its hexadecimal form.
 pub(crate) const HEX: &str = "{hex}";
 
-/// Each is kept in memory.
-pub(crate) const MOST_REQUESTS: u64 = 10_000_000;
+/// Maximum requests of a plan, because all are kept in memory.
+pub(crate) const MAX_REQUESTS: u64 = 10_000_000;
 
-/// Sent once per round.
+/// The request of one arm about one subject, sent once per round.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) arm: usize,
@@ -28,13 +28,13 @@ pub(crate) struct Cell {
     pub(crate) link: usize,
     /// With the placeholders [`RANDOM`] and [`HEX`].
     pub(crate) method: String,
-    /// Inclusive; all arms get the same number in a round.
+    /// Range of the random number, inclusive. All arms get the same number in a round.
     pub(crate) numbers: Option<(u64, u64)>,
     pub(crate) expected: Expected,
 }
 
 impl Cell {
-    /// Arms share seeds; rounds and subjects do not.
+    /// Random numbers that depend on seed, round and subject, but not on the arm.
     fn random(&self, seed: u64, round: u64) -> fastrand::Rng {
         let offset = (round << 16) ^ self.subject as u64;
         fastrand::Rng::with_seed(seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -57,11 +57,11 @@ pub(crate) struct Plan {
     /// Before the measured rounds.
     pub(crate) warm_up: u32,
     pub(crate) workers: usize,
-    /// Independent of answers; `None` in a closed loop.
+    /// Requests a second, sent without waiting for answers; `None` in a closed loop.
     pub(crate) rate: Option<f64>,
     pub(crate) seed: u64,
     pub(crate) timeout: Duration,
-    /// Bytes of an answer.
+    /// Largest answer, in bytes.
     pub(crate) limit: usize,
     /// Percentage of an arm's requests.
     pub(crate) max_failures: Option<f64>,
@@ -89,7 +89,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// To every arm, over the link with the same index. `method` has the parameters.
+    /// Adds a request for every arm, over the link with the arm's index. `method` includes the
+    /// parameters.
     pub(crate) fn add_request(
         &mut self,
         name: String,
@@ -121,10 +122,10 @@ impl Plan {
     }
 
     pub(crate) fn round_of(&self, number: u64) -> u64 {
-        number / (self.in_a_round() as u64).max(1)
+        number / (self.requests_per_round() as u64).max(1)
     }
 
-    fn in_a_round(&self) -> usize {
+    fn requests_per_round(&self) -> usize {
         if self.weights.is_empty() {
             self.cells.len()
         } else {
@@ -133,10 +134,10 @@ impl Plan {
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        (u64::from(self.rounds) + u64::from(self.warm_up)) * self.in_a_round() as u64
+        (u64::from(self.rounds) + u64::from(self.warm_up)) * self.requests_per_round() as u64
     }
 
-    pub(crate) fn leave_out(&mut self, arm: usize) {
+    pub(crate) fn remove_arm(&mut self, arm: usize) {
         self.arms.remove(arm);
         self.cells.retain(|cell| cell.arm != arm);
         self.cells
@@ -171,15 +172,15 @@ impl Plan {
             }
             None => {
                 let seed = random.u64(..);
-                values::filled(&cell.method, &self.values, |offset, value| {
-                    value.drawn(seed, offset)
+                values::fill_placeholders(&cell.method, &self.values, |offset, value| {
+                    value.random_text(seed, offset)
                 })
             }
         };
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
-    /// One round, or for a mix as many as it has requests.
+    /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
     pub(crate) fn first_requests(&self) -> String {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
@@ -201,7 +202,7 @@ impl Plan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct ScheduledRequest {
     pub(crate) number: u64,
     /// Measured round; `None` during warm-up.
     pub(crate) round: Option<u32>,
@@ -230,7 +231,7 @@ impl Order {
         };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
-            round: (0..plan.in_a_round()).collect(),
+            round: (0..plan.requests_per_round()).collect(),
             mix: plan
                 .weights
                 .iter()
@@ -257,9 +258,9 @@ impl Order {
 }
 
 impl Iterator for Order {
-    type Item = Turn;
+    type Item = ScheduledRequest;
 
-    fn next(&mut self) -> Option<Turn> {
+    fn next(&mut self) -> Option<ScheduledRequest> {
         if self.number >= self.total {
             return None;
         }
@@ -272,7 +273,7 @@ impl Iterator for Order {
         let round = round
             .checked_sub(self.warm_up)
             .and_then(|round| u32::try_from(round).ok());
-        let turn = Turn {
+        let turn = ScheduledRequest {
             number: self.number,
             round,
             cell: *self.round.get(offset)?,

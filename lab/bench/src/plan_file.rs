@@ -13,20 +13,20 @@ use crate::run::Engine;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
-pub(crate) use shown::{tables, together as study};
+pub(crate) use shown::{all_requests_text as study, tables};
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 const ENCODING: &str = "encoding";
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
-    let (mut plan, authorities) = read(&args.plan)?;
+    let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     let known = |_: &Engine| Ok(Preflight::default());
-    let authorities = authorities.as_deref();
-    preset::run("run", &plan, &args.output, authorities, known, |_, _| ())
+    let ca_file = ca_file.as_deref();
+    preset::run("run", &plan, &args.output, ca_file, known, |_, _| ())
 }
 
 /// Also returns the file of trusted certificates.
@@ -39,7 +39,7 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
         };
         UsageError(format!("{head}:\n{}", lines.join("\n")))
     };
-    let text = contents(file).map_err(|what| {
+    let text = read_file(file).map_err(|what| {
         refused(vec![ConfigError {
             file: Some(file.to_owned()),
             ..ConfigError::new(what)
@@ -49,18 +49,18 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
 }
 
 /// Errors do not include the file's name.
-fn contents(file: &Path) -> Result<String, String> {
+fn read_file(file: &Path) -> Result<String, String> {
     match std::fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
-        Ok(meta) if meta.len() > LARGEST => {
-            return Err(format!("is larger than {} MiB", LARGEST >> 20));
+        Ok(meta) if meta.len() > MAX_FILE_BYTES => {
+            return Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
         _ => {}
     }
     std::fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
-fn readable(value: &DeValue<'_>) -> Result<String, String> {
+fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
     let fits = name.chars().count() <= 80 && !name.chars().any(is_unfit);
     if fits {

@@ -3,11 +3,11 @@
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
 use crate::own_cost;
-use crate::plan::{Cell, LinkKind, MOST_REQUESTS, Plan};
+use crate::plan::{Cell, LinkKind, MAX_REQUESTS, Plan};
 use crate::protocol::Protocol;
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
-use crate::run::{Engine, Measured, SampleSink};
+use crate::run::{Engine, MeasuredRun, SampleSink};
 use crate::store::{self, ResultsFile};
 use crate::verify::Verdict;
 use faultline_common::args::UsageError;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 
-const OPEN_WORKERS: usize = 64;
+const OPEN_LOOP_WORKERS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Preflight {
@@ -28,10 +28,10 @@ pub(crate) struct Preflight {
 }
 
 pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
-    set.unwrap_or(if rate.is_some() { OPEN_WORKERS } else { 1 })
+    set.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
 
-pub(crate) fn empty(load: &LoadArgs) -> Plan {
+pub(crate) fn plan_for_load(load: &LoadArgs) -> Plan {
     Plan {
         rounds: load.rounds,
         warm_up: load.warm_up,
@@ -45,32 +45,35 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
     }
 }
 
-/// `known` runs before the first request; `then` adds to the header after all measurements.
+/// The first closure runs before the first request. The second one may add to the header after
+/// all measurements.
 pub(crate) fn run(
     preset: &str,
     plan: &Plan,
     output: &OutArgs,
-    authorities: Option<&Path>,
-    known: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-    then: impl FnOnce(&mut Header, &Engine),
+    ca_file: Option<&Path>,
+    preflight: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
+    after_measurement: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     let requests = plan.requests();
-    if requests > MOST_REQUESTS {
-        let what = format!("{requests} requests are too many: at most {MOST_REQUESTS}");
+    if requests > MAX_REQUESTS {
+        let what = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
         return Err(UsageError(what).into());
     }
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    with(plan, output, authorities, |session| {
+    run_and_store(plan, output, ca_file, |session| {
         let engine = session.engine;
-        let mut known = known(engine)?;
+        let mut preflight = preflight(engine)?;
         let mut plan = plan.clone();
-        known.notes.extend(offered(&mut plan, engine)?);
+        preflight
+            .notes
+            .extend(drop_unsupported_http2(&mut plan, engine)?);
         let plan = Rc::new(plan);
         let measure = |sink: &SampleSink<'_>| engine.run(&plan, sink);
-        let mut results = session.results(preset, &plan, known, measure)?;
-        then(&mut results.header, engine);
+        let mut results = session.results(preset, &plan, preflight, measure)?;
+        after_measurement(&mut results.header, engine);
         Ok(results)
     })
 }
@@ -86,12 +89,12 @@ impl Session<'_> {
         &self,
         preset: &str,
         plan: &Plan,
-        known: Preflight,
-        measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<Measured>,
+        preflight: Preflight,
+        measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<MeasuredRun>,
     ) -> anyhow::Result<Results> {
-        let mut header = header(preset, plan, known.notes);
+        let mut header = header(preset, plan, preflight.notes);
         header.own_cost = self.own_cost;
-        let cells = heads(plan, &known.sizes);
+        let cells = cell_heads(plan, &preflight.sizes);
         if let Some(file) = self.file {
             file.begin(&header, &cells)?;
         }
@@ -109,15 +112,15 @@ impl Session<'_> {
     }
 }
 
-/// Stores the results at `output`.
-pub(crate) fn with(
+/// Runs `work`, stores its results and renders them, as `output` says.
+pub(crate) fn run_and_store(
     plan: &Plan,
     output: &OutArgs,
-    authorities: Option<&Path>,
+    ca_file: Option<&Path>,
     work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
 ) -> anyhow::Result<(String, u8)> {
     // Signals are handled first, so that an early one removes the file.
-    let engine = Engine::new(plan, authorities)?;
+    let engine = Engine::new(plan, ca_file)?;
     let file = match &output.out {
         Some(path) => Some((path, ResultsFile::create(path)?)),
         None => None,
@@ -154,7 +157,7 @@ pub(crate) fn with(
 }
 
 /// Removes HTTP/2 arms whose node does not offer it.
-fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
+fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut first = plan.clone();
     first.weights.clear();
@@ -171,20 +174,20 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
         if let Err(failure) = answer
             && failure.is_no_http2(tls)
         {
-            notes.push(leave_out(plan, cell.arm, &failure)?);
+            notes.push(remove_arm(plan, cell.arm, &failure)?);
         }
     }
     Ok(notes)
 }
 
 /// Returns a note. Fails if no other arm is left.
-pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
+pub(crate) fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
     let name = plan.arms.get(arm).cloned().unwrap_or_default();
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );
-    plan.leave_out(arm);
+    plan.remove_arm(arm);
     Ok(format!(
         "{name} is left out: the node does not offer HTTP/2 ({failure})"
     ))
@@ -207,7 +210,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
         let arm = plan.arm(cell);
-        // An arm of that preset is a transport.
+        // The arms of `bench transport` are transports.
         if let Some(link) = plan.link(cell).filter(|_| preset != "transport") {
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
@@ -246,7 +249,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
         settings.insert("random numbers".to_owned(), range);
     }
     for value in &plan.values {
-        settings.insert(format!("value {}", value.name), value.described());
+        settings.insert(format!("value {}", value.name), value.description());
     }
     if !plan.values.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
@@ -266,7 +269,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
         nodes = distinct(nodes);
     }
-    // The transport preset compares reads with writes.
+    // `bench transport` verifies reads against writes.
     let verified =
         preset == "transport" || plan.cells.iter().any(|cell| cell.expected.is_verified());
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -290,7 +293,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     }
 }
 
-fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
+fn cell_heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
     let head = |cell: &Cell| CellHead {
         arm: plan.arm(cell).to_owned(),
         subject: plan.subject(cell).to_owned(),
@@ -303,7 +306,7 @@ fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
-    use crate::stream::Shape;
+    use crate::stream::LinkShape;
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {
@@ -311,7 +314,7 @@ mod tests {
             let endpoint = Endpoint::read("http://node").unwrap();
             let links = vec![LinkKind {
                 endpoint,
-                shape: Shape::read(shape).unwrap(),
+                shape: LinkShape::read(shape).unwrap(),
                 protocol,
             }];
             let arms = vec!["a".to_owned()];

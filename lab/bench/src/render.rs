@@ -1,6 +1,6 @@
-use crate::compare::{self, compared, comparisons, interval_words};
+use crate::compare::{self, compared, comparisons, interval_label};
 use crate::report_tables::{self as tables, failures};
-use crate::results::{Results, counted, lines, ms, over};
+use crate::results::{Results, format_counts, lines, ms, over};
 use faultline_pages::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
@@ -61,7 +61,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
                 "{arm} {} of {} ({})",
                 count(failed),
                 count(all),
-                counted(&kinds).join(", ")
+                format_counts(&kinds).join(", ")
             )
         })
     };
@@ -76,7 +76,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
 }
 
 pub(crate) fn text(results: &Results) -> String {
-    let mut out = about(results);
+    let mut out = run_summary(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
     out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
@@ -87,16 +87,16 @@ pub(crate) fn text(results: &Results) -> String {
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
              p95 with 95 % intervals\n",
-            interval_words(comparisons(results))
+            interval_label(comparisons(results))
         );
         out += &plain(&tables::differences(results, &compared, "differences"));
         out += &crossings(results);
     }
-    out += &verified(results);
+    out += &answer_comparison(results);
     out + &lines(&problems(results))
 }
 
-/// Of a run in one line.
+/// The run in one line.
 pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
     let header = &results.header;
     format!(
@@ -108,7 +108,7 @@ pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
     )
 }
 
-fn about(results: &Results) -> String {
+fn run_summary(results: &Results) -> String {
     let header = &results.header;
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
@@ -129,7 +129,7 @@ fn about(results: &Results) -> String {
         let _ = writeln!(
             out,
             "Refused: {}; what was repeated after a wait is in no latency",
-            counted(&header.refusals).join(", ")
+            format_counts(&header.refusals).join(", ")
         );
     }
     if let Some(own) = header.own_cpu_ns {
@@ -182,7 +182,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
-    let index = match found.at {
+    let conclusion = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
         Some(at) if !found.is_shown() => {
             let why = if found.blocks < FEWEST_BLOCKS {
@@ -202,10 +202,10 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
             bytes(found.high, "more than the largest")
         ),
     };
-    format!("{index} ({shares})")
+    format!("{conclusion} ({shares})")
 }
 
-pub(crate) fn verified(results: &Results) -> String {
+pub(crate) fn answer_comparison(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
         // This preset compares answers with writes.
@@ -229,7 +229,7 @@ pub(crate) fn verified(results: &Results) -> String {
         };
         let _ = writeln!(out, "Answers of {arm}: {sentences}");
     }
-    // The reference's differences are slots that only it skipped.
+    // The reference is included: its differences are slots that only it skipped.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let listed = verdict
             .first

@@ -1,18 +1,18 @@
-use crate::compare::{Compared, caveat, comparisons, interval_words};
-use crate::results::{CellHead, PHASES, Results, Summary, counted, ms};
+use crate::compare::{Comparison, caveat, comparisons, interval_label};
+use crate::results::{CellHead, PHASES, Results, Summary, format_counts, ms};
 use faultline_pages::cells::{self, known, number, table, words};
 use faultline_pages::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
 use faultline_text::count;
 
-const NONE_GOOD: &str = "no good answer";
+const NO_GOOD_ANSWER: &str = "no good answer";
 
 pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
 }
 
 pub(crate) fn failures(summary: &Summary) -> String {
-    let mut sentences = counted(&summary.failures);
+    let mut sentences = format_counts(&summary.failures);
     if summary.refused > 0 {
         sentences.push(format!("{} refused and repeated", count(summary.refused)));
     }
@@ -23,7 +23,7 @@ pub(crate) fn failures(summary: &Summary) -> String {
     }
 }
 
-fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
+fn arm_and_subject(results: &Results, head: &CellHead) -> [Cell; 2] {
     [
         words(&head.arm),
         words(&results.label(&head.subject, head.size)),
@@ -37,7 +37,7 @@ pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     ]
 }
 
-const TIMED: [&str; 9] = [
+const LATENCY_COLUMNS: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
@@ -45,16 +45,21 @@ pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
-        TIMED.map(|name| (name, "ms")).as_slice(),
+        LATENCY_COLUMNS.map(|name| (name, "ms")).as_slice(),
         &[("good", ""), ("failed", "")],
     ]
     .concat();
     let mut out = table(id, title, &columns, note);
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
-        let mut row: Vec<Cell> = titled(results, head).into();
-        let times =
-            TIMED.map(|name| number(summary.latency.and_then(|of| of.named(name)), 3, NONE_GOOD));
+        let mut row: Vec<Cell> = arm_and_subject(results, head).into();
+        let times = LATENCY_COLUMNS.map(|name| {
+            number(
+                summary.latency.and_then(|of| of.named(name)),
+                3,
+                NO_GOOD_ANSWER,
+            )
+        });
         row.extend(times);
         row.extend([
             known(summary.successes as f64, 0),
@@ -73,24 +78,24 @@ pub(crate) fn phases(results: &Results) -> Table {
     let mut out = table("phases", "Where the time is spent", &columns, note);
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
-        let mut row: Vec<Cell> = titled(results, head).into();
-        row.extend(summary.phases().map(|ms| number(ms, 3, NONE_GOOD)));
+        let mut row: Vec<Cell> = arm_and_subject(results, head).into();
+        row.extend(summary.phases().map(|ms| number(ms, 3, NO_GOOD_ANSWER)));
         row.extend([
-            number(summary.decode_cpu, 3, NONE_GOOD),
-            number(summary.received, 0, NONE_GOOD),
+            number(summary.decode_cpu, 3, NO_GOOD_ANSWER),
+            number(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
     }
     out
 }
 
-pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) -> Table {
+pub(crate) fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
          and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
          p-value is adjusted likewise.",
-        interval_words(comparisons(results))
+        interval_label(comparisons(results))
     );
     let columns = [
         ("arm", ""),

@@ -22,7 +22,7 @@ pub(crate) const PHASES: [&str; 6] = [
 ];
 
 /// An hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) failure: Option<String>,
-    /// For its rate, by a server error, or without a connection.
+    /// Attempts that were refused: rate limit, server error, or no connection.
     pub(crate) refused: u32,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct CellHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnCost {
     pub(crate) cpu_ns: u64,
-    /// With a server that does almost nothing.
+    /// Median latency with a server that does almost nothing.
     pub(crate) median_ns: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Header {
     pub(crate) stopped_by: Option<String>,
     /// Per request.
     pub(crate) own_cpu_ns: Option<u64>,
-    /// From before the run.
+    /// Measured before the run.
     #[serde(default)]
     pub(crate) own_cost: Option<OwnCost>,
     /// Of the measured part.
@@ -192,7 +192,7 @@ pub(crate) fn lines(texts: &[String]) -> String {
 }
 
 /// `3 timeout`, `1 HTTP 500`.
-pub(crate) fn counted(kinds: &BTreeMap<String, u64>) -> Vec<String> {
+pub(crate) fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
     let count = |(kind, times): (&String, &u64)| format!("{} {kind}", count(*times));
     kinds.iter().map(count).collect()
 }
@@ -226,7 +226,7 @@ impl Results {
         distinct(self.cells.iter().map(|cell| cell.subject.as_str()))
     }
 
-    /// Only `None` if no link was shaped.
+    /// A single `None` if no link was shaped.
     pub(crate) fn links(&self) -> Vec<Option<&str>> {
         let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
         if links.is_empty() { vec![None] } else { links }
@@ -245,7 +245,7 @@ impl Results {
         self.header.links.get(cell).map(String::as_str)
     }
 
-    /// An account's size says more than its address, which is added for equal sizes.
+    /// The size, which says more than an account's address. The address is added for equal sizes.
     pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return subject.to_owned();
@@ -277,13 +277,13 @@ impl Results {
         self.samples.iter().filter(is_of_arm)
     }
 
-    /// One more than the last.
+    /// Number of rounds.
     pub(crate) fn rounds(&self) -> usize {
         let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
         rounds.max().unwrap_or(0)
     }
 
-    pub(crate) fn by_round_as<T: Clone>(
+    pub(crate) fn map_by_round<T: Clone>(
         &self,
         cell: usize,
         of: impl Fn(&Sample) -> Option<T>,
@@ -295,14 +295,14 @@ impl Results {
         values
     }
 
-    /// In ms; `None` without a good answer.
+    /// Latency in ms of each round; `None` without a good answer.
     pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
-        self.by_round_as(cell, |sample| sample.latency_ns().map(ms))
+        self.map_by_round(cell, |sample| sample.latency_ns().map(ms))
     }
 
     /// In nanoseconds.
     pub(crate) fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
-        let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok()?;
+        let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
         self.of(cell)
             .filter_map(Sample::latency_ns)
             .for_each(|latency| histogram.saturating_record(latency));

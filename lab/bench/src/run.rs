@@ -12,10 +12,10 @@ mod tests;
 
 use crate::answer::Decoder;
 use crate::failure::Failure;
-use crate::plan::{Cell as PlanCell, Order, Plan, Turn};
+use crate::plan::{Cell as PlanCell, Order, Plan, ScheduledRequest};
 use crate::results::{Sample, ns};
 use crate::stream;
-use crate::verify::{Verdict, Verify};
+use crate::verify::{AnswerVerifier, Verdict};
 use anyhow::Context as _;
 use exchange::Connections;
 pub(crate) use exchange::Exchanged;
@@ -23,7 +23,7 @@ use faultline_common::clock;
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
 use futures_util::future::{Either, select};
-use pace::{Attempted, POLL_INTERVAL, Pace, Repeat};
+use pace::{Attempt, POLL_INTERVAL, Pace, Repeat};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,7 +36,7 @@ use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub(crate) struct Measured {
+pub(crate) struct MeasuredRun {
     pub(crate) samples: Vec<Sample>,
     pub(crate) state: RunState,
 }
@@ -56,7 +56,7 @@ pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Once created, a signal stops its work instead of the process.
+/// While it exists, a signal stops its work instead of the process.
 pub(crate) struct Engine {
     runtime: Runtime,
     tls: Option<TlsConnector>,
@@ -64,13 +64,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Trusts the certificates of `authorities`, or the system's.
-    pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
+    /// Trusts the certificates of `ca_file`, or the system's.
+    pub(crate) fn new(plan: &Plan, ca_file: Option<&Path>) -> anyhow::Result<Engine> {
         let tls = plan
             .links
             .iter()
             .any(|link| link.endpoint.tls)
-            .then(|| stream::trusting(authorities))
+            .then(|| stream::tls_connector(ca_file))
             .transpose()?;
         let runtime = Builder::new_current_thread()
             .enable_io()
@@ -85,14 +85,18 @@ impl Engine {
     }
 
     /// A signal stops it; pending requests are completed.
-    pub(crate) fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<Measured> {
+    pub(crate) fn run(
+        &self,
+        plan: &Rc<Plan>,
+        sink: &SampleSink<'_>,
+    ) -> anyhow::Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
             .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
         let mut measured = self.measured(&shared, "requests", sink, async {
-            // A busy client has an open connection.
+            // Open all connections first, as a busy client has them.
             let mut first = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
             for cell in plan.cells.iter().filter(|cell| tried.insert(cell.link)) {
@@ -103,11 +107,12 @@ impl Engine {
             for decoder in decoders {
                 workers.spawn_local(worker(shared.clone(), decoder));
             }
-            all_ended(&mut workers).await
+            join_workers(&mut workers).await
         })?;
-        // Active waiting counts as CPU time.
-        let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
-        if !waits {
+        // Busy waiting is CPU time, so the tool's own CPU time is then unknown.
+        let waits_actively =
+            plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
+        if !waits_actively {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.done.get())?);
@@ -124,7 +129,7 @@ impl Engine {
         unit: &'static str,
         sink: &SampleSink<'_>,
         work: impl Future<Output = anyhow::Result<()>>,
-    ) -> anyhow::Result<Measured> {
+    ) -> anyhow::Result<MeasuredRun> {
         let flush = |state: &RunState| {
             let samples = shared.samples.borrow();
             sink(
@@ -135,7 +140,7 @@ impl Engine {
         };
         let progress = RefCell::new(Progress::new(shared.plan.requests(), unit));
         let next_flush = Cell::new(clock::uptime() + FLUSH_INTERVAL);
-        let inspect = || {
+        let report_progress = || {
             let refused: u64 = shared.pace.refusals().values().sum();
             let more = if refused > 0 {
                 format!(", {refused} refused")
@@ -148,10 +153,10 @@ impl Engine {
                 next_flush.set(clock::uptime() + FLUSH_INTERVAL);
             }
         };
-        self.with_signals(&shared.pace, inspect, work)?;
+        self.with_signals(&shared.pace, report_progress, work)?;
         let state = shared.state();
         flush(&state);
-        Ok(Measured {
+        Ok(MeasuredRun {
             samples: shared.samples.take(),
             state,
         })
@@ -165,7 +170,7 @@ impl Engine {
         self.tls.clone()
     }
 
-    /// Before any measurement; the connections are closed afterwards.
+    /// Runs `work` before any measurement. Its connections are closed afterwards.
     pub(crate) fn first<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
@@ -182,12 +187,12 @@ impl Engine {
         done.flatten().with_context(|| pace.ended_early())
     }
 
-    pub(crate) fn one_by_one(
+    pub(crate) fn run_sequentially(
         &self,
         plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
         mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
-    ) -> anyhow::Result<Measured> {
+    ) -> anyhow::Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.measured(&shared, "tasks", sink, async {
             while let Some((turn, at)) = shared.next().await {
@@ -200,18 +205,18 @@ impl Engine {
                 let Some(attempted) = attempted.await else {
                     break;
                 };
-                shared.answered(&turn, Attempted { at, ..attempted }, None);
+                shared.record_answer(&turn, Attempt { at, ..attempted }, None);
             }
             Ok(())
         })
     }
 
     /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
-    /// not wait.
+    /// not wait for `work`.
     pub(crate) fn with_signals<T>(
         &self,
         pace: &Pace,
-        inspect: impl Fn(),
+        report_progress: impl Fn(),
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<Option<T>> {
         LocalSet::new().block_on(&self.runtime, async {
@@ -226,7 +231,7 @@ impl Engine {
                     }
                     pace.end(signal.to_owned());
                 }
-                inspect();
+                report_progress();
             }
         })
     }
@@ -238,10 +243,10 @@ pub(crate) fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'s
     let mut to_end = received.into_iter().filter(|signal| signal.asks_to_end());
     to_end
         .next()
-        .map(|signal| signal.stops().unwrap_or("SIGHUP"))
+        .map(|signal| signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
-async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
+async fn join_workers(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
     while let Some(ended) = workers.join_next().await {
         ended.context("a worker failed, so that requests are missing")?;
     }
@@ -253,11 +258,11 @@ struct Shared {
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
     samples: RefCell<Vec<Sample>>,
-    verify: RefCell<Verify>,
+    verify: RefCell<AnswerVerifier>,
     /// Taken from the end, so that only as many as needed stay in use.
     idle: RefCell<Vec<Connections>>,
     pace: Pace,
-    begun: Cell<Option<Duration>>,
+    started_at: Cell<Option<Duration>>,
     first: Cell<Option<Duration>>,
     done: Cell<u64>,
     /// Samples that the sink has.
@@ -270,13 +275,13 @@ impl Shared {
         let expected = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
-            verify: RefCell::new(Verify::new(&plan)),
+            verify: RefCell::new(AnswerVerifier::new(&plan)),
             plan,
             tls,
             samples: RefCell::new(Vec::with_capacity(expected)),
             idle: RefCell::default(),
             pace: Pace::default(),
-            begun: Cell::default(),
+            started_at: Cell::default(),
             first: Cell::default(),
             done: Cell::default(),
             flushed: Cell::default(),
@@ -291,15 +296,15 @@ impl Shared {
             messages: self.messages.borrow().clone(),
             stopped_by: self.pace.ended_by(),
             own_cpu: None,
-            length: self.begun.get().map_or(Duration::ZERO, |begun| {
-                clock::uptime().saturating_sub(begun)
+            length: self.started_at.get().map_or(Duration::ZERO, |started_at| {
+                clock::uptime().saturating_sub(started_at)
             }),
         }
     }
 
     /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
     /// `None` after the last request.
-    async fn next(&self) -> Option<(Turn, Duration)> {
+    async fn next(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let turn = order.next()?;
         let now = clock::uptime();
@@ -309,29 +314,29 @@ impl Shared {
             .plan
             .rate
             .map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
-        let goes_on = match at {
+        let may_send = match at {
             None => self.pace.wait_for_resume().await,
             Some(at) => self.pace.until(at).await,
         };
-        if !goes_on {
+        if !may_send {
             return None;
         }
         let at = at.unwrap_or_else(clock::uptime);
-        if turn.round.is_some() && self.begun.get().is_none() {
-            self.begun.set(Some(at));
+        if turn.round.is_some() && self.started_at.get().is_none() {
+            self.started_at.set(Some(at));
         }
         Some((turn, at))
     }
 
-    /// With slot and bytes, if answers are compared.
-    fn answered(
+    /// Records the outcome of a request. `answer` has slot and bytes if answers are compared.
+    fn record_answer(
         &self,
-        turn: &Turn,
-        attempted: Attempted<Exchanged>,
+        turn: &ScheduledRequest,
+        attempted: Attempt<Exchanged>,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
         if let Some(cell) = self.plan.cells.get(turn.cell) {
-            self.verify.borrow_mut().answered(
+            self.verify.borrow_mut().record_answer(
                 (cell.arm, cell.subject),
                 self.plan.round_of(turn.number),
                 answer,
@@ -345,10 +350,10 @@ impl Shared {
                 .entry(turn.cell)
                 .or_insert_with(|| message.to_owned());
         }
-        let begun = self.begun.get().unwrap_or(attempted.at);
+        let started_at = self.started_at.get().unwrap_or(attempted.at);
         self.samples.borrow_mut().extend(
             turn.round
-                .map(|round| sample(turn, round, begun, attempted)),
+                .map(|round| sample(turn, round, started_at, attempted)),
         );
     }
 }
@@ -365,9 +370,9 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         };
         let node = shared.plan.node(cell.link);
         if shared.pace.holds_back(node, at) {
-            shared.answered(
+            shared.record_answer(
                 &turn,
-                Attempted {
+                Attempt {
                     answer: Err(Failure::NotSent),
                     at,
                     refused: 0,
@@ -395,11 +400,16 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         let answer = decoded
             .filter(|decoded| decoded.bytes)
             .map(|decoded| (decoded.slot, decoder.bytes()));
-        shared.answered(&turn, attempted, answer);
+        shared.record_answer(&turn, attempted, answer);
     }
 }
 
-fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchanged>) -> Sample {
+fn sample(
+    turn: &ScheduledRequest,
+    round: u32,
+    started_at: Duration,
+    attempted: Attempt<Exchanged>,
+) -> Sample {
     let (good, failure) = match attempted.answer {
         Ok(good) => (Some(good), None),
         Err(failure) => (None, Some(failure.kind())),
@@ -409,7 +419,7 @@ fn sample(turn: &Turn, round: u32, begun: Duration, attempted: Attempted<Exchang
         number: turn.number,
         round,
         cell: turn.cell,
-        at_ns: ns(attempted.at.saturating_sub(begun)),
+        at_ns: ns(attempted.at.saturating_sub(started_at)),
         phases: good.map(|good| good.phases.map(ns)),
         decode_cpu_ns: good.map_or(0, |good| ns(good.decode_cpu)),
         sent: good.map_or(0, |good| good.sent),

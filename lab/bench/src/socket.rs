@@ -1,7 +1,7 @@
 use crate::failure::Failure;
-use crate::http::{Opened, Raw};
+use crate::http::{Opened, RawAnswer};
 use crate::plan::LinkKind;
-use crate::stream::{self, Connected, Seen, Stream};
+use crate::stream::{self, Connected, Stream, TrafficCounter};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_common::clock;
@@ -28,25 +28,25 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 /// Appended to the client's key (RFC 6455, 1.3).
-const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Without an answer: at one per 5 s, 14 hours.
+/// Maximum control frames while an answer is missing; at one per 5 s, after 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// For a node that does not read: the largest plan, and answers to its pings.
+/// Bytes that may be unsent if the node does not read: the largest plan, and pongs.
 const MAX_UNSENT: usize = 80 << 20;
 
 pub(crate) struct Socket {
     stream: WebSocketStream<Box<dyn Stream>>,
-    /// In a form that may be shown.
+    /// Address without path and query, which may be a key.
     node: String,
-    /// Since the last request.
+    /// Control frames since the last request.
     control_frames: u32,
-    pub(crate) plain: Rc<Seen>,
-    pub(crate) wire: Rc<Seen>,
+    pub(crate) plain: Rc<TrafficCounter>,
+    pub(crate) wire: Rc<TrafficCounter>,
 }
 
-pub(crate) struct ReceivedSignal {
+pub(crate) struct ReceivedMessage {
     pub(crate) text: Utf8Bytes,
     pub(crate) end: Duration,
 }
@@ -57,7 +57,7 @@ impl Socket {
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
-        within: Duration,
+        time_limit: Duration,
     ) -> Result<Opened<Socket>, Failure> {
         let Connected {
             stream,
@@ -65,7 +65,7 @@ impl Socket {
             wire,
             connect,
             tls,
-        } = stream::connect(kind, tls, within).await?;
+        } = stream::connect(kind, tls, time_limit).await?;
         let begun = clock::uptime();
         let (mut send, mut connection) = handshake(TokioIo::new(stream))
             .await
@@ -84,12 +84,12 @@ impl Socket {
             let driven = pin!(poll_fn(|cx| connection.poll_without_shutdown(cx)));
             match select(answer, driven).await {
                 Either::Left((answer, driven)) => {
-                    accepts(&answer.map_err(|_| Failure::Malformed)?, &key)?;
+                    check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)?;
                     driven.await.map_err(|_| Failure::Closed)?;
                 }
                 Either::Right((driven, answer)) => {
                     driven.map_err(|_| Failure::Closed)?;
-                    accepts(&answer.await.map_err(|_| Failure::Malformed)?, &key)?;
+                    check_upgrade(&answer.await.map_err(|_| Failure::Malformed)?, &key)?;
                 }
             }
         }
@@ -126,15 +126,15 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<Raw, Failure> {
+    pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<RawAnswer, Failure> {
         let text = std::str::from_utf8(body)
             .map_err(|_| Failure::Malformed)?
             .to_owned();
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
         self.send(text).await?;
-        let ReceivedSignal { text, end } = self.next().await?;
-        Ok(Raw {
+        let ReceivedMessage { text, end } = self.next().await?;
+        Ok(RawAnswer {
             status: StatusCode::OK,
             retry_after: None,
             body: text.into(),
@@ -151,11 +151,11 @@ impl Socket {
         sent.map_err(|error| self.failed(&error))
     }
 
-    pub(crate) async fn next(&mut self) -> Result<ReceivedSignal, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<ReceivedMessage, Failure> {
         loop {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {
-                    return Ok(ReceivedSignal {
+                    return Ok(ReceivedMessage {
                         text,
                         end: clock::uptime(),
                     });
@@ -187,7 +187,7 @@ impl Socket {
     }
 }
 
-fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
+fn check_upgrade<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Failure::of_status(
             answer.status(),
@@ -196,7 +196,7 @@ fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
     }
     let expected = STANDARD.encode(digest(
         &SHA1_FOR_LEGACY_USE_ONLY,
-        format!("{key}{SUFFIX}").as_bytes(),
+        format!("{key}{WEBSOCKET_GUID}").as_bytes(),
     ));
     let is_right = answer
         .headers()
@@ -224,14 +224,17 @@ mod tests {
                 .unwrap()
         };
         let (key, right) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        assert_eq!(accepts(&answer(101, right), key), Ok(()));
+        assert_eq!(check_upgrade(&answer(101, right), key), Ok(()));
         assert_eq!(
-            accepts(&answer(101, "another"), key),
+            check_upgrade(&answer(101, "another"), key),
             Err(Failure::Malformed)
         );
-        assert_eq!(accepts(&answer(404, right), key), Err(Failure::Http(404)));
         assert_eq!(
-            accepts(&answer(429, right), key),
+            check_upgrade(&answer(404, right), key),
+            Err(Failure::Http(404))
+        );
+        assert_eq!(
+            check_upgrade(&answer(429, right), key),
             Err(Failure::RateLimited(None))
         );
     }

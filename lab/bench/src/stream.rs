@@ -8,8 +8,8 @@ use faultline_common::clock;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-pub(crate) use shape::Shape;
-use shape::Shaped;
+pub(crate) use shape::LinkShape;
+use shape::ShapedStream;
 use std::cell::Cell;
 use std::io;
 use std::path::Path;
@@ -23,15 +23,16 @@ use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Before its request times out, so that the failure names the addresses.
+/// Connecting ends this long before its request times out, so that the failure names the
+/// addresses.
 const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// Default: the system's certificates.
-pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnector> {
+/// Trusts the certificates of the file, or the system's without one.
+pub(crate) fn tls_connector(ca_file: Option<&Path>) -> anyhow::Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
-    match authorities {
+    match ca_file {
         Some(file) => {
             let named = || format!("--ca {}", file.display());
             for certificate in CertificateDer::pem_file_iter(file).with_context(named)? {
@@ -59,7 +60,7 @@ pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnecto
 #[derive(Debug, Clone)]
 pub(crate) struct LinkKind {
     pub(crate) endpoint: Endpoint,
-    pub(crate) shape: Shape,
+    pub(crate) shape: LinkShape,
     pub(crate) protocol: Protocol,
 }
 
@@ -67,26 +68,26 @@ impl LinkKind {
     pub(crate) fn new(endpoint: Endpoint, protocol: Protocol) -> LinkKind {
         LinkKind {
             endpoint,
-            shape: Shape::default(),
+            shape: LinkShape::default(),
             protocol,
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct TrafficCounter {
     /// Since the last reset.
     pub(crate) first_read: Cell<Option<Duration>>,
     pub(crate) received: Cell<u64>,
     pub(crate) sent: Cell<u64>,
 }
 
-struct Watched<S> {
+struct CountedStream<S> {
     stream: S,
-    seen: Rc<Seen>,
+    counter: Rc<TrafficCounter>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -95,24 +96,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
-        if read > 0 && self.seen.first_read.get().is_none() {
-            self.seen.first_read.set(Some(clock::uptime()));
+        if read > 0 && self.counter.first_read.get().is_none() {
+            self.counter.first_read.set(Some(clock::uptime()));
         }
-        self.seen
+        self.counter
             .received
-            .set(self.seen.received.get() + read as u64);
+            .set(self.counter.received.get() + read as u64);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
-        self.seen.sent.set(self.seen.sent.get() + written as u64);
+        self.counter
+            .sent
+            .set(self.counter.sent.get() + written as u64);
         Poll::Ready(Ok(written))
     }
 
@@ -131,9 +134,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 pub(crate) struct Connected {
     pub(crate) stream: Box<dyn Stream>,
-    /// Its first byte belongs to the answer, not to a session ticket.
-    pub(crate) plain: Rc<Seen>,
-    pub(crate) wire: Rc<Seen>,
+    /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
+    pub(crate) plain: Rc<TrafficCounter>,
+    pub(crate) wire: Rc<TrafficCounter>,
     pub(crate) connect: Duration,
     pub(crate) tls: Duration,
 }
@@ -143,26 +146,26 @@ pub(crate) struct Connected {
 pub(crate) async fn connect(
     kind: &LinkKind,
     tls: Option<&TlsConnector>,
-    within: Duration,
+    time_limit: Duration,
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
-    let limit = within.saturating_sub(CONNECT_MARGIN);
+    let limit = time_limit.saturating_sub(CONNECT_MARGIN);
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;
     // The TCP handshake takes one round trip.
     sleep(shape.added).await;
     let connected = clock::uptime();
-    let wire = Rc::new(Seen::default());
+    let wire = Rc::new(TrafficCounter::default());
     let tcp: Box<dyn Stream> = if shape.is_none() {
         Box::new(tcp)
     } else {
-        Box::new(Shaped::new(tcp, shape))
+        Box::new(ShapedStream::new(tcp, shape))
     };
-    let tcp = Watched {
+    let tcp = CountedStream {
         stream: tcp,
-        seen: wire.clone(),
+        counter: wire.clone(),
     };
     let connect = connected.saturating_sub(begun);
     let Some(connector) = tls.filter(|_| endpoint.tls) else {
@@ -176,11 +179,11 @@ pub(crate) async fn connect(
     };
     let stream = handshake(connector, endpoint, kind.protocol, tcp).await?;
     let tls = clock::uptime().saturating_sub(connected);
-    let plain = Rc::new(Seen::default());
+    let plain = Rc::new(TrafficCounter::default());
     Ok(Connected {
-        stream: Box::new(Watched {
+        stream: Box::new(CountedStream {
             stream,
-            seen: plain.clone(),
+            counter: plain.clone(),
         }),
         plain,
         wire,
@@ -230,7 +233,7 @@ mod tests {
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
         let kind = LinkKind {
             endpoint: Endpoint::read(url).unwrap(),
-            shape: Shape::default(),
+            shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -268,7 +271,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
         std::fs::write(&file, authority.cert.pem()).unwrap();
-        let connector = trusting(Some(&file)).unwrap();
+        let connector = tls_connector(Some(&file)).unwrap();
         let no_tls = failure(&format!("https://{address}"), Some(&connector));
         assert!(
             no_tls.starts_with(&format!("no TLS with {address} (")),

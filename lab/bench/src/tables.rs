@@ -1,4 +1,4 @@
-use crate::compare::{Compared, compared, crossings};
+use crate::compare::{Comparison, compared, crossings};
 use crate::render::problems;
 use crate::results::{CellHead, Header, Results, Summary};
 use faultline_common::output;
@@ -6,18 +6,18 @@ use faultline_stats::crossover::Crossover;
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct JsonReport<'a> {
     run: &'a Header,
     /// In ms.
-    cells: Vec<InNumbers<'a>>,
+    cells: Vec<CellNumbers<'a>>,
     /// Against the first arm, in ms.
-    compared: Vec<Compared>,
-    crossovers: Vec<Crossed<'a>>,
+    compared: Vec<Comparison>,
+    crossovers: Vec<ArmCrossover<'a>>,
     problems: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct InNumbers<'a> {
+struct CellNumbers<'a> {
     #[serde(flatten)]
     head: &'a CellHead,
     #[serde(flatten)]
@@ -25,7 +25,7 @@ struct InNumbers<'a> {
 }
 
 #[derive(Serialize)]
-struct Crossed<'a> {
+struct ArmCrossover<'a> {
     arm: &'a str,
     link: Option<&'a str>,
     #[serde(flatten)]
@@ -38,26 +38,26 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
         .cells
         .iter()
         .enumerate()
-        .map(|(cell, head)| InNumbers {
+        .map(|(cell, head)| CellNumbers {
             head,
             summary: results.summary(cell),
         });
-    let crossed = |(arm, link, crossover)| Crossed {
+    let crossed = |(arm, link, crossover)| ArmCrossover {
         arm,
         link,
         crossover,
     };
-    let whole = Whole {
+    let report = JsonReport {
         run: &results.header,
         cells: cells.collect(),
         compared: compared(results),
         crossovers: crossings(results).into_iter().map(crossed).collect(),
         problems: problems(results),
     };
-    Ok(output::json(&whole)?)
+    Ok(output::json(&report)?)
 }
 
-const TIMED: [&str; 9] = [
+const LATENCY_COLUMNS: [&str; 9] = [
     "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
 ];
 
@@ -70,8 +70,9 @@ pub(crate) fn csv(results: &Results) -> String {
         .to_owned();
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
-        let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let mut row = vec![quoted(&head.arm), quoted(&head.subject)];
+        let value_or_empty =
+            |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let mut row = vec![csv_quoted(&head.arm), csv_quoted(&head.subject)];
         row.push(head.size.map(|size| size.to_string()).unwrap_or_default());
         row.extend(
             [
@@ -81,15 +82,18 @@ pub(crate) fn csv(results: &Results) -> String {
             ]
             .map(|n| n.to_string()),
         );
-        row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
-        row.extend(summary.phases().map(some));
-        row.extend([summary.decode_cpu, summary.received].map(some));
+        row.extend(
+            LATENCY_COLUMNS
+                .map(|name| value_or_empty(summary.latency.and_then(|of| of.named(name)))),
+        );
+        row.extend(summary.phases().map(value_or_empty));
+        row.extend([summary.decode_cpu, summary.received].map(value_or_empty));
         out += &(row.join(",") + "\n");
     }
     out
 }
 
-fn quoted(text: &str) -> String {
+fn csv_quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

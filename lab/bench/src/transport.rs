@@ -7,7 +7,7 @@ mod study;
 mod talk;
 
 use crate::answer::Expected;
-use crate::args::{TransportArgs, repeated};
+use crate::args::{TransportArgs, first_duplicate};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Cell, LinkKind, Plan};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
 pub(crate) use study::{mean, sentences, tables as study};
-use talk::Talk;
+use talk::NodeClient;
 
 const LIMIT: usize = 16 << 20;
 
@@ -32,7 +32,7 @@ const LIMIT: usize = 16 << 20;
 type Scenario = (Operation, u32);
 
 pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
-    if repeated(&args.transports).is_some() {
+    if first_duplicate(&args.transports).is_some() {
         return Err(UsageError("--transports names one twice".to_owned()).into());
     }
     let scenarios = [
@@ -46,20 +46,20 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
         let line = |cell: &Cell| format!("{}: {}\n", plan.arm(cell), cell.method);
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
-    let authorities = args.node.ca.as_deref();
-    preset::with(&plan, &args.output, authorities, |session| {
+    let ca_file = args.node.ca.as_deref();
+    preset::run_and_store(&plan, &args.output, ca_file, |session| {
         measure(args, plan.clone(), session, &scenarios)
     })
 }
 
-fn named((act, times): Scenario) -> String {
-    let act = match act {
+fn named((operation, times): Scenario) -> String {
+    let operation = match operation {
         Operation::Write => "write",
         Operation::Read => "read",
     };
     match times {
-        1 => format!("single {act}"),
-        _ => format!("{times} {act}s in a row"),
+        1 => format!("single {operation}"),
+        _ => format!("{times} {operation}s in a row"),
     }
 }
 
@@ -67,7 +67,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
     let http = Endpoint::read(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
         Some(url) => Endpoint::read_websocket(url).map_err(UsageError)?,
-        None => http.usual_websocket(),
+        None => http.default_websocket(),
     };
     let mut plan = Plan {
         arms: args
@@ -111,20 +111,20 @@ fn measure(
     };
     let tls = http.endpoint.tls;
     let links = [http, websocket];
-    let mut talk = Talk::new(links, engine.tls(), LIMIT, args.timeout, args.poll);
+    let mut talk = NodeClient::new(links, engine.tls(), LIMIT, args.timeout, args.poll);
     let (mut chain, mut notes) = engine.first(chain(&mut talk))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2)
         && let Some(failure) = http2_failure(engine, &mut talk, tls)?
     {
-        notes.push(preset::leave_out(&mut plan, arm, &failure)?);
+        notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
     }
-    talk.give_up();
-    if !chain.writes() {
+    talk.drop_connections();
+    if !chain.can_write() {
         let reads = |cell: &Cell| {
             scenarios
                 .get(cell.subject)
-                .is_some_and(|(act, _)| *act == Operation::Read)
+                .is_some_and(|(operation, _)| *operation == Operation::Read)
         };
         plan.cells.retain(reads);
     }
@@ -139,7 +139,7 @@ fn measure(
     };
     let plan = Rc::new(plan);
     session.results("transport", &plan, known, |sink| {
-        engine.one_by_one(&plan, sink, async |cell| {
+        engine.run_sequentially(&plan, sink, async |cell| {
             let protocol = Protocol::named(plan.arm(cell)).ok_or(Failure::Missing)?;
             let scenario = scenarios.get(cell.subject).ok_or(Failure::Missing)?;
             chain.perform(&mut talk, protocol, *scenario).await
@@ -147,14 +147,18 @@ fn measure(
     })
 }
 
-/// Why the node cannot be reached by HTTP/2. A JSON-RPC error is also an answer.
-fn http2_failure(engine: &Engine, talk: &mut Talk, tls: bool) -> anyhow::Result<Option<Failure>> {
+/// The failure if the node has no HTTP/2. A JSON-RPC error shows that it has.
+fn http2_failure(
+    engine: &Engine,
+    talk: &mut NodeClient,
+    tls: bool,
+) -> anyhow::Result<Option<Failure>> {
     let call = talk.call(Protocol::Http2, "eth_chainId", json!([]));
     let exchange = engine.first(async { Ok(call.await) })?;
     Ok(exchange.err().filter(|failure| failure.is_no_http2(tls)))
 }
 
-async fn chain(talk: &mut Talk) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn chain(talk: &mut NodeClient) -> anyhow::Result<(Chain, Vec<String>)> {
     match ask(talk, "eth_chainId").await {
         Ok(id) => evm(talk, id.as_str().unwrap_or_default()).await,
         Err(Failure::Rpc(..)) => match ask(talk, "getGenesisHash").await {
@@ -167,18 +171,18 @@ async fn chain(talk: &mut Talk) -> anyhow::Result<(Chain, Vec<String>)> {
     }
 }
 
-async fn ask(talk: &mut Talk, method: &str) -> Result<Value, Failure> {
+async fn ask(talk: &mut NodeClient, method: &str) -> Result<Value, Failure> {
     talk.call(Protocol::Http, method, json!([])).await
 }
 
-async fn evm(talk: &mut Talk, id: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn evm(talk: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<String>)> {
     let version = version(talk, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = ask(talk, "eth_accounts").await.unwrap_or_default();
     let payer = accounts
         .get(0)
         .and_then(Value::as_str)
-        .filter(|_| evm::DEVELOPMENT.contains(&id));
+        .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
     let Some(payer) = payer else {
         notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
         return Ok((Chain::Evm(Evm::new(id, None)), notes));
@@ -189,14 +193,14 @@ async fn evm(talk: &mut Talk, id: &str) -> anyhow::Result<(Chain, Vec<String>)> 
     }
 }
 
-async fn solana(talk: &mut Talk, genesis: &str) -> anyhow::Result<(Chain, Vec<String>)> {
-    if solana::PUBLIC.contains(&genesis) {
+async fn solana(talk: &mut NodeClient, genesis: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+    if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
     }
     let notes = vec![format!("Solana, {}", version(talk, "getVersion").await)];
-    match Solana::funded(talk).await {
+    match Solana::fund_new_account(talk).await {
         Ok(solana) => Ok((Chain::Solana(Box::new(solana)), notes)),
         Err(failure) => {
             bail!("the node gives no lamports for transfers (requestAirdrop): {failure}")
@@ -204,7 +208,7 @@ async fn solana(talk: &mut Talk, genesis: &str) -> anyhow::Result<(Chain, Vec<St
     }
 }
 
-async fn version(talk: &mut Talk, method: &str) -> String {
+async fn version(talk: &mut NodeClient, method: &str) -> String {
     let answer = ask(talk, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))

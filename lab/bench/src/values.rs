@@ -20,8 +20,8 @@ pub(crate) enum ValueSource {
 }
 
 impl Value {
-    /// A random value; each `place` has its own.
-    pub(crate) fn drawn(&self, seed: u64, index: usize) -> Cow<'_, str> {
+    /// A random text; each placeholder of a request has its own.
+    pub(crate) fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
@@ -35,8 +35,8 @@ impl Value {
         }
     }
 
-    /// Also shows whether two runs used the same source.
-    pub(crate) fn described(&self) -> String {
+    /// The source in words; equal only if two runs use the same source.
+    pub(crate) fn description(&self) -> String {
         match &self.of {
             ValueSource::Range { from, to, hex } => {
                 format!("{} to {}", written(*from, *hex), written(*to, *hex))
@@ -62,7 +62,7 @@ impl Value {
     }
 
     /// All texts that matter for JSON validity; one for a range.
-    pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
+    pub(crate) fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
             ValueSource::Range { .. } => vec![self.first()],
             ValueSource::List(list) => list
@@ -82,10 +82,10 @@ fn written(number: u64, hex: bool) -> Cow<'static, str> {
 }
 
 /// Replaced text is not scanned again.
-pub(crate) fn filled<'a>(
+pub(crate) fn fill_placeholders<'a>(
     text: &str,
     values: &'a [Value],
-    mut with: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
+    mut replacement: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
 ) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
@@ -93,7 +93,7 @@ pub(crate) fn filled<'a>(
         out += before;
         let named = name(after).and_then(|name| {
             let index = values.iter().position(|value| value.name == name)?;
-            Some((name.len() + 1, with(index, values.get(index)?)))
+            Some((name.len() + 1, replacement(index, values.get(index)?)))
         });
         rest = match named {
             Some((length, value)) => {
@@ -137,7 +137,7 @@ mod tests {
         let values = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
         assert_eq!(
-            filled(text, &values, |_, value| value.drawn(1, 0)),
+            fill_placeholders(text, &values, |_, value| value.random_text(1, 0)),
             r#"[{b},"x",{"c":{}},{d},{"#
         );
         assert_eq!(names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
@@ -145,20 +145,20 @@ mod tests {
 
     #[test]
     fn every_number_of_a_range_and_list_entry_is_sampled() {
-        let drawn = |of: ValueSource| {
+        let random_text = |of: ValueSource| {
             let value = Value {
                 name: "v".to_owned(),
                 of,
             };
             let mut seen: Vec<String> = (0..200)
-                .map(|seed| value.drawn(seed, 0).into_owned())
+                .map(|seed| value.random_text(seed, 0).into_owned())
                 .collect();
             seen.sort();
             seen.dedup();
             seen
         };
         assert_eq!(
-            drawn(ValueSource::Range {
+            random_text(ValueSource::Range {
                 from: 14,
                 to: 16,
                 hex: true
@@ -166,7 +166,7 @@ mod tests {
             ["0x10", "0xe", "0xf"]
         );
         assert_eq!(
-            drawn(ValueSource::Range {
+            random_text(ValueSource::Range {
                 from: u64::MAX,
                 to: u64::MAX,
                 hex: false
@@ -174,7 +174,7 @@ mod tests {
             [u64::MAX.to_string()]
         );
         assert_eq!(
-            drawn(ValueSource::List(["a", "b"].map(str::to_owned).into())),
+            random_text(ValueSource::List(["a", "b"].map(str::to_owned).into())),
             ["a", "b"]
         );
     }

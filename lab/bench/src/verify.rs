@@ -1,4 +1,4 @@
-use crate::answer::SKIPPED;
+use crate::answer::SKIPPED_PREFIX;
 use crate::canonical;
 use crate::plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ pub(crate) struct Verdict {
 impl Verdict {
     fn differs(&mut self, what: impl FnOnce() -> String) {
         self.different += 1;
-        if self.first.len() < MOST_LISTED {
+        if self.first.len() < MAX_LISTED {
             self.first.push(what());
         }
     }
 }
 
-const MOST_LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// A digest, because answers may be large and many rounds wait for a lagging node.
 #[derive(Debug, Clone)]
@@ -42,46 +42,49 @@ struct Round {
     answers: Vec<(usize, Answer)>,
 }
 
-pub(crate) struct Verify {
+pub(crate) struct AnswerVerifier {
     /// Incomplete rounds, by round and subject.
-    open: BTreeMap<(u64, usize), Round>,
+    incomplete_rounds: BTreeMap<(u64, usize), Round>,
     arms: Vec<usize>,
     plan: Plan,
-    /// The reference's only counts slots that only it skipped.
+    /// By arm. The reference's verdict only counts slots that it alone skipped.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
-impl Verify {
-    pub(crate) fn new(plan: &Plan) -> Verify {
+impl AnswerVerifier {
+    pub(crate) fn new(plan: &Plan) -> AnswerVerifier {
         let arms = |subject| {
             plan.cells
                 .iter()
                 .filter(|cell| cell.subject == subject)
                 .count()
         };
-        Verify {
-            open: BTreeMap::new(),
+        AnswerVerifier {
+            incomplete_rounds: BTreeMap::new(),
             arms: (0..plan.subjects.len()).map(arms).collect(),
             plan: plan.clone(),
             verdicts: vec![Verdict::default(); plan.arms.len()],
         }
     }
 
-    /// Accounts change with the slot: different bytes for different slots mean nothing.
-    pub(crate) fn answered(
+    /// Answers for different slots are not compared, because accounts change with the slot.
+    pub(crate) fn record_answer(
         &mut self,
         (arm, subject): (usize, usize),
         round: u64,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
-        let of_round = self.open.entry((round, subject)).or_default();
+        let of_round = self.incomplete_rounds.entry((round, subject)).or_default();
         of_round.requested += 1;
         of_round
             .answers
             .extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
         if of_round.requested >= self.arms.get(subject).copied().unwrap_or(0) {
-            let whole = self.open.remove(&(round, subject)).unwrap_or_default();
-            self.compare(&whole, (subject, round));
+            let complete = self
+                .incomplete_rounds
+                .remove(&(round, subject))
+                .unwrap_or_default();
+            self.compare(&complete, (subject, round));
         }
     }
 
@@ -118,7 +121,7 @@ impl Verify {
 
 fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
     let record = bytes
-        .starts_with(canonical::RECORD.as_bytes())
+        .starts_with(canonical::RECORD_PREFIX.as_bytes())
         .then(|| String::from_utf8_lossy(bytes).into_owned());
     let compared = record
         .as_deref()
@@ -126,7 +129,7 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
     Answer {
         slot,
         digest: digest(compared),
-        skipped: bytes.starts_with(SKIPPED.as_bytes()),
+        skipped: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
         record,
     }
 }
@@ -166,7 +169,7 @@ mod tests {
     use crate::plan::{Cell, tests::plan};
     use crate::values::{Value, ValueSource};
 
-    fn verify() -> Verify {
+    fn verify() -> AnswerVerifier {
         let empty = plan(1, 1);
         let cells = (0..6)
             .map(|index| Cell {
@@ -177,7 +180,7 @@ mod tests {
             .collect();
         let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
         let subjects = ["x", "y"].map(|name| name.to_owned()).into();
-        Verify::new(&Plan {
+        AnswerVerifier::new(&Plan {
             arms,
             subjects,
             cells,
@@ -185,7 +188,7 @@ mod tests {
         })
     }
 
-    fn counts(verify: &Verify, arm: usize) -> (u64, u64) {
+    fn counts(verify: &AnswerVerifier, arm: usize) -> (u64, u64) {
         (verify.verdicts[arm].equal, verify.verdicts[arm].different)
     }
 
@@ -196,12 +199,12 @@ mod tests {
             .map(|json| canonical::record(json, &[]));
         for round in 0..20 {
             for (arm, record) in [(0, &records[0]), (1, &records[1]), (2, &records[0])] {
-                verify.answered((arm, 0), round, Some((None, record.as_bytes())));
+                verify.record_answer((arm, 0), round, Some((None, record.as_bytes())));
             }
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
         let first = &verify.verdicts[1].first;
-        assert_eq!(first.len(), MOST_LISTED);
+        assert_eq!(first.len(), MAX_LISTED);
         assert!(
             first[0].starts_with("\"method\":")
                 && first[0].ends_with(": blockTime is 6 instead of 5"),
@@ -223,9 +226,9 @@ mod tests {
         plan.cells
             .iter_mut()
             .for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
-        let mut verify = Verify::new(&plan);
+        let mut verify = AnswerVerifier::new(&plan);
         for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
-            verify.answered((number, 0), 7, Some((None, bytes)));
+            verify.record_answer((number, 0), 7, Some((None, bytes)));
         }
         let sent = plan.body(&plan.cells[1], 7 * 6 + 1);
         let sent = String::from_utf8(sent.to_vec()).unwrap();
@@ -245,13 +248,13 @@ mod tests {
     fn the_same_bytes_are_equal_and_others_differ_only_within_a_slot() {
         let mut verify = verify();
         for (arm, slot, bytes) in [(1, 5, b"a"), (0, 5, b"a"), (2, 5, b"b")] {
-            verify.answered((arm, 0), 0, Some((Some(slot), bytes)));
+            verify.record_answer((arm, 0), 0, Some((Some(slot), bytes)));
         }
         assert_eq!(counts(&verify, 1), (1, 0));
         assert_eq!(counts(&verify, 2), (0, 1));
         // The account changed between the answers: neither is wrong.
         for (arm, slot, bytes) in [(0, 6, b"b"), (1, 7, b"c"), (2, 7, b"b")] {
-            verify.answered((arm, 0), 1, Some((Some(slot), bytes)));
+            verify.record_answer((arm, 0), 1, Some((Some(slot), bytes)));
         }
         assert_eq!(counts(&verify, 1), (1, 0));
         assert_eq!(counts(&verify, 2), (1, 1));
@@ -268,7 +271,7 @@ mod tests {
         ];
         for (round, answers) in rounds.iter().enumerate() {
             for (arm, bytes) in answers.iter().enumerate() {
-                verify.answered((arm, 0), round as u64, Some((None, bytes)));
+                verify.record_answer((arm, 0), round as u64, Some((None, bytes)));
             }
         }
         let found = verify
@@ -283,14 +286,17 @@ mod tests {
         let mut verify = verify();
         let answers: [&[u8]; 4] = [b"0", b"1", b"2", b"3"];
         for (round, bytes) in answers.iter().enumerate() {
-            verify.answered((0, 1), round as u64, Some((None, bytes)));
-            verify.answered((2, 1), round as u64, None);
+            verify.record_answer((0, 1), round as u64, Some((None, bytes)));
+            verify.record_answer((2, 1), round as u64, None);
         }
-        assert_eq!(verify.open.len(), 4);
+        assert_eq!(verify.incomplete_rounds.len(), 4);
         for (round, bytes) in [(0, b"0"), (1, b"1"), (2, b"x"), (3, b"3")] {
-            verify.answered((1, 1), round, Some((None, bytes)));
+            verify.record_answer((1, 1), round, Some((None, bytes)));
         }
-        assert_eq!((counts(&verify, 1), verify.open.len()), ((3, 1), 0));
+        assert_eq!(
+            (counts(&verify, 1), verify.incomplete_rounds.len()),
+            ((3, 1), 0)
+        );
         assert_eq!(verify.verdicts[2], Verdict::default());
     }
 }

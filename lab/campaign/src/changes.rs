@@ -7,7 +7,7 @@ use faultline_report::report::{Scalar, releases};
 use faultline_text::{number as grouped, p_value};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Published {
+pub(crate) struct ReleaseChange {
     pub(crate) id: String,
     pub(crate) version: String,
     pub(crate) metric: &'static Scalar,
@@ -15,18 +15,18 @@ pub(crate) struct Published {
     pub(crate) words: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub(crate) unix_ns: i64,
-    /// Relative to the page.
+    /// Path of the report, relative to the page.
     pub(crate) report: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failed {
+pub(crate) struct FailedVersion {
     pub(crate) version: String,
     pub(crate) why: String,
     pub(crate) added_unix_ns: i64,
 }
 
-pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
+pub(crate) fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         for release in group.releases.iter().rev() {
@@ -37,8 +37,8 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     all
 }
 
-/// From the baseline.
-fn differences(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+/// Differences of the release from the baseline.
+fn differences(group: &Group, release: &Release) -> impl Iterator<Item = ReleaseChange> {
     let unix_ns = newest(std::slice::from_ref(release));
     let judged = releases::metrics().zip(&release.judged);
     judged.filter_map(move |(metric, judged)| {
@@ -52,22 +52,26 @@ fn differences(group: &Group, release: &Release) -> impl Iterator<Item = Publish
     })
 }
 
-/// From the releases before.
-fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = Published> {
+/// Changes of the release against the releases before it.
+fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = ReleaseChange> {
     let unix_ns = newest(&group.releases);
-    let own = |shift: &&Shift| shift.version == release.version;
-    group.shifts.iter().filter(own).filter_map(move |shift| {
-        let metric = releases::metrics().nth(shift.metric)?;
-        let words = format!(
-            "{} is {} from {} on: {} against the releases before.",
-            metric.title,
-            shift.mark.word(),
-            release.version,
-            signed(shift.ratio)
-        );
-        let change = (metric, shift.mark, words);
-        Some(publish("change", group, release, change, unix_ns))
-    })
+    let of_release = |shift: &&Shift| shift.version == release.version;
+    group
+        .shifts
+        .iter()
+        .filter(of_release)
+        .filter_map(move |shift| {
+            let metric = releases::metrics().nth(shift.metric)?;
+            let words = format!(
+                "{} is {} from {} on: {} against the releases before.",
+                metric.title,
+                shift.mark.word(),
+                release.version,
+                signed_percent(shift.ratio)
+            );
+            let change = (metric, shift.mark, words);
+            Some(publish("change", group, release, change, unix_ns))
+        })
 }
 
 fn publish(
@@ -76,7 +80,7 @@ fn publish(
     release: &Release,
     (metric, mark, words): (&'static Scalar, Mark, String),
     unix_ns: i64,
-) -> Published {
+) -> ReleaseChange {
     let conditions = &group.conditions;
     let parts = [
         kind,
@@ -86,7 +90,7 @@ fn publish(
         &conditions.baseline_digest,
         &group.machine,
     ];
-    Published {
+    ReleaseChange {
         id: digest(&parts.join("\n")),
         version: release.version.clone(),
         metric,
@@ -114,21 +118,21 @@ fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str)
         return format!(
             "{version}: {title} is {direction} than with {baseline} in each of {pairs} pairs of runs: {}. \
              It cannot be tested: the ratios are all equal, or there are fewer than three.",
-            signed(ratio.value),
+            signed_percent(ratio.value),
         );
     };
     format!(
         "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
         judged.mark.word(),
-        signed(ratio.value),
-        signed(ratio.low),
-        signed(ratio.high),
+        signed_percent(ratio.value),
+        signed_percent(ratio.low),
+        signed_percent(ratio.high),
         p_value(p),
     )
 }
 
 /// `+8.1 %`.
-pub(crate) fn signed(ratio: f64) -> String {
+pub(crate) fn signed_percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent > 0.0 { "+" } else { "" };
     format!("{sign}{} %", grouped(percent, 1))

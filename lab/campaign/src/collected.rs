@@ -8,7 +8,7 @@ use faultline_common::files::AtPath;
 use faultline_experiments::command::void;
 use faultline_experiments::folder::OUTPUT;
 use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
-use faultline_experiments::report::{Counted, Experiment};
+use faultline_experiments::report::{CountedRun, Experiment};
 use faultline_experiments::search::{Answer, Outcome};
 use faultline_pages::cells::GIB;
 use faultline_pages::render;
@@ -37,8 +37,9 @@ struct CollectedRun {
     started: bool,
 }
 
-/// `round` has what is common to all of its runs. Fails also if a program file has changed since the round began.
-pub(crate) fn collected(
+/// `round` has the values that all runs of the round share. Fails also if a program file has
+/// changed since the round began.
+pub(crate) fn collect_round(
     campaign: &Campaign,
     round: &RunRow,
     experiments: &[CampaignExperiment],
@@ -96,7 +97,7 @@ fn void_runs(
     Ok(())
 }
 
-fn replicate(one_experiment: &CampaignExperiment, one: &Counted<'_>) -> u32 {
+fn replicate(one_experiment: &CampaignExperiment, one: &CountedRun<'_>) -> u32 {
     one_experiment
         .searches
         .map_or(one.scheduled.replicate, |search| search.replicate)
@@ -109,19 +110,19 @@ fn not_started(campaign: &Campaign, round: &RunRow, all: &[CollectedRun]) -> Opt
         (false, round.release.as_str()),
     ];
     arms.into_iter().find_map(|(of_baseline, version)| {
-        let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
-        let last = own()
+        let runs_of_arm = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
+        let last = runs_of_arm()
             .next_back()
-            .filter(|_| own().all(|one| !one.started))?;
+            .filter(|_| runs_of_arm().all(|one| !one.started))?;
         let output = campaign.folder.join(&last.row.recording);
         let output = output.with_file_name(OUTPUT);
-        let printed = match last_line(&output) {
+        let output_note = match last_line(&output) {
             Some(line) => format!("its last line: {line}"),
             None => "it printed nothing".to_owned(),
         };
         Some(format!(
-            "{version} did not start in any of its {} runs: {}; {printed} ({})",
-            own().count(),
+            "{version} did not start in any of its {} runs: {}; {output_note} ({})",
+            runs_of_arm().count(),
             last.row.outcome,
             output.display()
         ))
@@ -170,19 +171,19 @@ fn collect(
         );
         let found = experiment
             .searched(one)
-            .filter(|_| row.is_whole())
+            .filter(|_| row.is_complete())
             .and_then(least_ram);
         row.values
             .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report);
         // A search changes the memory limit, so its other values are not comparable.
-        measured.extend(run.filter(|_| row.is_whole() && one_experiment.searches.is_none()));
+        measured.extend(run.filter(|_| row.is_complete() && one_experiment.searches.is_none()));
         all.push(CollectedRun { row, started });
     }
     // Only whole runs: the compared part of a run depends on all runs.
     let values = releases::values(&measured);
     let whole = all.iter_mut().map(|one| &mut one.row);
-    for (row, values) in whole.filter(|row| row.is_whole()).zip(values) {
+    for (row, values) in whole.filter(|row| row.is_complete()).zip(values) {
         let known = releases::metrics().zip(values);
         row.values
             .extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
@@ -214,12 +215,12 @@ fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     }
 }
 
-/// A run without values is void if it completed but its recording cannot be read.
+/// The row of a run, without its values. A completed run is void if its recording cannot be read.
 fn row(
     campaign: &Campaign,
     round: &RunRow,
     one_experiment: &CampaignExperiment,
-    (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
+    (experiment, one, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = experiment.recording(one);
     let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
@@ -245,7 +246,7 @@ fn row(
         ..round.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
-    if row.is_whole() && !is_readable {
+    if row.is_complete() && !is_readable {
         row.validity = VOID.to_owned();
     }
     row
@@ -264,7 +265,7 @@ fn least_ram(answer: &Answer) -> Option<f64> {
 
 const UNKNOWN: &str = "not known";
 
-/// From the recording, else from the experiment.
+/// Start in nanoseconds since 1970: of the recording, else of the experiment.
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)

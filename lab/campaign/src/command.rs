@@ -1,4 +1,6 @@
-use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs, VerifyArgs};
+use crate::args::{
+    AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs, VerifyArgs,
+};
 use crate::compare::{Group, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
@@ -22,24 +24,24 @@ const LOCK: &str = "lock";
 /// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
-        What::Run(args) => run_all(args),
-        What::Plan { folder } => {
+        CampaignCommand::Run(args) => run_all(args),
+        CampaignCommand::Plan { folder } => {
             let (campaign, store) = open(folder)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
         }
-        What::Add(args) => add(args),
-        What::Verify(args) => verify(args),
-        What::Status { folder, json } => {
+        CampaignCommand::Add(args) => add(args),
+        CampaignCommand::Verify(args) => verify(args),
+        CampaignCommand::Status { folder, json } => {
             let (campaign, store) = open(folder)?;
             print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
         }
-        What::Remove { folder, version } => remove(folder, version),
-        What::Export { folder, out } => {
+        CampaignCommand::Remove { folder, version } => remove(folder, version),
+        CampaignCommand::Export { folder, out } => {
             let (campaign, store) = open(folder)?;
             let rows = shown::export(&campaign, &store, out)?;
             print(&format!("{}: {rows} rows\n", out.display())).map(|()| 0)
         }
-        What::Check(args) => check(args),
+        CampaignCommand::Check(args) => check(args),
     }
 }
 
@@ -93,7 +95,7 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
         path,
     };
     if let Some(same) = find(&store.listed()?, &program.version) {
-        programs::unchanged(&campaign, &program, same)?;
+        programs::check_unchanged(&campaign, &program, same)?;
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -122,7 +124,7 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
     if args.repeat {
         let _lock = lock(&campaign)?;
         verify::repeat(&campaign, &mut store, &damaged)?;
-        page::renew(&campaign, &mut store)?;
+        page::rewrite_pages(&campaign, &mut store)?;
         say(&format!(
             "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
         ));
@@ -146,7 +148,7 @@ fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
 
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     let (campaign, mut store) = open(folder)?;
-    let listed = work::list(&campaign, &store)?;
+    let listed = work::synchronized_list(&campaign, &store)?;
     let Some(one) = find(&listed, version).filter(|one| !one.removed) else {
         bail!("{version} is not on the list");
     };
@@ -154,7 +156,7 @@ fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
         bail!("{version} is in campaign.toml: take it out there");
     }
     store.remove(version)?;
-    page::renew(&campaign, &mut store)?;
+    page::rewrite_pages(&campaign, &mut store)?;
     say(&format!(
         "{version} is off the list and the pages; its recordings and results stay"
     ));
@@ -177,7 +179,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let groups = page::groups(&campaign, &store)?;
     let group = groups.first().context("no release has a result yet")?;
     let release = match &args.release {
-        Some(version) => found(group, version)?,
+        Some(version) => find_release(group, version)?,
         None => group
             .releases
             .iter()
@@ -195,7 +197,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     }
     let checked = match args.against == group.conditions.baseline {
         true => against_baseline(release),
-        false => against(release, found(group, &args.against)?, campaign.margin),
+        false => against(
+            release,
+            find_release(group, &args.against)?,
+            campaign.margin,
+        ),
     };
     let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
         .filter_map(|metric| Some((metric, WithoutRatio::of(metric, &release.runs)?)))
@@ -260,14 +266,14 @@ fn summary(checked: &[MetricComparison], margin: f64) -> String {
 
 /// Why these results do not prove that a release is no worse.
 fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Option<String> {
-    let whole = |of_baseline| {
+    let complete_runs = |of_baseline| {
         let own = release
             .runs
             .iter()
             .filter(|run| run.of_baseline == of_baseline);
-        own.filter(|run| run.is_whole()).count()
+        own.filter(|run| run.is_complete()).count()
     };
-    let (own, baseline) = (whole(false), whole(true));
+    let (own, baseline) = (complete_runs(false), complete_runs(true));
     let unrepeated = checked
         .iter()
         .filter(|one| one.mark == Mark::Unrepeated && one.worse)
@@ -290,7 +296,7 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
     })
 }
 
-fn found<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
+fn find_release<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Release> {
     group
         .releases
         .iter()

@@ -1,7 +1,7 @@
 //! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
 //! other on the same host. Their ratio is compared, so that the host's drift cancels.
 
-use crate::mark::{Mark, Rounds};
+use crate::mark::{Mark, PairRatios};
 use crate::store::{Conditions, RunRow, VerdictRow};
 use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, Scalar, releases};
@@ -19,7 +19,7 @@ pub(crate) struct MetricTest {
     pub(crate) holm: Option<f64>,
     /// Baseline, release.
     pub(crate) means: [f64; 2],
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: PairRatios,
     pub(crate) mark: Mark,
 }
 
@@ -38,7 +38,7 @@ impl Release {
         last.map(|run| run.report.clone()).unwrap_or_default()
     }
 
-    /// Own runs that ran their whole time, and all own runs.
+    /// Numbers of the release's completed runs and of all its runs, without those of the baseline.
     pub(crate) fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);
         (
@@ -77,7 +77,7 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
         let mut releases: Vec<Release> = { by_key(runs).into_iter() }
             .map(|(version, runs)| release(version.clone(), runs, margin))
             .collect();
-        releases.sort_by(|a, b| by_version(&a.version, &b.version));
+        releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
         Group {
             conditions: conditions.clone(),
             machine: machine.clone(),
@@ -88,8 +88,8 @@ pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     groups.into_iter().map(group).collect()
 }
 
-/// Other texts come after versions.
-pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
+/// Orders versions; texts that are no version come after them.
+pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
         (Ok(_), Err(_)) => Ordering::Less,
@@ -122,7 +122,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// Round, baseline, release; `None` if not recorded.
+/// Round, then the values of baseline and release; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
 fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
@@ -132,12 +132,12 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     };
     let own = runs.iter().filter(|run| !run.of_baseline);
     own.filter_map(|run| {
-        let alike = |one: &&RunRow| {
+        let is_its_pair = |one: &&RunRow| {
             one.of_baseline
                 && (one.round, one.replicate) == (run.round, run.replicate)
                 && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
         };
-        Some((run.round, value(runs.iter().find(alike)?), value(run)))
+        Some((run.round, value(runs.iter().find(is_its_pair)?), value(run)))
     })
     .collect()
 }
@@ -169,7 +169,7 @@ impl WithoutRatio {
     /// `None` if each pair that differs has a ratio.
     pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
-        let has_run = runs.iter().any(|run| !run.of_baseline && run.is_whole());
+        let has_run = runs.iter().any(|run| !run.of_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(WithoutRatio::Missing);
@@ -200,7 +200,7 @@ impl WithoutRatio {
 
 fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     let pairs = pairs(scalar, runs);
-    let mut rounds = Rounds::default();
+    let mut rounds = PairRatios::default();
     for (round, baseline, own) in &pairs {
         rounds.add(*round, (own / baseline).ln());
     }

@@ -1,5 +1,5 @@
-use crate::changes::{Failed, Published, published, signed};
-use crate::compare::{Group, by_version};
+use crate::changes::{FailedVersion, ReleaseChange, release_changes, signed_percent};
+use crate::compare::{Group, compare_versions};
 use crate::mark::Mark;
 use crate::settings::Campaign;
 use chrono::{DateTime, SecondsFormat};
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 
 const FORMAT: u32 = 1;
 
-const WORSE: &str = "#b3480a";
+const WORSE_COLOUR: &str = "#b3480a";
 
 pub(crate) fn json(
     campaign: &Campaign,
     groups: &[Group],
-    failed: &[Failed],
+    failed: &[FailedVersion],
 ) -> anyhow::Result<String> {
     let metrics: Vec<Value> = releases::metrics()
         .map(|metric| json!({ "id": metric.id, "title": metric.title, "unit": metric.unit, "definition": metric.definition }))
         .collect();
-    let changes: Vec<Value> = published(groups).iter().map(change).collect();
+    let changes: Vec<Value> = release_changes(groups).iter().map(change).collect();
     let failed: Vec<Value> = failed
         .iter()
         .map(|one| json!({ "release": one.version, "why": one.why }))
         .collect();
-    let whole = json!({
+    let document = json!({
         "format": FORMAT,
         "name": campaign.name,
         "margin": campaign.margin,
@@ -34,10 +34,10 @@ pub(crate) fn json(
         "changes": changes,
         "without_a_result": failed,
     });
-    Ok(serde_json::to_string_pretty(&whole)? + "\n")
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-fn change(change: &Published) -> Value {
+fn change(change: &ReleaseChange) -> Value {
     json!({
         "id": change.id,
         "release": change.version,
@@ -117,8 +117,8 @@ fn time(unix_ns: i64) -> String {
 
 /// A change keeps its id, and has the time of the newest run that shows it. A version without a
 /// result has an entry, dated when it was added to the list.
-pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> String {
-    let changes = published(groups);
+pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
+    let changes = release_changes(groups);
     let newest = groups
         .iter()
         .flat_map(|group| &group.releases)
@@ -162,7 +162,7 @@ pub(crate) fn badge(
     metric: &Scalar,
     group: Option<&Group>,
     index: usize,
-    failed: &[Failed],
+    failed: &[FailedVersion],
 ) -> String {
     let known = |release: &crate::compare::Release| {
         let judged = release.judged.get(index)?.as_ref()?;
@@ -173,20 +173,20 @@ pub(crate) fn badge(
         ))
     };
     let newest = group.and_then(|group| group.releases.iter().rev().find_map(known));
-    let newer = |one: &&Failed| {
+    let newer = |one: &&FailedVersion| {
         let newest = newest.as_ref().map(|(version, ..)| version);
-        newest.is_none_or(|version| by_version(&one.version, version).is_gt())
+        newest.is_none_or(|version| compare_versions(&one.version, version).is_gt())
     };
     let newest_failed = failed
         .iter()
         .filter(newer)
-        .max_by(|a, b| by_version(&a.version, &b.version));
+        .max_by(|a, b| compare_versions(&a.version, &b.version));
     let (message, colour) = match (newest_failed, &newest) {
-        (Some(one), _) => (format!("{}: no result", one.version), WORSE),
+        (Some(one), _) => (format!("{}: no result", one.version), WORSE_COLOUR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
         (None, Some((version, ratio, mark))) => {
             let colour = match mark {
-                Mark::Worse | Mark::WorseUntested => WORSE,
+                Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
                 Mark::Nothing | Mark::Untested | Mark::Unrepeated => "#5a6470",
             };
@@ -195,12 +195,15 @@ pub(crate) fn badge(
             } else {
                 format!(" {}", mark.word())
             };
-            (format!("{version}: {}{word}", signed(*ratio)), colour)
+            (
+                format!("{version}: {}{word}", signed_percent(*ratio)),
+                colour,
+            )
         }
     };
-    // Digits of a usual font are 6.6 px wide at 11 px; a little more fits all.
-    let wide = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
-    let (left, right) = (wide(metric.id), wide(&message));
+    // A digit of a usual font is 6.6 px wide at 11 px; the 10 px around the text allow for others.
+    let text_width = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
+    let (left, right) = (text_width(metric.id), text_width(&message));
     let (all, middle) = (left + right, left + right / 2.0);
     let (id, message) = (escaped(metric.id), escaped(&message));
     format!(
@@ -239,10 +242,11 @@ mod tests {
             "{feed}"
         );
         assert!(feed.contains("a &lt;b&gt; &amp; c"), "{feed}");
-        let whole: Value = serde_json::from_str(&json(&campaign(), &groups, &[]).unwrap()).unwrap();
-        assert_eq!(whole["changes"].as_array().unwrap().len(), 1);
-        assert_eq!(whole["changes"][0]["verdict"], "worse");
-        let release = &whole["groups"][0]["releases"][1];
+        let document: Value =
+            serde_json::from_str(&json(&campaign(), &groups, &[]).unwrap()).unwrap();
+        assert_eq!(document["changes"].as_array().unwrap().len(), 1);
+        assert_eq!(document["changes"][0]["verdict"], "worse");
+        let release = &document["groups"][0]["releases"][1];
         assert_eq!(
             (
                 &release["version"],
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn a_version_without_results_has_a_feed_entry_and_marks_older_badges() {
         let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
-        let failed = ["1.0.9", "1.2.0"].map(|version| Failed {
+        let failed = ["1.0.9", "1.2.0"].map(|version| FailedVersion {
             version: version.to_owned(),
             why: "it <exits>".to_owned(),
             added_unix_ns: 1_800_000_000_000_000_000,
@@ -289,8 +293,8 @@ mod tests {
         assert!(badge(metric, groups.first(), 0, &failed).contains("1.2.0: no result"));
         let older = badge(metric, None, 0, &[]);
         assert!(older.contains("not measured"), "{older}");
-        let whole: Value =
+        let document: Value =
             serde_json::from_str(&json(&campaign(), &groups, &failed).unwrap()).unwrap();
-        assert_eq!(whole["without_a_result"][1]["release"], "1.2.0");
+        assert_eq!(document["without_a_result"][1]["release"], "1.2.0");
     }
 }

@@ -90,12 +90,12 @@ impl Mark {
 
 /// Log ratios of a metric's pairs, those of the first round before those of the second.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Rounds {
+pub(crate) struct PairRatios {
     logarithms: Vec<f64>,
     first: usize,
 }
 
-impl Rounds {
+impl PairRatios {
     pub(crate) fn add(&mut self, round: u32, logarithm: f64) {
         if round == 1 {
             self.logarithms.insert(self.first, logarithm);
@@ -116,7 +116,7 @@ impl Rounds {
 
     pub(crate) fn mark(&self, better: Better, holm: Option<f64>, margin: f64) -> Mark {
         let (first, second) = self.logarithms.split_at(self.first);
-        let all = shown(&self.logarithms, better, margin);
+        let all = unadjusted_mark(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {
             return match all {
                 Mark::Worse | Mark::Better => Mark::Unrepeated,
@@ -128,10 +128,10 @@ impl Rounds {
         }
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
-        let selected = shown(first, better, margin);
-        let again = Mark::beyond(better, mean(second).exp(), margin);
-        let confirmed = again == all && holm.is_some_and(|p| p < ALPHA);
-        if confirmed && (selected == all || selected == all.untested()) {
+        let first_mark = unadjusted_mark(first, better, margin);
+        let second_mark = Mark::beyond(better, mean(second).exp(), margin);
+        let confirmed = second_mark == all && holm.is_some_and(|p| p < ALPHA);
+        if confirmed && (first_mark == all || first_mark == all.untested()) {
             all
         } else {
             Mark::Nothing
@@ -139,8 +139,8 @@ impl Rounds {
     }
 }
 
-/// Unadjusted.
-fn shown(logarithms: &[f64], better: Better, margin: f64) -> Mark {
+/// The mark by the test's unadjusted p.
+fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
     let Some(test) = ratio_test(logarithms, LEVEL) else {
         return Mark::Untested;
     };
@@ -162,8 +162,8 @@ fn mean(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn rounds(ratios: &[&[f64]]) -> Rounds {
-        let mut rounds = Rounds::default();
+    fn rounds(ratios: &[&[f64]]) -> PairRatios {
+        let mut rounds = PairRatios::default();
         for (round, ratios) in (1..).zip(ratios) {
             ratios
                 .iter()

@@ -1,7 +1,7 @@
 //! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
 //! time.
 
-use crate::changes::{Failed, published};
+use crate::changes::{FailedVersion, release_changes};
 use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
 use crate::settings::Campaign;
@@ -21,18 +21,18 @@ use itertools::Itertools;
 pub(crate) const FOLDER: &str = "page";
 
 pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
-    let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
+    let digest_prefix = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let (plan, baseline) = (
-        short(&conditions.plan_digest),
-        short(&conditions.baseline_digest),
+        digest_prefix(&conditions.plan_digest),
+        digest_prefix(&conditions.baseline_digest),
     );
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
 /// Rewrites the pages, and the verdicts in the database.
-pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
+pub(crate) fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
     let groups = groups(campaign, store)?;
-    store.judge(&compare::rows(&groups))?;
+    store.replace_verdicts(&compare::rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
     let failed = failed(store)?;
@@ -53,11 +53,11 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
 
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
-    let on_the_list = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
+    let is_listed = |version: &str| find(&listed, version).is_none_or(|one| !one.removed);
     let runs: Vec<_> = store
         .runs()?
         .into_iter()
-        .filter(|run| on_the_list(&run.release))
+        .filter(|run| is_listed(&run.release))
         .collect();
     let mut groups = compare::groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
@@ -68,10 +68,10 @@ pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<G
     Ok(groups)
 }
 
-fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
+fn failed(store: &Store) -> anyhow::Result<Vec<FailedVersion>> {
     let listed = store.listed()?.into_iter().filter(|one| !one.removed);
     let failed = listed.filter_map(|one| {
-        Some(Failed {
+        Some(FailedVersion {
             version: one.program.version,
             why: one.error?,
             added_unix_ns: one.added_unix_ns,
@@ -80,8 +80,8 @@ fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
     Ok(failed.collect())
 }
 
-fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
-    let changes = published(groups);
+fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Report {
+    let changes = release_changes(groups);
     let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
     let margin = percent(campaign.margin);
     let headline = match (counted, changes.len()) {
@@ -121,7 +121,7 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     }
 }
 
-fn no_result(failed: &[Failed]) -> String {
+fn no_result(failed: &[FailedVersion]) -> String {
     let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
     match versions.as_slice() {
         [] => String::new(),
@@ -304,7 +304,7 @@ fn recordings(groups: &[Group]) -> Section {
     section("recordings", "Recordings", vec![Block::Table(listed)])
 }
 
-fn without_a_result(failed: &[Failed]) -> Section {
+fn without_a_result(failed: &[FailedVersion]) -> Section {
     let columns = [("Release", ""), ("Why", "")];
     let note = "The next run of the campaign tries again.";
     let mut listed = table(
@@ -379,7 +379,7 @@ mod tests {
                 0.05,
             );
             groups[0].releases[1].name = name.to_owned();
-            let failed = [Failed {
+            let failed = [FailedVersion {
                 version: "1.3.0".to_owned(),
                 why: "it cannot be built".to_owned(),
                 added_unix_ns: 0,

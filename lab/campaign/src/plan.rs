@@ -12,8 +12,8 @@ use faultline_report::report::releases;
 use faultline_text::{number, table, time};
 use std::time::Duration;
 
-/// Fractions: noise of a run, used in the table if nothing was measured.
-const NOISES: [f64; 3] = [0.01, 0.02, 0.05];
+/// Noise of a run as a fraction, for the table if nothing was measured.
+const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
     let placeholder = ResolvedProgram {
@@ -31,7 +31,7 @@ pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String>
     page += &format!(
         "each: a round of {} pairs of runs, {}; a second round where the first shows a difference\n\n",
         rule.pairs,
-        length(&experiments)
+        duration_text(&experiments)
     );
     page += &format!(
         "A change that marks show in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
@@ -39,18 +39,18 @@ pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String>
         number(100.0 * rule.margin, 1),
         rule.metrics
     );
-    page += &changes(rule, &power::measured(&runs));
+    page += &changes(rule, &power::measured_noise(&runs));
     Ok(page)
 }
 
 fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
-    let listed = work::list(campaign, store)?;
+    let listed = work::synchronized_list(campaign, store)?;
     let under_test = listed
         .iter()
         .filter(|one| !one.removed && !work::is_baseline(campaign, one));
     let mut waiting = Vec::new();
     for one in under_test {
-        if one.error.is_some() || work::next(campaign, store, one, &listed)?.is_some() {
+        if one.error.is_some() || work::pending_round(campaign, store, one, &listed)?.is_some() {
             waiting.push(one.program.version.as_str());
         }
     }
@@ -80,7 +80,7 @@ fn metrics(experiments: &[CampaignExperiment]) -> usize {
         .count()
 }
 
-fn length(experiments: &[CampaignExperiment]) -> String {
+fn duration_text(experiments: &[CampaignExperiment]) -> String {
     let estimates = experiments
         .iter()
         .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
@@ -96,7 +96,7 @@ fn length(experiments: &[CampaignExperiment]) -> String {
     }
 }
 
-fn changes(rule: Rule, measured: &[(&str, f64)]) -> String {
+fn changes(rule: Rule, measured_noise: &[(&str, f64)]) -> String {
     let twice = Rule {
         pairs: 2 * rule.pairs,
         ..rule
@@ -108,11 +108,11 @@ fn changes(rule: Rule, measured: &[(&str, f64)]) -> String {
         });
         vec![name, format!("{} %", number(100.0 * noise, 2)), now, more]
     };
-    let rows: Vec<_> = if measured.is_empty() {
-        let assumed = NOISES.map(|noise| row("not measured yet, if".to_owned(), noise));
+    let rows: Vec<_> = if measured_noise.is_empty() {
+        let assumed = ASSUMED_NOISE.map(|noise| row("not measured yet, if".to_owned(), noise));
         assumed.into_iter().collect()
     } else {
-        let known = measured.iter();
+        let known = measured_noise.iter();
         known
             .map(|(title, noise)| row((*title).to_owned(), *noise))
             .collect()

@@ -1,7 +1,7 @@
 //! The smallest change that a campaign can detect, by simulated releases.
 
 use crate::compare;
-use crate::mark::Rounds;
+use crate::mark::PairRatios;
 use crate::store::RunRow;
 use fastrand::Rng;
 use faultline_report::report::{Better, releases};
@@ -30,26 +30,26 @@ impl Rule {
     pub(crate) fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
         let marked = (0..SIMULATED_RELEASES).filter(|_| {
-            let mut rounds = Rounds::default();
+            let mut rounds = PairRatios::default();
             for round in [1, 2] {
                 for _ in 0..self.pairs {
                     let pair = change.ln_1p() + SQRT_2 * noise * normal(&mut random);
                     rounds.add(round, pair);
                 }
             }
-            self.marks(&rounds)
+            self.is_marked(&rounds)
         });
         marked.count() as f64 / f64::from(SIMULATED_RELEASES)
     }
 
-    fn marks(&self, rounds: &Rounds) -> bool {
+    fn is_marked(&self, rounds: &PairRatios) -> bool {
         let p = rounds.test().and_then(|test| test.p);
         let holm = p.map(|p| (p * self.metrics as f64).min(1.0));
         let found = rounds.mark(Better::Lower, holm, self.margin);
         found.is_worse()
     }
 
-    /// As a fraction; `None` above [`LARGEST_CHANGE`].
+    /// The smallest change with at least [`POWER`], as a fraction; `None` above [`LARGEST_CHANGE`].
     pub(crate) fn detectable(&self, noise: f64) -> Option<f64> {
         let is_enough = |change| self.power(change, noise) >= POWER;
         if !is_enough(LARGEST_CHANGE) {
@@ -70,7 +70,7 @@ impl Rule {
 
 /// Noise of a run by metric title: the standard deviation of each release's pairs around their own
 /// mean, divided by the square root of two. Needs a release with two pairs.
-pub(crate) fn measured(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
+pub(crate) fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
     let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let releases = groups.iter().flat_map(|group| &group.releases);
@@ -80,16 +80,19 @@ pub(crate) fn measured(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
             let Some((_, variance)) = mean_and_variance(pairs) else {
                 continue;
             };
-            let freedom = pairs.len() as f64 - 1.0;
+            let degrees_of_freedom = pairs.len() as f64 - 1.0;
             let (squares, all) = sums.entry(metric).or_default();
-            *squares += variance * freedom;
-            *all += freedom;
+            *squares += variance * degrees_of_freedom;
+            *all += degrees_of_freedom;
         }
     }
     let titles: Vec<&str> = releases::metrics().map(|metric| metric.title).collect();
     sums.into_iter()
-        .filter_map(|(metric, (squares, freedom))| {
-            Some((*titles.get(metric)?, (squares / freedom).sqrt() / SQRT_2))
+        .filter_map(|(metric, (squares, degrees_of_freedom))| {
+            Some((
+                *titles.get(metric)?,
+                (squares / degrees_of_freedom).sqrt() / SQRT_2,
+            ))
         })
         .collect()
 }
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn run_noise_is_estimated_from_the_pairs_of_each_release() {
         let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
-        let noise: BTreeMap<_, _> = measured(&all).into_iter().collect();
+        let noise: BTreeMap<_, _> = measured_noise(&all).into_iter().collect();
         let p95 = noise["Replay time per slot, p95"];
         // The pairs scatter by 0.4 %: a step between releases is no noise.
         assert!(p95 > 0.001 && p95 < 0.004, "{p95}");

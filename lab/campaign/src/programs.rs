@@ -29,7 +29,7 @@ pub(crate) fn obtain(
 ) -> anyhow::Result<Option<ResolvedProgram>> {
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => match built(
+        None => match build(
             campaign,
             &program.version,
             listed.is_some_and(|one| one.digest.is_some()),
@@ -44,41 +44,41 @@ pub(crate) fn obtain(
         file,
     };
     if let Some(listed) = listed {
-        obtained.measured_as(listed)?;
+        obtained.check_digest(listed)?;
     }
     Ok(Some(obtained))
 }
 
 /// Fails if the file differs from the program measured as this version. A missing file does not
 /// differ.
-pub(crate) fn unchanged(
+pub(crate) fn check_unchanged(
     campaign: &Campaign,
     program: &Program,
     listed: &ListedVersion,
 ) -> anyhow::Result<()> {
-    let made = || {
+    let built_path = || {
         campaign
             .get
             .as_ref()
-            .map(|get| made(campaign, get, &program.version))
+            .map(|get| built_path(campaign, get, &program.version))
     };
     let file = program
         .path
         .clone()
-        .or_else(made)
+        .or_else(built_path)
         .filter(|file| listed.measured && file.is_file());
     let Some(file) = file else { return Ok(()) };
     ResolvedProgram {
         digest: sha256(&file)?,
         file,
     }
-    .measured_as(listed)
+    .check_digest(listed)
 }
 
 impl ResolvedProgram {
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
-    fn measured_as(&self, listed: &ListedVersion) -> anyhow::Result<()> {
+    fn check_digest(&self, listed: &ListedVersion) -> anyhow::Result<()> {
         if let Some(known) = listed
             .digest
             .as_ref()
@@ -96,36 +96,36 @@ impl ResolvedProgram {
     }
 }
 
-fn made(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
+fn built_path(campaign: &Campaign, get: &BuildCommand, version: &str) -> PathBuf {
     let folder = campaign.folder.join(PROGRAMS).join(version);
-    folder.join(with(&get.program, version, &folder))
+    folder.join(expand(&get.program, version, &folder))
 }
 
-fn with(word: &str, version: &str, folder: &Path) -> String {
+fn expand(word: &str, version: &str, folder: &Path) -> String {
     word.replace("{version}", version)
         .replace("{folder}", &folder.display().to_string())
 }
 
-/// Builds the version unless `done`; returns its path.
-fn built(
+/// Builds the version unless `is_built`; returns its path.
+fn build(
     campaign: &Campaign,
     version: &str,
-    done: bool,
+    is_built: bool,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<PathBuf>> {
     let get = campaign.get.as_ref().with_context(|| {
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
     let folder = campaign.folder.join(PROGRAMS).join(version);
-    let file = made(campaign, get, version);
-    if done && file.is_file() {
+    let file = built_path(campaign, get, version);
+    if is_built && file.is_file() {
         return Ok(Some(file));
     }
     fs::create_dir_all(&folder).at(&folder)?;
     let words: Vec<String> = get
         .command
         .iter()
-        .map(|word| with(word, version, &folder))
+        .map(|word| expand(word, version, &folder))
         .collect();
     let log = folder.join(LOG);
     say(&format!(
@@ -195,10 +195,14 @@ mod tests {
             let found =
                 obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
             assert_eq!(
-                unchanged(&campaign, &program, &listed).is_ok(),
+                check_unchanged(&campaign, &program, &listed).is_ok(),
                 found.is_ok()
             );
-            found.inspect(|found| store.found("2.1.14", Some(&found.digest), None).unwrap())
+            found.inspect(|found| {
+                store
+                    .set_digest_or_error("2.1.14", Some(&found.digest), None)
+                    .unwrap()
+            })
         };
         let wrong = obtained(&store, "wrong").unwrap();
         let right = obtained(&store, "right").unwrap();

@@ -8,7 +8,7 @@ use faultline_experiments::plan::{self, Plan};
 use std::path::{Path, PathBuf};
 
 const EXPERIMENTS: &str = "experiments";
-const OWN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
+const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
 /// Default; fewer replicates allow no test.
 const REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
@@ -39,7 +39,7 @@ pub(crate) fn experiments(
     let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
         UsageError(format!("{file}: {}", error.to_string().trim_end()))
     })?;
-    if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
+    if let Some(key) = CAMPAIGN_KEYS.iter().find(|key| table.contains_key(**key)) {
         bail!(UsageError(format!(
             "{file}: {key}: the campaign sets it, leave it out"
         )));
@@ -65,7 +65,7 @@ pub(crate) fn experiments(
         arm(version, program),
     ]
     .concat();
-    let plan = parsed(
+    let plan = parse_plan(
         campaign,
         &folder(campaign, programs).join(&name),
         &more,
@@ -78,7 +78,8 @@ pub(crate) fn experiments(
     }])
 }
 
-/// Its name has the digests, so that an experiment with a wrong program is not continued.
+/// The folder's name contains the digests, so that an experiment with another program is not
+/// continued.
 fn folder(
     campaign: &Campaign,
     (baseline, program): (&ResolvedProgram, &ResolvedProgram),
@@ -103,8 +104,8 @@ fn searches(
     let folder = folder(campaign, programs);
     let mut experiments = Vec::new();
     for replicate in 1..=replicates {
-        let forwards = replicate % 2 == 1;
-        for of_baseline in [forwards, !forwards] {
+        let baseline_first = replicate % 2 == 1;
+        for of_baseline in [baseline_first, !baseline_first] {
             let (program, arm) = if of_baseline {
                 (baseline, "baseline")
             } else {
@@ -112,7 +113,7 @@ fn searches(
             };
             let name = format!("{name}-{replicate}-{arm}");
             let text = searching(campaign, program)?;
-            let plan = parsed(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
+            let plan = parse_plan(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
             experiments.push(CampaignExperiment {
                 name,
                 plan,
@@ -147,7 +148,7 @@ fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<S
     Ok(lines.join("\n") + "\n")
 }
 
-fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
+fn parse_plan(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
     let text = format!(
         "folder = {}\n{more}{text}",
         quoted(&folder.display().to_string())

@@ -116,12 +116,15 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         campaign.get = Some(BuildCommand { command, program });
     });
     top.table("watch", |t| campaign.watch = Some(watch(t)));
-    let named = campaign
+    let needs_build = campaign
         .programs
         .iter()
         .chain([&campaign.baseline])
         .any(|one| one.path.is_none());
-    if campaign.get.is_none() && (named || campaign.watch.is_some()) && top.errors().is_empty() {
+    if campaign.get.is_none()
+        && (needs_build || campaign.watch.is_some())
+        && top.errors().is_empty()
+    {
         top.lacks(
             "get",
             "[get] is missing: a version without `path` has to be built, by its `command`",

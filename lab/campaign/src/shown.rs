@@ -21,7 +21,7 @@ struct Version {
 }
 
 pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
-    let listed = work::list(campaign, store)?;
+    let listed = work::synchronized_list(campaign, store)?;
     let mut versions = Vec::new();
     for one in &listed {
         versions.push(version(campaign, store, one, &listed)?);
@@ -67,7 +67,7 @@ fn version(
         false => run.release == *version,
     };
     let runs = store.runs()?.iter().filter(is_own).count();
-    let next = work::next(campaign, store, one, all)?;
+    let next = work::pending_round(campaign, store, one, all)?;
     let state = match next {
         _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
         _ if one.removed => "removed".to_owned(),
@@ -115,7 +115,7 @@ fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
                 .collect(),
         )
     };
-    let whole = |of: fn(&RunRow) -> i64| {
+    let integer_column = |of: fn(&RunRow) -> i64| {
         Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
     };
     let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
@@ -125,9 +125,9 @@ fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
     named([
         ("release", text(|run| &run.release)),
         ("arm", text(|run| run.arm())),
-        ("round", whole(|run| i64::from(run.round))),
-        ("replicate", whole(|run| i64::from(run.replicate))),
-        ("began_unix_ns", whole(|run| run.began_unix_ns)),
+        ("round", integer_column(|run| i64::from(run.round))),
+        ("replicate", integer_column(|run| i64::from(run.replicate))),
+        ("began_unix_ns", integer_column(|run| run.began_unix_ns)),
         ("outcome", text(|run| &run.outcome)),
         ("validity", text(|run| &run.validity)),
         ("machine", text(|run| &run.machine)),

@@ -100,7 +100,7 @@ impl RunRow {
         }
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
     }
 
@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Stores the digest of a version's program, or the reason why there is none or no result.
-    pub(crate) fn found(
+    pub(crate) fn set_digest_or_error(
         &self,
         version: &str,
         digest: Option<&str>,
@@ -289,7 +289,7 @@ impl Store {
         Ok(runs.into_iter().map(|(_, run)| run).collect())
     }
 
-    pub(crate) fn judge(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
+    pub(crate) fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         transaction.execute("DELETE FROM verdict", [])?;
         for row in verdicts {
@@ -373,7 +373,9 @@ mod tests {
             path: Some("/a".into()),
         };
         store.add(&program, FROM_COMMAND, 1).unwrap();
-        store.found("2.1.14", Some("d"), Some("why")).unwrap();
+        store
+            .set_digest_or_error("2.1.14", Some("d"), Some("why"))
+            .unwrap();
         store.remove("2.1.14").unwrap();
         let row = RunRow {
             values: vec![("replay-p95".into(), 1.5)],
@@ -382,7 +384,7 @@ mod tests {
         };
         store.add_runs(std::slice::from_ref(&row)).unwrap();
         assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
-        store.judge(&[VerdictRow::default()]).unwrap();
+        store.replace_verdicts(&[VerdictRow::default()]).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         let listed = store.listed().unwrap();
@@ -467,6 +469,6 @@ mod tests {
         store.add_runs(&rows).unwrap();
         let runs = store.runs().unwrap();
         assert_eq!(runs.len(), 4);
-        assert!(runs.iter().all(RunRow::is_whole));
+        assert!(runs.iter().all(RunRow::is_complete));
     }
 }

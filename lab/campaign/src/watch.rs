@@ -31,7 +31,7 @@ pub(crate) fn published(
             Some(text) => words(&text),
             None => return Ok(None),
         },
-        None => listed(&releases(watch)?)?,
+        None => index_versions(&releases(watch)?)?,
     };
     Ok(Some(matching(watch, &versions)))
 }
@@ -64,8 +64,8 @@ fn printed(
     signals: &mut Signals,
 ) -> anyhow::Result<Option<String>> {
     let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
-    let made = |path: &Path| File::create(path).at(path);
-    let outputs = (&made(&path)?, &made(&log)?);
+    let create_file = |path: &Path| File::create(path).at(path);
+    let outputs = (&create_file(&path)?, &create_file(&log)?);
     let Some(status) = ran(
         command,
         &campaign.folder,
@@ -118,7 +118,7 @@ struct Entry {
 }
 
 /// Versions that were not yanked.
-fn listed(text: &str) -> anyhow::Result<Vec<String>> {
+fn index_versions(text: &str) -> anyhow::Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let entry: Entry = serde_json::from_str(line)
@@ -196,7 +196,7 @@ mod tests {
                 .contains("/ag/av/agave-validator")
         );
         assert!(
-            listed("<html>")
+            index_versions("<html>")
                 .unwrap_err()
                 .to_string()
                 .contains("no version")

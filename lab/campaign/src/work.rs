@@ -3,7 +3,7 @@
 //! one transaction.
 
 use crate::args::RunArgs;
-use crate::collected::{RoundOutcome, collected};
+use crate::collected::{RoundOutcome, collect_round};
 use crate::compare;
 use crate::programs::{self, ResolvedProgram};
 use crate::settings::{Campaign, Program};
@@ -14,17 +14,17 @@ use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_experiments::command::advance;
-use faultline_experiments::runner::Over;
+use faultline_experiments::runner::ExperimentEnd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The second round confirms the findings of the first.
-const ROUNDS: u32 = 2;
+const MAX_ROUNDS: u32 = 2;
 
 /// Limit of repetitions because of damaged recordings, per version and `campaign run`.
-const REPEATS: u32 = 2;
+const MAX_REPEATS: u32 = 2;
 
-const SIGNAL: &str = "a signal asked to";
+const STOPPED_BY_SIGNAL: &str = "a signal asked to";
 
 enum VersionOutcome {
     Done,
@@ -33,8 +33,11 @@ enum VersionOutcome {
     Failed(String),
 }
 
-/// Makes the list match `campaign.toml`.
-pub(crate) fn list(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<ListedVersion>> {
+/// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
+pub(crate) fn synchronized_list(
+    campaign: &Campaign,
+    store: &Store,
+) -> anyhow::Result<Vec<ListedVersion>> {
     let known = store.listed()?;
     for program in &campaign.programs {
         let same = known.iter().find(|one| one.program == *program);
@@ -59,25 +62,25 @@ pub(crate) fn run(
     store: &mut Store,
     args: &RunArgs,
 ) -> anyhow::Result<Result<(), String>> {
-    let mut signals = Signals::listen().context("signals cannot be heard")?;
-    list(campaign, store)?;
-    if check_requests(campaign, store, &mut signals)?.is_none() {
-        return Ok(Err(SIGNAL.to_owned()));
+    let mut signals = Signals::listen().context("signals cannot be received")?;
+    synchronized_list(campaign, store)?;
+    if add_published_versions(campaign, store, &mut signals)?.is_none() {
+        return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
     }
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
-        return Ok(Err(SIGNAL.to_owned()));
+        return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
     };
     round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
-    page::renew(campaign, store)?;
+    page::rewrite_pages(campaign, store)?;
     let conditions = conditions(campaign, &baseline);
     let mut failed = Vec::new();
-    for one in list(campaign, store)?
+    for one in synchronized_list(campaign, store)?
         .into_iter()
         .filter(|one| !one.removed && !is_baseline(campaign, one))
     {
         let version = one.program.version.clone();
-        if stopped(&mut signals)? {
-            return Ok(Err(SIGNAL.to_owned()));
+        if stop_requested(&mut signals)? {
+            return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
         }
         match run_version(
             campaign,
@@ -86,15 +89,15 @@ pub(crate) fn run(
             args,
             &mut signals,
         )? {
-            VersionOutcome::Done => store.found(&version, None, None)?,
+            VersionOutcome::Done => store.set_digest_or_error(&version, None, None)?,
             VersionOutcome::Stopped(why) => return Ok(Err(why)),
             VersionOutcome::Failed(why) => {
                 say(&format!("{version}: {why}"));
-                store.found(&version, None, Some(&why))?;
+                store.set_digest_or_error(&version, None, Some(&why))?;
                 failed.push(version);
             }
         }
-        page::renew(campaign, store)?;
+        page::rewrite_pages(campaign, store)?;
     }
     Ok(if failed.is_empty() {
         Ok(())
@@ -103,7 +106,7 @@ pub(crate) fn run(
     })
 }
 
-/// A pinned baseline is not under test.
+/// Whether this version is a pinned baseline, which is not under test.
 pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
     one.source == BASELINE || one.program.version == campaign.baseline.version
 }
@@ -118,8 +121,9 @@ pub(crate) fn conditions(campaign: &Campaign, baseline: &ResolvedProgram) -> Con
     }
 }
 
-/// Adds published versions; reports a missing network. `None` if a signal asked to stop.
-fn check_requests(
+/// Adds published versions to the list. Without network it only reports that. `None` if a signal
+/// asked to stop.
+fn add_published_versions(
     campaign: &Campaign,
     store: &Store,
     signals: &mut Signals,
@@ -154,12 +158,13 @@ fn check_requests(
     Ok(Some(()))
 }
 
-/// An experiment handles signals while it runs; this handles those between experiments.
-fn stopped(signals: &mut Signals) -> anyhow::Result<bool> {
+/// Whether a signal asked to stop since the last check. While an experiment runs, it handles
+/// signals itself.
+fn stop_requested(signals: &mut Signals) -> anyhow::Result<bool> {
     Ok(signals
         .wait(None, Duration::ZERO)?
         .iter()
-        .any(|signal| signal.stops().is_some()))
+        .any(|signal| signal.stop_signal_name().is_some()))
 }
 
 fn baseline(
@@ -177,7 +182,7 @@ fn baseline(
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
-    store.found(version, Some(&obtained.digest), None)?;
+    store.set_digest_or_error(version, Some(&obtained.digest), None)?;
     store.name_baseline(version, &obtained.digest)?;
     Ok(Some(obtained))
 }
@@ -191,7 +196,7 @@ fn run_version(
 ) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
     // A finished version obtains no program, so its file may have changed.
-    if let Err(error) = programs::unchanged(campaign, &one.program, one) {
+    if let Err(error) = programs::check_unchanged(campaign, &one.program, one) {
         return Ok(VersionOutcome::Failed(format!("{error:#}")));
     }
     let mut repeats = 0;
@@ -201,23 +206,23 @@ fn run_version(
         let same = find(&listed, version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
-            Ok(None) => return Ok(VersionOutcome::Stopped(SIGNAL.to_owned())),
+            Ok(None) => return Ok(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned())),
             Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
         };
-        store.found(version, Some(&program.digest), None)?;
+        store.set_digest_or_error(version, Some(&program.digest), None)?;
         let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
         for experiment in &experiments {
-            if stopped(signals)? {
-                return Ok(VersionOutcome::Stopped(SIGNAL.to_owned()));
+            if stop_requested(signals)? {
+                return Ok(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned()));
             }
             say(&format!(
                 "{version}: round {round}, in {}",
                 experiment.plan.folder.display()
             ));
             match advance(experiment.plan.clone(), args.launcher, args.i_vote) {
-                Ok(Over::Finished) => {}
-                Ok(Over::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
-                Ok(Over::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
+                Ok(ExperimentEnd::Finished) => {}
+                Ok(ExperimentEnd::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
+                Ok(ExperimentEnd::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
                 Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }
@@ -228,9 +233,9 @@ fn run_version(
             round,
             ..RunRow::default()
         };
-        match collected(campaign, &common, &experiments, [baseline, &program]) {
+        match collect_round(campaign, &common, &experiments, [baseline, &program]) {
             Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
-            Ok(RoundOutcome::Damaged(why)) if repeats < REPEATS => {
+            Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
             }
@@ -243,7 +248,8 @@ fn run_version(
     Ok(VersionOutcome::Done)
 }
 
-pub(crate) fn next(
+/// The round that this version needs next; `None` if it is finished.
+pub(crate) fn pending_round(
     campaign: &Campaign,
     store: &Store,
     one: &ListedVersion,
@@ -281,7 +287,7 @@ fn next_round(
         return Ok(Some(1));
     };
     let (round, machine) = (newest.round, newest.machine.clone());
-    if round >= ROUNDS {
+    if round >= MAX_ROUNDS {
         return Ok(None);
     }
     let groups = compare::groups(&runs, campaign.margin);

@@ -29,10 +29,10 @@ pub fn agent(config: Config) -> Agent {
 }
 
 pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
-    Agent::with_parts(config, UnixConnector { path }, AnyName)
+    Agent::with_parts(config, UnixConnector { path }, FixedResolver)
 }
 
-/// Short, without ureq's text around the system's.
+/// A short message: the system's text without ureq's.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),
@@ -72,7 +72,7 @@ fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// Whether the host is this machine, which no proxy reaches.
+/// Whether the host is this machine. A proxy cannot reach it.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
@@ -121,9 +121,9 @@ impl Connector for UnixConnector {
 
 /// Resolves no name, because the address is the socket's path.
 #[derive(Debug)]
-struct AnyName;
+struct FixedResolver;
 
-impl Resolver for AnyName {
+impl Resolver for FixedResolver {
     fn resolve(
         &self,
         _uri: &Uri,
@@ -159,7 +159,7 @@ impl Transport for SocketTransport {
         let output = self.buffers.output().get(..amount).unwrap_or_default();
         self.socket
             .write_all(output)
-            .map_err(|error| late(error, &timeout))
+            .map_err(|error| timeout_error(error, &timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -167,7 +167,7 @@ impl Transport for SocketTransport {
         let read = loop {
             match self.socket.read(self.buffers.input_append_buf()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| late(error, &timeout))?,
+                other => break other.map_err(|error| timeout_error(error, &timeout))?,
             }
         };
         self.buffers.input_appended(read);
@@ -189,7 +189,7 @@ fn limit(timeout: &NextTimeout) -> Option<Duration> {
     timeout.not_zero().map(|limit| *limit)
 }
 
-fn late(error: io::Error, timeout: &NextTimeout) -> Error {
+fn timeout_error(error: io::Error, timeout: &NextTimeout) -> Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => Error::Io(error),

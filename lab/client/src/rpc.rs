@@ -21,7 +21,7 @@ use ureq::http::Uri;
 use ureq::{Agent, Timeout};
 
 /// The largest blocks of mainnet are a tenth of this.
-const MOST_BYTES: u64 = 128 << 20;
+const MAX_ANSWER_BYTES: u64 = 128 << 20;
 /// Separate limits: for a connection, and for the rest of an answer that has begun.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -29,11 +29,11 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// internal error.
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
-const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
+const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RpcError {
@@ -44,7 +44,7 @@ pub enum RpcError {
 }
 
 impl RpcError {
-    fn after(self, tries: u32) -> Self {
+    fn with_tries(self, tries: u32) -> Self {
         match self {
             RpcError::Failed(what) if tries > 1 => {
                 RpcError::Failed(format!("{what} (tried {tries} times)"))
@@ -56,8 +56,9 @@ impl RpcError {
 
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
+    /// Tries in total.
     pub most: u32,
-    /// Before the second try; it doubles each time.
+    /// Wait before the second try; it doubles each time.
     pub first_wait: Duration,
     /// Limit until an answer begins.
     pub patience: Duration,
@@ -98,7 +99,7 @@ enum Attempt<T> {
 
 impl Rpc {
     /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
-    pub fn new(url: &str, authorities: Option<&Path>, tries: RetryPolicy) -> anyhow::Result<Self> {
+    pub fn new(url: &str, ca_file: Option<&Path>, tries: RetryPolicy) -> anyhow::Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
@@ -116,7 +117,7 @@ impl Rpc {
             false => config,
         };
         let config = match url.starts_with("https:") {
-            true => config.tls_config(tls::client_config(authorities)?).build(),
+            true => config.tls_config(tls::client_config(ca_file)?).build(),
             false => config.build(),
         };
         Ok(Rpc {
@@ -157,10 +158,10 @@ impl Rpc {
         let tries = self.tries.most.max(1);
         for left in (0..tries).rev() {
             let begun = clock::uptime();
-            match self.once_with_notice(method, params, left) {
+            match self.try_with_notice(method, params, left) {
                 Attempt::Answer(answer) => return Ok(answer),
                 Attempt::GiveUp(error) => return Err(error),
-                Attempt::Retry(error, _) if left == 0 => return Err(error.after(tries)),
+                Attempt::Retry(error, _) if left == 0 => return Err(error.with_tries(tries)),
                 Attempt::Retry(error, retry_after) => {
                     match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
@@ -180,17 +181,17 @@ impl Rpc {
                 }
             }
         }
-        Err(RpcError::Failed("it was not asked".to_owned()))
+        Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    fn once_with_notice<T: DeserializeOwned>(
+    fn try_with_notice<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
         left: u32,
     ) -> Attempt<Option<T>> {
         if self.bytes.load(Ordering::Relaxed) > 0 {
-            return self.once(method, params);
+            return self.try_once(method, params);
         }
         let (done, ended) = channel::<()>();
         scope(|scope| {
@@ -205,7 +206,7 @@ impl Rpc {
                 }
             };
             let _watch = std::thread::Builder::new().spawn_scoped(scope, watch);
-            let tried = self.once(method, params);
+            let tried = self.try_once(method, params);
             drop(done);
             tried
         })
@@ -230,13 +231,13 @@ impl Rpc {
 
     fn backoff(&self, tries_before: u32) -> Duration {
         let factor = 2_u32.saturating_pow(tries_before);
-        LONGEST_WAIT.min(self.tries.first_wait.saturating_mul(factor))
+        MAX_WAIT.min(self.tries.first_wait.saturating_mul(factor))
     }
 
     fn give_notice(&self, words: &str) {
         let now = clock::uptime();
         let is_due = self.last_notice.lock().is_ok_and(|mut last| {
-            let is_due = last.is_none_or(|last| now.saturating_sub(last) >= BETWEEN_NOTICES);
+            let is_due = last.is_none_or(|last| now.saturating_sub(last) >= NOTICE_INTERVAL);
             if is_due {
                 *last = Some(now);
             }
@@ -247,7 +248,7 @@ impl Rpc {
         }
     }
 
-    fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Attempt<Option<T>> {
+    fn try_once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Attempt<Option<T>> {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let body =
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
@@ -260,7 +261,7 @@ impl Rpc {
         let mut response = match sent {
             Ok(response) => response,
             Err(error) => {
-                return Attempt::Retry(failed(in_words(&error, self.tries.patience)), None);
+                return Attempt::Retry(failed(describe_error(&error, self.tries.patience)), None);
             }
         };
         let status = response.status().as_u16();
@@ -278,12 +279,12 @@ impl Rpc {
         }
         let mut text = Vec::new();
         // The limit applies after decompression.
-        let body = response.body_mut().as_reader().take(MOST_BYTES + 1);
+        let body = response.body_mut().as_reader().take(MAX_ANSWER_BYTES + 1);
         if { body }.read_to_end(&mut text).is_err() {
             return Attempt::Retry(failed("the answer breaks off".to_owned()), None);
         }
-        if text.len() as u64 > MOST_BYTES {
-            let most = faultline_text::size(MOST_BYTES);
+        if text.len() as u64 > MAX_ANSWER_BYTES {
+            let most = faultline_text::size(MAX_ANSWER_BYTES);
             return Attempt::GiveUp(failed(format!("an answer of more than {most}")));
         }
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
@@ -301,19 +302,19 @@ impl Rpc {
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
-        let some = left.min(POLL_EVERY);
-        sleep(some);
-        left -= some;
+        let step = left.min(POLL_EVERY);
+        sleep(step);
+        left -= step;
     }
     stop()
 }
 
-/// The wait before the next try: the node's delay, and at least `own`. The error is a delay that is
-/// too long.
-fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
+/// The wait before the next try: the node's delay, but at least the backoff. The error is a delay
+/// of the node that is too long.
+fn pause(retry_after: Option<Duration>, min_wait: Duration) -> Result<Duration, Duration> {
     match retry_after {
-        Some(delay) if delay > LONGEST_WAIT => Err(delay),
-        delay => Ok(delay.unwrap_or_default().max(own)),
+        Some(delay) if delay > MAX_WAIT => Err(delay),
+        delay => Ok(delay.unwrap_or_default().max(min_wait)),
     }
 }
 
@@ -349,7 +350,7 @@ fn address(url: &str) -> Option<(String, u16)> {
     ))
 }
 
-fn in_words(error: &ureq::Error, patience: Duration) -> String {
+fn describe_error(error: &ureq::Error, patience: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::Resolve) => {
             format!(
@@ -363,7 +364,7 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
             format!("no TLS connection within {limit}")
         }
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
-        // These may contain the address.
+        // The texts of these errors may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
         error => http::reason(error),
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 
 /// Trusts the system's certificates, or those of a file alone.
-pub fn client_config(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
-    let roots: Vec<Certificate<'static>> = match authorities {
+pub fn client_config(ca_file: Option<&Path>) -> anyhow::Result<TlsConfig> {
+    let roots: Vec<Certificate<'static>> = match ca_file {
         Some(file) => {
             let named = || format!("--ca {}", file.display());
             let pem = std::fs::read(file).with_context(named)?;

@@ -48,10 +48,10 @@ where
     }
 }
 
-const MOST_TRIES: u32 = 100;
+const MAX_TRIES: u32 = 100;
 
-/// A file that is written under a temporary name in its folder, and removed if it does not get its
-/// own.
+/// A file that is written under a temporary name in its folder. It is removed unless
+/// [`TempFile::finish`] gives it its final name.
 pub struct TempFile {
     file: File,
     path: Option<PathBuf>,
@@ -61,7 +61,7 @@ impl TempFile {
     /// `path` stays as it is until [`TempFile::finish`].
     pub fn create(path: &Path) -> io::Result<TempFile> {
         // A killed process with the same PID may have left its file.
-        let mut tries = 0..MOST_TRIES;
+        let mut tries = 0..MAX_TRIES;
         loop {
             let mut name = path.as_os_str().to_owned();
             name.push(format!(".{}-{}.part", std::process::id(), tries.start));

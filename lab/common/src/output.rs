@@ -31,7 +31,7 @@ pub fn say(words: &str) {
 /// One line of JSON. Letters that [`print`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
-    // They occur only within strings.
+    // Such letters occur only within strings.
     for letter in serde_json::to_string(value)?.chars() {
         match is_unfit(letter) || (letter.is_whitespace() && letter != ' ') {
             true => letter

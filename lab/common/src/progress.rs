@@ -7,28 +7,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Between lines, without a terminal.
-const LINES: Duration = Duration::from_secs(30);
-const HERTZ: u8 = 5;
+/// Time between two lines, without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(30);
+const REDRAW_HZ: u8 = 5;
 
 #[derive(Debug)]
 pub struct Progress {
     unit: &'static str,
     total: u64,
-    begun: Duration,
+    started: Duration,
     next: Duration,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
     pub fn new(total: u64, unit: &'static str) -> Self {
-        let begun = clock::uptime();
+        let started = clock::uptime();
         let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
         Progress {
             unit,
             total,
-            begun,
-            next: begun + LINES,
+            started,
+            next: started + LINE_INTERVAL,
             bar,
         }
     }
@@ -42,10 +42,10 @@ impl Progress {
             None => {
                 let now = clock::uptime();
                 if now >= self.next {
-                    self.next = now + LINES;
+                    self.next = now + LINE_INTERVAL;
                     say(&line(
                         (done, self.total, self.unit),
-                        now.saturating_sub(self.begun),
+                        now.saturating_sub(self.started),
                         more,
                     ));
                 }
@@ -61,7 +61,8 @@ impl Drop for Progress {
 }
 
 fn bar(total: u64, unit: &str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(HERTZ));
+    let bar =
+        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAW_HZ));
     // Only a wrong template is refused; the bar then keeps its default look.
     if let Ok(style) = ProgressStyle::with_template(&format!(
         "[{{bar:24}}] {{pos}}/{{len}} {unit}, {{eta}} left{{msg}}"

@@ -1,4 +1,4 @@
-//! Signals as events to wait for together with others.
+//! Receives signals as events, and waits for them and for a descriptor at the same time.
 //!
 //! A signal that was ignored at the start stays ignored, for this program and its children: `nohup`
 //! and shells without job control rely on it.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Signals that would end this program or are passed on, and SIGCHLD.
+/// Signals that would end this program or are forwarded to a command, and SIGCHLD.
 const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl ReceivedSignal {
 
     /// Name of a signal that stops a command which may run for days. The hang-up of a terminal does
     /// not.
-    pub fn stops(self) -> Option<&'static str> {
+    pub fn stop_signal_name(self) -> Option<&'static str> {
         match self.number {
             SIGINT => Some("SIGINT"),
             SIGTERM => Some("SIGTERM"),
@@ -93,15 +93,15 @@ impl Signals {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut woken = [0; 64];
+        let mut discarded = [0; 64];
         while self
             .0
             .get_read_mut()
-            .read(&mut woken)
+            .read(&mut discarded)
             .is_ok_and(|read| read > 0)
         {}
-        let came = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
-        Ok(came
+        let received = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
+        Ok(received
             .map(|origin| ReceivedSignal {
                 number: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel,

@@ -17,7 +17,7 @@ mod switch;
 mod vote;
 
 pub use disk::{SpaceNeed, needs};
-pub use facts::{FolderFacts, HostFacts, LauncherFacts, Options, Stake, Switch};
+pub use facts::{FolderFacts, HostFacts, LauncherFacts, OptionPresence, Options, Stake};
 pub use gather::{gather, program_files};
 pub use poh::recorder_cpus;
 pub use programs::TOOLS;
@@ -85,21 +85,22 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 
 /// Conditions that may pass before a run are only warnings.
 fn host(facts: &HostFacts, found: &mut Findings) {
-    for ignore in &facts.host {
-        let severity = if ignore.passes {
-            ignore.severity.min(Severity::Warn)
+    for finding in &facts.host {
+        let severity = if finding.is_temporary {
+            finding.severity.min(Severity::Warn)
         } else {
-            ignore.severity
+            finding.severity
         };
         found.add(
             severity,
-            format!("the host, now: {}", ignore.what),
+            format!("the host, now: {}", finding.what),
             "it is looked at again before each run, by [host]",
         );
     }
 }
 
-/// The daemon requires some time near the tip.
+/// Warns if `stop.at_tip_within` ends before the daemon can report the tip: it requires some time
+/// near the tip.
 fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator

@@ -4,9 +4,9 @@ mod launcher;
 
 use super::begun::{begun, find};
 use super::folder::Folder;
-use super::journal::{self, Counted, Entry, Journal, JournalState, Line};
+use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
-use super::runner::{Over, Real, Runner};
+use super::runner::{ExperimentEnd, RealSystem, Runner};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
@@ -28,8 +28,8 @@ use std::time::Duration;
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits are reported.
-const MOMENT: Duration = Duration::from_secs(3);
-const AGAIN: Duration = Duration::from_secs(60);
+const REPORT_AFTER: Duration = Duration::from_secs(3);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
     match &args.what {
@@ -71,25 +71,25 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
     if args.dry_run {
         return dry_run::dry_run(&plan);
     }
-    ended(begin(plan, args.launcher, args.i_vote)?)
+    exit_code(begin(plan, args.launcher, args.i_vote)?)
 }
 
-fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
+fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
-    remove_unlocked(&folder)?;
+    remove_unbegun_journal(&folder)?;
     let launcher = launcher(which)?;
     launcher::refuse(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
-    keep(&folder.plan(), plan.text.as_bytes())?;
+    write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = schedule(&plan);
-    let mut system = Real::new(launcher)?;
+    let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?.run()
 }
 
 /// Runs a plan from its beginning, or continues it.
-pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
+pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
     let lines = if journal.exists() {
@@ -101,11 +101,11 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Ove
         return begin(plan, which, i_vote);
     }
     let (plan, standing) = begun(&folder)?;
-    go_on(plan, &standing)
+    continue_run(plan, &standing)
 }
 
-/// Refuses an existing experiment; removes remains without a first journal line.
-fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
+/// Refuses a folder that has an experiment. Removes a journal without a first line.
+fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
     let path = folder.journal();
     if !path.exists() {
         return Ok(());
@@ -119,7 +119,7 @@ fn remove_unlocked(folder: &Folder) -> anyhow::Result<()> {
     std::fs::remove_file(&path).at(&path)
 }
 
-fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
         let part = TempFile::create(path)?;
         part.file().write_all(bytes)?;
@@ -140,26 +140,28 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
-    ended(go_on(plan, &standing)?)
+    exit_code(continue_run(plan, &standing)?)
 }
 
-fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
+fn continue_run(plan: Plan, standing: &JournalState) -> anyhow::Result<ExperimentEnd> {
     let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
     if standing.finished {
-        return Ok(Over::Finished);
+        return Ok(ExperimentEnd::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let mut system = Real::new(launcher::begun_with(standing)?)?;
+    let mut system = RealSystem::new(launcher::launcher_of(standing)?)?;
     Runner::resume(plan, &mut system)?.run()
 }
 
-fn ended(over: Over) -> anyhow::Result<u8> {
+fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
     match over {
-        Over::Finished => {
+        ExperimentEnd::Finished => {
             say("the experiment is finished");
             Ok(0)
         }
-        Over::Stopped(why) | Over::GaveUp(why) => bail!("the experiment has stopped: {why}"),
+        ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why) => {
+            bail!("the experiment has stopped: {why}")
+        }
     }
 }
 
@@ -185,7 +187,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let swept = launcher::begun_with(&standing)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    let swept = launcher::launcher_of(&standing)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
@@ -216,11 +218,11 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
 /// Reports what to do if the holder hangs.
 fn wait_for_release(path: &Path) -> anyhow::Result<()> {
     // Sum of sleeps: less than the elapsed time.
-    let (mut waited, mut message_at) = (Duration::ZERO, MOMENT);
+    let (mut waited, mut message_at) = (Duration::ZERO, REPORT_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
         if waited >= message_at {
             say(&waiting(pid, pid.is_some_and(lock::is_suspended), waited));
-            message_at += AGAIN;
+            message_at += REPORT_INTERVAL;
         }
         std::thread::sleep(POLL_INTERVAL);
         waited += POLL_INTERVAL;
@@ -228,9 +230,9 @@ fn wait_for_release(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn waiting(pid: Option<u32>, still: bool, waited: Duration) -> String {
+fn waiting(pid: Option<u32>, suspended: bool, waited: Duration) -> String {
     let who = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
-    match pid.filter(|_| still) {
+    match pid.filter(|_| suspended) {
         Some(pid) => format!(
             "{who} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
         ),
@@ -241,8 +243,8 @@ fn waiting(pid: Option<u32>, still: bool, waited: Duration) -> String {
     }
 }
 
-/// [`advance`] repeats their turns.
-pub fn void(folder: &Path, runs: &[&Counted<'_>], why: &str) -> anyhow::Result<()> {
+/// Voids the results of these runs, so that [`advance`] repeats their turns.
+pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> anyhow::Result<()> {
     let folder = Folder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;

@@ -13,11 +13,11 @@ pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
 /// A run's program may only write here: `{run_folder}`.
-pub const OWN: &str = "own";
+pub const PROGRAM_FOLDER: &str = "own";
 /// Holds back a run's program until its start.
 pub const GATE: &str = "gate";
 
-const LONGEST: usize = 60;
+const MAX_NAME_CHARS: usize = 60;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder(PathBuf);
@@ -72,12 +72,12 @@ pub fn name_of(run: &Scheduled, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
         run.run,
-        in_a_path(&run.arm),
+        path_safe(&run.arm),
         run.replicate
     )
 }
 
-pub fn group(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
+pub fn group_name(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
     GroupName {
         scope: scope.to_owned(),
         run: format!("r{run:03}_a{attempt}"),
@@ -93,7 +93,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn in_a_path(name: &str) -> String {
+fn path_safe(name: &str) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
             c
@@ -101,7 +101,7 @@ fn in_a_path(name: &str) -> String {
             '_'
         }
     };
-    name.chars().map(safe).take(LONGEST).collect()
+    name.chars().map(safe).take(MAX_NAME_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +133,6 @@ mod tests {
             "{}",
             scopes[0]
         );
-        assert_eq!(group("s", 12, 1, "validator").run, "r012_a1");
+        assert_eq!(group_name("s", 12, 1, "validator").run, "r012_a1");
     }
 }

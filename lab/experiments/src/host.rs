@@ -10,24 +10,25 @@ use std::path::Path;
 pub struct HostFinding {
     pub severity: Severity,
     /// May pass by itself, so that waiting makes sense.
-    pub passes: bool,
+    pub is_temporary: bool,
     pub what: String,
 }
 
-/// Its process has no arguments to identify it by.
+/// Name of a process that has no arguments to identify it by.
 const FIREDANCER: &str = "firedancer";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HostSnapshot {
     pub(crate) state: HostState,
+    /// CPUs in use by others.
     pub(crate) busy: Option<f64>,
     pub(crate) groups: Vec<String>,
     pub(crate) users: Vec<String>,
 }
 
-/// Without other load and leftovers of earlier runs.
+/// Findings about the host now. Other load and leftovers of earlier runs are not checked.
 pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
-    remarks(
+    host_findings(
         &plan.host,
         &host_state(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
     )
@@ -43,7 +44,7 @@ pub(crate) fn host_state(
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(Lane::folders));
     let mut state = host::inspect(root, &paths, &is_validator);
-    count_what_is_cleared(plan, root, &mut state.disks);
+    add_space_of_clearing(plan, root, &mut state.disks);
     let used = plan
         .lanes
         .iter()
@@ -58,13 +59,13 @@ pub(crate) fn host_state(
 }
 
 /// Counts space that clearing will free. Only where it may matter, because it walks over all files.
-fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
+fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let short = |disk: &Disk| {
         disk.free
             .is_some_and(|free| free < plan.host.free_disk.bound)
     };
-    let looks = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
-    if !looks || !disks.iter().any(short) {
+    let may_matter = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
+    if !may_matter || !disks.iter().any(short) {
         return;
     }
     for folder in plan.lanes.iter().flat_map(Lane::folders) {
@@ -89,27 +90,27 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
+pub(crate) fn host_findings(rules: &HostRules, snapshot: &HostSnapshot) -> Vec<HostFinding> {
     let mut all = Vec::new();
-    if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
+    if let Some(busy) = snapshot.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
         all.push(HostFinding {
             severity: rules.busy_cpus.severity,
-            passes: true,
+            is_temporary: true,
             what: format!("{busy:.1} CPUs are busy with something else: end it"),
         });
     }
-    all.extend(state_remarks(rules, &seen.state));
-    all.extend(leftovers(rules, seen));
+    all.extend(state_findings(rules, &snapshot.state));
+    all.extend(leftovers(rules, snapshot));
     all
 }
 
 /// Nothing of this passes by itself.
-fn state_remarks(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
+fn state_findings(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, what: String| {
         all.push(HostFinding {
             severity,
-            passes: false,
+            is_temporary: false,
             what,
         })
     };
@@ -136,22 +137,27 @@ fn state_remarks(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
     all
 }
 
-fn leftovers(rules: &HostRules, seen: &HostSnapshot) -> Vec<HostFinding> {
+fn leftovers(rules: &HostRules, snapshot: &HostSnapshot) -> Vec<HostFinding> {
     let left = |what| HostFinding {
         severity: rules.leftovers,
-        passes: true,
+        is_temporary: true,
         what,
     };
-    let groups = seen.groups.iter().map(|group| {
+    let groups = snapshot.groups.iter().map(|group| {
         format!("{group} is left of an earlier run: `faultline experiment stop` ends it")
     });
-    let users = seen.users.iter().map(|user| format!("{user}: end it"));
+    let users = snapshot.users.iter().map(|user| format!("{user}: end it"));
     let mut all: Vec<HostFinding> = groups.chain(users).map(left).collect();
     // May be intended, as in a private cluster.
-    for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
+    for other in snapshot
+        .state
+        .running
+        .iter()
+        .filter(|_| snapshot.users.is_empty())
+    {
         all.push(HostFinding {
             severity: rules.leftovers.min(Severity::Warn),
-            passes: false,
+            is_temporary: false,
             what: format!(
                 "another validator runs: process {} ({})",
                 other.pid, other.name
@@ -207,7 +213,7 @@ mod tests {
                 disk(&ledger, 1),
                 disk(Path::new("/other"), 2),
             ];
-            count_what_is_cleared(&plan, &HostRoot::default(), &mut disks);
+            add_space_of_clearing(&plan, &HostRoot::default(), &mut disks);
             disks.iter().filter_map(|disk| disk.free).collect()
         };
         let with = free("download");
@@ -247,7 +253,7 @@ mod tests {
             disks: vec![disk],
             ..HostState::default()
         };
-        let found = remarks(
+        let found = host_findings(
             &rules,
             &HostSnapshot {
                 state,
@@ -255,7 +261,7 @@ mod tests {
                 ..HostSnapshot::default()
             },
         );
-        let passes: Vec<bool> = found.iter().map(|finding| finding.passes).collect();
-        assert_eq!(passes, [true, false], "{found:?}");
+        let is_temporary: Vec<bool> = found.iter().map(|finding| finding.is_temporary).collect();
+        assert_eq!(is_temporary, [true, false], "{found:?}");
     }
 }

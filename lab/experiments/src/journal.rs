@@ -10,7 +10,7 @@ use super::search;
 pub(crate) use file::is_full;
 pub use file::{Journal, read};
 use serde::{Deserialize, Serialize};
-pub use state::{Attempt, Counted, JournalState, Next, RunAttempt, SearchLog};
+pub use state::{Attempt, CountedRun, JournalState, Next, RunAttempt, SearchLog};
 use std::path::PathBuf;
 
 pub const FILE: &str = "journal.jsonl";

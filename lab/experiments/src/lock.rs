@@ -35,7 +35,7 @@ impl Lock {
         Self::take_or(path, message)
     }
 
-    /// `held` makes the error from ` (process N)`.
+    /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
     pub fn take_or(path: &Path, message: impl FnOnce(String) -> String) -> anyhow::Result<Self> {
         // Until locked, the content belongs to its holder. No symbolic link is followed.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
@@ -50,7 +50,7 @@ impl Lock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let who = number(path).map_or(String::new(), |pid| format!(" (process {pid})"));
+                let who = read_pid(path).map_or(String::new(), |pid| format!(" (process {pid})"));
                 anyhow::bail!(message(who));
             }
             Err(error) => return Err(error).at(path),
@@ -86,7 +86,7 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(Holder::Free),
-        Err(Errno::WOULDBLOCK) => Ok(Holder::Process(number(path))),
+        Err(Errno::WOULDBLOCK) => Ok(Holder::Process(read_pid(path))),
         Err(error) => Err(error).at(path),
     }
 }
@@ -98,7 +98,7 @@ pub fn is_suspended(pid: u32) -> bool {
     matches!(state, Ok(State::Stopped | State::TracingStop))
 }
 
-fn number(path: &Path) -> Option<u32> {
+fn read_pid(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path)
         .ok()?
         .trim()

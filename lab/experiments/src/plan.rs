@@ -5,7 +5,7 @@ mod clusters;
 mod expand;
 mod load;
 
-pub use expand::{Expanded, Unknown, expand};
+pub use expand::{Expanded, UnknownPlaceholder, expand};
 pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 
@@ -23,7 +23,7 @@ pub struct Plan {
     pub name: String,
     /// For state, recordings and reports. Not in the ledger's folder.
     pub folder: PathBuf,
-    /// Default: 4 for forwards and backwards, else 3.
+    /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
     /// Of the random order; default 1.
@@ -51,7 +51,7 @@ impl Plan {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
-    pub(crate) fn of_lane(&self, what: &str, lane: &Lane) -> String {
+    pub(crate) fn with_lane_name(&self, what: &str, lane: &Lane) -> String {
         match self.lanes.len() {
             0 | 1 => what.to_owned(),
             _ => format!("{what} of lane {:?}", lane.name),
@@ -63,7 +63,7 @@ impl Plan {
         lane: &'p Lane,
     ) -> impl Iterator<Item = (String, &'p Path)> {
         lane.named_folders()
-            .map(|(key, path)| (self.of_lane(key, lane), path))
+            .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
     pub(crate) fn runs(&self) -> usize {
@@ -81,13 +81,15 @@ pub struct Search {
     pub dwell: Duration,
     /// Maximum relative width of the 90 % interval.
     pub width: f64,
+    /// Maximum time of the search, from the tip on.
     pub most: Duration,
     /// Growth is extrapolated to this time.
     pub horizon: Duration,
 }
 
 impl Search {
-    /// Few trials, three at each end of the interval, and a reference every fourth dwell.
+    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
+    /// dwell is a reference.
     pub fn shortest(&self) -> Duration {
         let (trials, confirmed) = (8, 6);
         let references = 2 + (trials + confirmed) / 3;
@@ -102,7 +104,7 @@ impl Search {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Concurrent {
-    /// Index of the arm of the A/A pair.
+    /// Index of the arm that runs twice: the A/A pair.
     pub twice: usize,
     /// Severity of a shared device that no limit divides.
     pub shared_device: Severity,

@@ -13,25 +13,25 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// A cluster has about 216,000 slots per day.
-const MOST: usize = 2_000_000;
+/// Slots that are read at most; a cluster has about 216,000 per day.
+const MAX_SLOTS: usize = 2_000_000;
 
-/// The final timing line names every program of the last slot.
-const LONGEST: usize = 4 << 20;
+/// Maximum length of a line: the final timing line names every program of the last slot.
+const MAX_LINE_BYTES: usize = 4 << 20;
 
 pub fn read(path: &Path) -> io::Result<Replayed> {
     log(path).map(|log| log.replayed)
 }
 
 /// For a program that exits before it has pushed its points.
-pub fn seen(path: &Path) -> io::Result<CacheTotals> {
-    log(path).map(|log| log.seen)
+pub fn cache_totals(path: &Path) -> io::Result<CacheTotals> {
+    log(path).map(|log| log.cache_totals)
 }
 
 fn log(path: &Path) -> io::Result<Log> {
     let mut file = File::open(path)?;
     let mut log = Log::default();
-    let mut splitter = LogSplitter::with_max_line(LONGEST);
+    let mut splitter = LogSplitter::with_max_line(MAX_LINE_BYTES);
     let mut chunk = vec![0; 1 << 16];
     loop {
         match file.read(&mut chunk) {
@@ -50,10 +50,10 @@ fn log(path: &Path) -> io::Result<Log> {
 #[derive(Default)]
 struct Log {
     replayed: Replayed,
-    places: HashMap<u64, usize>,
+    index_of_slot: HashMap<u64, usize>,
     /// Freezing of the previous bank, or start of the replay.
     before: Option<i64>,
-    seen: CacheTotals,
+    cache_totals: CacheTotals,
 }
 
 impl Log {
@@ -84,26 +84,26 @@ impl Log {
 
     /// Earlier banks were not replayed, or without result.
     fn begun(&mut self, at: Option<i64>) {
-        self.places.clear();
+        self.index_of_slot.clear();
         self.replayed = Replayed::default();
         self.before = at;
     }
 
     /// A slot that is replayed again keeps its first line.
     fn frozen(&mut self, slot: ReplayedSlot, at: Option<i64>) {
-        if self.places.contains_key(&slot.slot) {
+        if self.index_of_slot.contains_key(&slot.slot) {
             return;
         }
         let before = std::mem::replace(&mut self.before, at);
         let slots = &mut self.replayed.slots;
-        if slots.len() >= MOST {
+        if slots.len() >= MAX_SLOTS {
             self.replayed.left_out += 1;
             return;
         }
         let elapsed = before
             .zip(at)
             .map(|(before, at)| at.saturating_sub(before) as f64 / 1e6);
-        self.places.insert(slot.slot, slots.len());
+        self.index_of_slot.insert(slot.slot, slots.len());
         slots.push(ReplayedSlot {
             elapsed_ms: elapsed.filter(|elapsed| *elapsed >= 0.0),
             ..slot
@@ -112,9 +112,9 @@ impl Log {
 
     /// A slot with two children, on a fork, is reported twice.
     fn counted(&mut self, counts: &ProgramCache) {
-        self.seen
+        self.cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);
-        let index = counts.slot.and_then(|slot| self.places.get(&slot));
+        let index = counts.slot.and_then(|slot| self.index_of_slot.get(&slot));
         let Some(slot) = index.and_then(|index| self.replayed.slots.get_mut(*index)) else {
             return;
         };

@@ -9,7 +9,7 @@ mod search;
 mod section;
 
 use super::folder::Folder;
-pub use super::journal::Counted;
+pub use super::journal::CountedRun;
 use super::journal::{self, JournalState};
 use super::outcome::Validity;
 use super::plan::{self, Kind, Plan};
@@ -88,7 +88,7 @@ impl Experiment {
         })
     }
 
-    pub fn counted(&self) -> Vec<Counted<'_>> {
+    pub fn counted(&self) -> Vec<CountedRun<'_>> {
         self.standing.counted()
     }
 
@@ -127,23 +127,23 @@ impl Experiment {
         })
     }
 
-    pub fn recording(&self, one: &Counted<'_>) -> PathBuf {
+    pub fn recording(&self, one: &CountedRun<'_>) -> PathBuf {
         self.folder.recording(one.scheduled, one.attempt)
     }
 
-    pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
+    pub fn searched(&self, one: &CountedRun<'_>) -> Option<&Answer> {
         let newest = self.standing.newest_run(one.scheduled.run)?;
         newest.searched.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.
-    pub fn load(&self, one: &Counted<'_>) -> Option<Run> {
+    pub fn load(&self, one: &CountedRun<'_>) -> Option<Run> {
         let mut unread = Vec::new();
         let run = self.run(one, &mut unread);
         unread.is_empty().then_some(run)
     }
 
-    fn name(&self, one: &Counted<'_>) -> String {
+    fn name(&self, one: &CountedRun<'_>) -> String {
         let folder = self.folder.run(one.scheduled, one.attempt);
         let name = folder
             .parent()
@@ -153,7 +153,7 @@ impl Experiment {
     }
 
     /// Without a readable recording, still with its outcome.
-    fn run(&self, one: &Counted<'_>, unread: &mut Vec<String>) -> Run {
+    fn run(&self, one: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
         let path = self.folder.recording(one.scheduled, one.attempt);
         let mut run = run::load(&path).unwrap_or_else(|error| {
             unread.push(format!("run {}: {error}", one.scheduled.run));

@@ -17,8 +17,8 @@ use super::targets::{self, Target};
 use super::watch::{StopReason, Watch};
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
-pub use real::Real;
-use search::{FailureTimer, Searching};
+pub use real::RealSystem;
+use search::{FailureTimer, RunningSearch};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use system::{Recorder, System};
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
+pub enum ExperimentEnd {
     Finished,
     /// By request or a full disk; with a remedy.
     Stopped(String),
@@ -61,20 +61,21 @@ struct Running {
     launched: Option<Box<dyn Launched>>,
     recorder: Option<Box<dyn Recorder>>,
     watch: Option<Watch>,
-    search: Option<Searching>,
+    search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
     error: FailureTimer,
-    /// With the evidence at that decision.
+    /// Why the runner ends it, with the evidence at that decision.
     why: Option<(StopReason, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
-    lingers: bool,
+    has_survivors: bool,
     /// Why its page cache may not be cold.
     not_cold: Option<String>,
-    lasted: Option<RunPeriod>,
+    run_period: Option<RunPeriod>,
+    /// Whether its end is in the journal.
     over: bool,
 }
 
-/// Its creator holds the lock.
+/// Runs a plan. The caller holds the lock of the experiment.
 pub struct Runner<'w> {
     plan: Plan,
     folder: Folder,
@@ -132,24 +133,24 @@ impl<'w> Runner<'w> {
     }
 
     /// On an error, current runs are stopped and the experiment can be resumed.
-    pub fn run(mut self) -> anyhow::Result<Over> {
+    pub fn run(mut self) -> anyhow::Result<ExperimentEnd> {
         self.write(Entry::Runner {
             pid: std::process::id(),
             boot: self.system.boot(),
         })?;
-        self.tidy_up()?;
+        self.end_leftovers()?;
         self.announce();
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
                 return self
                     .stop(gave_up(&turn, failed, &self.standing))
-                    .map(Over::GaveUp);
+                    .map(ExperimentEnd::GaveUp);
             }
             match self.turn(&turn, attempt) {
                 Ok(()) | Err(TurnError::Failed { .. }) => {}
                 Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
-                    return self.stop(why).map(Over::Stopped);
+                    return self.stop(why).map(ExperimentEnd::Stopped);
                 }
                 Err(TurnError::Journal(error)) => return Err(self.cannot_write(error)),
             }
@@ -157,13 +158,13 @@ impl<'w> Runner<'w> {
         if !self.standing.finished {
             self.write(Entry::Finished)?;
         }
-        Ok(Over::Finished)
+        Ok(ExperimentEnd::Finished)
     }
 
     /// Stops leftovers of an earlier runner and records their runs as cut off.
-    fn tidy_up(&mut self) -> anyhow::Result<()> {
+    fn end_leftovers(&mut self) -> anyhow::Result<()> {
         let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        for (run, attempt) in self.standing.unended() {
+        for (run, attempt) in self.standing.unfinished_attempts() {
             let why = "its runner was killed, or the host went down".to_owned();
             let notes = swept
                 .iter()

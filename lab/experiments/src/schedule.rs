@@ -1,4 +1,4 @@
-//! Fixed before the first run.
+//! The order of all runs, fixed before the first one.
 //!
 //! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
 //! arm. With three it does not, and two are too few for a test.
@@ -58,7 +58,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0..;
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
         Some(concurrent) => (0..plan.replicates)
-            .map(|replicate| together(plan, concurrent.twice, replicate, &mut run))
+            .map(|replicate| concurrent_runs(plan, concurrent.twice, replicate, &mut run))
             .collect(),
         None => {
             let lane = plan
@@ -66,7 +66,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
                 .first()
                 .map(|lane| lane.name.clone())
                 .unwrap_or_default();
-            let alone = |(arm, replicate): (usize, u32)| {
+            let single_run = |(arm, replicate): (usize, u32)| {
                 let (run, lane) = (run.next()? + 1, lane.clone());
                 let arm = plan.arms.get(arm)?.name.clone();
                 Some(vec![Scheduled {
@@ -77,7 +77,10 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
                     second: false,
                 }])
             };
-            one_by_one(plan).into_iter().filter_map(alone).collect()
+            one_by_one(plan)
+                .into_iter()
+                .filter_map(single_run)
+                .collect()
         }
     };
     (1..)
@@ -111,17 +114,17 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 
 /// Each turn moves every arm one lane further, so that lane effects cancel out. Runs start in lane
 /// order, so that effects of the start order do too.
-fn together(
+fn concurrent_runs(
     plan: &Plan,
     twice: usize,
     replicate: u32,
     run: &mut impl Iterator<Item = u32>,
 ) -> Vec<Scheduled> {
-    let mut sits: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
-    sits.push((twice, true));
-    let lanes = sits.len();
-    sits.rotate_right(replicate as usize % lanes);
-    let sat = sits
+    let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
+    by_lane.push((twice, true));
+    let lanes = by_lane.len();
+    by_lane.rotate_right(replicate as usize % lanes);
+    let scheduled = by_lane
         .into_iter()
         .zip(&plan.lanes)
         .filter_map(|((arm, second), lane)| {
@@ -134,7 +137,7 @@ fn together(
                 second,
             })
         });
-    sat.collect()
+    scheduled.collect()
 }
 
 /// Steele, Lea and Flood (2014). No library update can change the result of a seed.

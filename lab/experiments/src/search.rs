@@ -25,27 +25,31 @@ use std::time::Duration;
 /// With more slots behind, the limit is lifted.
 const MAX_SLOTS_BEHIND: u64 = 20;
 /// With more stall in percent (`full`, 10 s), the limit is lifted.
-const STALLED: f64 = 20.0;
+const MAX_STALL_PERCENT: f64 = 20.0;
 /// Without data for this long, the limit is lifted.
 const MAX_DATA_AGE: Duration = Duration::from_secs(5);
-/// The reason if the recorder still works.
-const SILENT: &str = "the validator has stopped answering";
-/// The reason if this happens during a dwell.
-pub(crate) const ENDED: &str = "the validator ended";
-/// Before the first trial.
-const REFERENCES: usize = 2;
+/// Reason of a failure: the validator is silent while its recorder works.
+const VALIDATOR_SILENT: &str = "the validator has stopped answering";
+/// Reason of a failure: the validator ended during a dwell.
+pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
+/// References before the first trial.
+const MIN_REFERENCES: usize = 2;
+/// Dwells between two references.
 const REFERENCE_INTERVAL: usize = 3;
-/// Consecutive ones end the search.
-const VOIDS: usize = 5;
-const DWELLS: usize = 50;
-/// Multiples of `settle` for an approach, of `settle` plus `dwell` for a recovery.
+/// So many void dwells in a row end the search.
+const MAX_VOIDS: usize = 5;
+/// Maximum number of trials.
+const MAX_DWELLS: usize = 50;
+/// An approach may take this multiple of `settle`, a recovery this multiple of `settle` plus
+/// `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
-const RECOVERED: Duration = Duration::from_secs(60);
+/// A recovery may take at least this long.
+const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
-const FULL: f64 = 0.97;
-/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULTS_MORE`.
-const REFAULTS: f64 = 1.2;
-const REFAULTS_MORE: f64 = 10.0;
+const FULL_SHARE: f64 = 0.97;
+/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULT_MARGIN`.
+const MAX_REFAULT_RATIO: f64 = 1.2;
+const REFAULT_MARGIN: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DwellPurpose {
@@ -82,49 +86,49 @@ enum Stage {
 }
 
 #[derive(Debug)]
-pub struct Machine {
+pub struct SearchMachine {
     rules: Search,
     at_tip: u64,
-    hard: bool,
+    is_hard_limit: bool,
     staircase: Staircase,
     references: References,
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// After the start, the first reading at the tip.
+    /// The first reading; after the start, the first one at the tip.
     began: Option<Duration>,
     /// Peak unreclaimable memory until the validator was at the tip for `settle`.
     start: u64,
     since_reference: usize,
-    voids: usize,
-    again: Option<DwellPurpose>,
-    acts: Vec<Action>,
+    consecutive_voids: usize,
+    repeated: Option<DwellPurpose>,
+    actions: Vec<Action>,
 }
 
-impl Machine {
-    /// At most `at_tip` slots behind is at the tip. A limit is `hard` if a write into a full cgroup
+impl SearchMachine {
+    /// At most `at_tip` slots behind is at the tip. A limit is `is_hard_limit` if a write into a full cgroup
     /// fails: with cgroup v1, a validator then exits. `None` for invalid rules.
-    pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
+    pub fn new(rules: Search, at_tip: u64, is_hard_limit: bool) -> Option<Self> {
         let wanted = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
-            most: DWELLS,
+            most: MAX_DWELLS,
         };
-        Some(Machine {
+        Some(SearchMachine {
             staircase: Staircase::new(wanted)?,
             approach: Approach::new(rules.settle),
             rules,
             at_tip: at_tip.min(MAX_SLOTS_BEHIND),
-            hard,
+            is_hard_limit,
             references: References::default(),
             growth: Growth::default(),
             stage: Stage::Starting(None),
             began: None,
             start: 0,
             since_reference: 0,
-            voids: 0,
-            again: None,
-            acts: Vec::new(),
+            consecutive_voids: 0,
+            repeated: None,
+            actions: Vec::new(),
         })
     }
 
@@ -138,42 +142,44 @@ impl Machine {
             _ if late => self.end(self.out_of_time()),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
-            Stage::Approaching(aim, since, mut dwell) => {
+            Stage::Approaching(purpose, since, mut dwell) => {
                 dwell.take(reading);
                 dwell.stalls(self.approach.stalled());
-                self.approaching((aim, since, dwell), danger, reading);
+                self.approaching((purpose, since, dwell), danger, reading);
             }
-            Stage::Dwelling(aim, mut dwell) => {
+            Stage::Dwelling(purpose, mut dwell) => {
                 dwell.take(reading);
                 dwell.stalls(self.approach.stalled());
                 dwell.exceeds(self.approach.is_exceeded(reading));
-                self.dwelling(aim, dwell, danger, reading);
+                self.dwelling(purpose, dwell, danger, reading);
             }
         }
-        std::mem::take(&mut self.acts)
+        std::mem::take(&mut self.actions)
     }
 
-    /// In bytes of headroom, for display.
+    /// The interval of the headroom in bytes, for display.
     pub fn bracket(&self) -> staircase::Interval {
         self.staircase.interval()
     }
 
     /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
-        let (Stage::Approaching(aim, _, dwell) | Stage::Dwelling(aim, dwell)) =
+        let (Stage::Approaching(purpose, _, dwell) | Stage::Dwelling(purpose, dwell)) =
             std::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
         };
-        let headroom = aim.headroom().filter(|_| self.approach.limit().is_some())?;
-        let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(ENDED));
+        let headroom = purpose
+            .headroom()
+            .filter(|_| self.approach.limit().is_some())?;
+        let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(VALIDATOR_ENDED));
         let evidence = Box::new(Evidence {
-            why: vec![ENDED.to_owned()],
+            why: vec![VALIDATOR_ENDED.to_owned()],
             ..evidence
         });
         Some(Line::Dwell(DwellResult {
             headroom: Some(headroom),
-            confirms: aim.confirms(),
+            confirms: purpose.confirms(),
             verdict: Verdict::Failed,
             evidence,
         }))
@@ -181,7 +187,7 @@ impl Machine {
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
         let near = reading.behind.is_some_and(|behind| behind <= self.at_tip);
-        // Also near the tip: a validator that just began knows an old tip.
+        // Also near the tip, because a validator that has just started knows only an old tip.
         self.start = self.start.max(reading.unreclaimable.unwrap_or(0));
         let since = near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -194,19 +200,20 @@ impl Machine {
 
     fn recovering(&mut self, since: Duration, reading: &Reading) {
         let waited = reading.at.saturating_sub(since);
-        let patience = ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(RECOVERED);
-        let calm = self.references.refaults().is_none_or(|usual| {
+        let timeout =
+            ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
+        let refaults_are_low = self.references.refaults().is_none_or(|usual| {
             self.approach
                 .refaults()
-                .is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE)
+                .is_some_and(|now| now <= usual * MAX_REFAULT_RATIO + REFAULT_MARGIN)
         });
-        if waited >= self.rules.settle && self.is_near(reading) && calm {
+        if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
             self.next(reading);
-        } else if waited > patience && self.is_near(reading) {
+        } else if waited > timeout && self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
-            self.again = Some(DwellPurpose::Reference);
+            self.repeated = Some(DwellPurpose::Reference);
             self.next(reading);
-        } else if waited > patience {
+        } else if waited > timeout {
             let why = format!(
                 "it has not recovered without a limit for {}",
                 faultline_text::time(waited)
@@ -219,38 +226,40 @@ impl Machine {
 
     fn approaching(
         &mut self,
-        (aim, since, dwell): (DwellPurpose, Duration, Dwell),
+        (purpose, since, dwell): (DwellPurpose, Duration, Dwell),
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        if aim.headroom().is_some() && danger.is_some() {
-            return self.conclude(aim, dwell, danger, reading);
+        if purpose.headroom().is_some() && danger.is_some() {
+            return self.conclude(purpose, dwell, danger, reading);
         }
-        let there = self.approach.step(aim.headroom(), reading, &mut self.acts);
+        let at_target = self
+            .approach
+            .step(purpose.headroom(), reading, &mut self.actions);
         let waited = reading.at.saturating_sub(since);
         let full = match (self.approach.limit(), reading.memory) {
             (None, _) => true,
             (Some(limit), Some(memory)) => {
-                memory as f64 >= FULL * limit as f64 && !self.approach.is_exceeded(reading)
+                memory as f64 >= FULL_SHARE * limit as f64 && !self.approach.is_exceeded(reading)
             }
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;
-        // On the way down only the next step is due.
-        let still = reading
+        // While the limit is being lowered, the timeout counts from the last step.
+        let since_lowered = reading
             .at
-            .saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
-        let patient = still < self.rules.settle * TIMEOUT_FACTOR;
-        if settled && there && full && self.is_near(reading) {
-            self.dwell(aim, reading);
-        } else if patient || reading.behind.is_none() {
-            self.stage = Stage::Approaching(aim, since, dwell);
+            .saturating_sub(self.approach.lowered_at().unwrap_or(since).max(since));
+        let within_timeout = since_lowered < self.rules.settle * TIMEOUT_FACTOR;
+        if settled && at_target && full && self.is_near(reading) {
+            self.dwell(purpose, reading);
+        } else if within_timeout || reading.behind.is_none() {
+            self.stage = Stage::Approaching(purpose, since, dwell);
         } else if reading.behind.is_some_and(|behind| behind <= self.at_tip) {
             // The cgroup never fills, or the whole cluster is behind.
-            self.dwell(aim, reading);
+            self.dwell(purpose, reading);
         } else {
             self.conclude(
-                aim,
+                purpose,
                 dwell,
                 Some("it fell behind on the way to its limit"),
                 reading,
@@ -258,31 +267,32 @@ impl Machine {
         }
     }
 
-    fn dwell(&mut self, aim: DwellPurpose, reading: &Reading) {
-        let length = self.rules.dwell * if aim.confirms() { 2 } else { 1 };
-        self.stage = Stage::Dwelling(aim, Dwell::begin(reading, length));
+    fn dwell(&mut self, purpose: DwellPurpose, reading: &Reading) {
+        let length = self.rules.dwell * if purpose.confirms() { 2 } else { 1 };
+        self.stage = Stage::Dwelling(purpose, Dwell::begin(reading, length));
     }
 
     fn dwelling(
         &mut self,
-        aim: DwellPurpose,
+        purpose: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        let danger = danger.filter(|_| aim.headroom().is_some());
+        let danger = danger.filter(|_| purpose.headroom().is_some());
         self.growth.take(reading);
-        let failed = aim.headroom().is_some() && dwell.has_failed(&self.references);
+        let failed = purpose.headroom().is_some() && dwell.has_failed(&self.references);
         if danger.is_some() || dwell.is_over() || failed {
-            return self.conclude(aim, dwell, danger, reading);
+            return self.conclude(purpose, dwell, danger, reading);
         }
-        self.approach.step(aim.headroom(), reading, &mut self.acts);
-        self.stage = Stage::Dwelling(aim, dwell);
+        self.approach
+            .step(purpose.headroom(), reading, &mut self.actions);
+        self.stage = Stage::Dwelling(purpose, dwell);
     }
 
     fn conclude(
         &mut self,
-        aim: DwellPurpose,
+        purpose: DwellPurpose,
         dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
@@ -290,28 +300,28 @@ impl Machine {
         let limited = self.approach.limit().is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
-            self.approach.lift(&mut self.acts);
+            self.approach.lift(&mut self.actions);
             if limited {
                 self.journal_limit(None, danger);
             }
         }
-        let (verdict, evidence) = match aim {
+        let (verdict, evidence) = match purpose {
             DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references, danger),
             _ => dwell.verdict(self.at_tip, &self.references, danger),
         };
-        if aim == DwellPurpose::Reference && verdict == Verdict::KeptUp {
+        if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        self.acts.push(Action::Line(Line::Dwell(DwellResult {
-            headroom: aim.headroom(),
-            confirms: aim.confirms(),
+        self.actions.push(Action::Line(Line::Dwell(DwellResult {
+            headroom: purpose.headroom(),
+            confirms: purpose.confirms(),
             verdict,
             evidence: Box::new(evidence),
         })));
-        self.count(aim, verdict);
-        if self.voids >= VOIDS {
+        self.count(purpose, verdict);
+        if self.consecutive_voids >= MAX_VOIDS {
             let why = format!(
-                "{VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
+                "{MAX_VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
             );
             return self.end(Outcome::Inconclusive { why });
         }
@@ -324,17 +334,17 @@ impl Machine {
         self.stage = Stage::Recovering(reading.at);
     }
 
-    fn count(&mut self, aim: DwellPurpose, verdict: Verdict) {
-        self.again = None;
+    fn count(&mut self, purpose: DwellPurpose, verdict: Verdict) {
+        self.repeated = None;
         if verdict == Verdict::Void {
-            self.voids += 1;
-            self.again = Some(aim);
+            self.consecutive_voids += 1;
+            self.repeated = Some(purpose);
             return;
         }
-        self.voids = 0;
+        self.consecutive_voids = 0;
         self.since_reference += 1;
         let kept_up = verdict == Verdict::KeptUp;
-        match aim {
+        match purpose {
             DwellPurpose::Reference => self.since_reference = 0,
             DwellPurpose::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
             DwellPurpose::Confirm { headroom, high } => {
@@ -345,34 +355,34 @@ impl Machine {
 
     fn next(&mut self, reading: &Reading) {
         let floor = self.floor();
-        let aim = match self
-            .again
+        let purpose = match self
+            .repeated
             .take()
-            .filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor))
+            .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor))
         {
-            Some(aim) => aim,
+            Some(purpose) => purpose,
             None => match self.choose(reading) {
                 Err(outcome) => return self.end(outcome),
                 Ok(_)
-                    if self.references.len() < REFERENCES
+                    if self.references.len() < MIN_REFERENCES
                         || self.since_reference >= REFERENCE_INTERVAL =>
                 {
                     DwellPurpose::Reference
                 }
-                Ok(aim) => aim,
+                Ok(purpose) => purpose,
             },
         };
-        match aim.headroom() {
+        match purpose.headroom() {
             None if self.approach.limit().is_some() => {
                 // The page cache has to recover first.
                 self.lift("for a reference");
-                self.again = Some(aim);
+                self.repeated = Some(purpose);
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
-            None => return self.dwell(aim, reading),
+            None => return self.dwell(purpose, reading),
             headroom => {
-                let why = if aim.confirms() {
+                let why = if purpose.confirms() {
                     "to confirm"
                 } else {
                     "to try"
@@ -380,14 +390,15 @@ impl Machine {
                 self.journal_limit(headroom, why);
             }
         }
-        self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
+        self.stage =
+            Stage::Approaching(purpose, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
     fn choose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.floor(floor as f64);
         loop {
-            let aim = match self.staircase.next_trial() {
+            let purpose = match self.staircase.next_trial() {
                 Next::Try(headroom) => DwellPurpose::Probe(page(headroom as u64)),
                 Next::Confirm { h, high } => DwellPurpose::Confirm {
                     headroom: page(h as u64),
@@ -407,26 +418,26 @@ impl Machine {
             let DwellPurpose::Confirm {
                 headroom,
                 high: false,
-            } = aim
+            } = purpose
             else {
-                return Ok(aim);
+                return Ok(purpose);
             };
             if headroom > floor {
-                return Ok(aim);
+                return Ok(purpose);
             }
-            self.acts.push(Action::Line(Line::untried(
+            self.actions.push(Action::Line(Line::untried(
                 headroom,
                 floor / 2,
                 reading.unreclaimable,
             )));
-            self.count(aim, Verdict::Failed);
+            self.count(purpose, Verdict::Failed);
         }
     }
 
     /// Under a hard limit, no smaller headroom is tried. Memory could rise again too fast to lift
     /// the limit, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
-        if self.hard {
+        if self.is_hard_limit {
             self.approach.burst().saturating_mul(2)
         } else {
             0
@@ -448,14 +459,15 @@ impl Machine {
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {
         let why = why.to_owned();
-        self.acts.push(Action::Line(Line::Limit { headroom, why }));
+        self.actions
+            .push(Action::Line(Line::Limit { headroom, why }));
     }
 
     fn lift(&mut self, why: &str) {
         if self.approach.limit().is_some() {
             self.journal_limit(None, why);
         }
-        self.approach.lift(&mut self.acts);
+        self.approach.lift(&mut self.actions);
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -472,7 +484,7 @@ impl Machine {
             &self.growth,
             self.rules.horizon,
         );
-        self.acts.push(Action::Over(Box::new(answer)));
+        self.actions.push(Action::Over(Box::new(answer)));
     }
 }
 

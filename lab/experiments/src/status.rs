@@ -110,11 +110,13 @@ impl Status {
             .collect();
         let left = alive.then(|| left(plan, standing, now));
         let turns = standing.turns.len();
-        let done = turns - open(standing).count();
-        let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
+        let done = turns - open_turns(standing).count();
+        let turn_length = turn_length(plan, standing)
+            .as_secs_f64()
+            .max(f64::MIN_POSITIVE);
         let current = current(standing, now)
             .filter(|_| alive)
-            .map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
+            .map_or(0.0, |(_, age)| (age.as_secs_f64() / turn_length).min(0.99));
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
@@ -136,9 +138,9 @@ fn run(
     alive: Option<Duration>,
 ) -> RunStatus {
     let newest = standing.newest(turn);
-    let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
-    let ended = tried.and_then(|tried| tried.ended.as_ref());
-    let steps = tried.map_or(&[][..], |tried| &tried.steps);
+    let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
+    let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
     let now = alive.filter(|_| ended.is_none());
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
     let phase_words = now
@@ -153,14 +155,18 @@ fn run(
         attempts: newest.map_or(0, |newest| newest.number),
         step: now.and(steps.last()).map(|(step, _)| *step),
         phase_words,
-        search: plan.search.as_ref().zip(tried).map(|(rules, tried)| {
-            SearchStatus::of(
-                rules,
-                &tried.searched,
-                standing.searches_cut_off(scheduled.run),
-                now,
-            )
-        }),
+        search: plan
+            .search
+            .as_ref()
+            .zip(run_attempt)
+            .map(|(rules, run_attempt)| {
+                SearchStatus::of(
+                    rules,
+                    &run_attempt.searched,
+                    standing.searches_cut_off(scheduled.run),
+                    now,
+                )
+            }),
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
         validity: ended.map(|(ending, _)| ending.validity.clone()),
         began_unix_ns: steps.first().map(|(_, at)| *at),
@@ -197,20 +203,20 @@ fn since_1970(unix_ns: i64) -> Duration {
     Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
 }
 
-fn open(standing: &JournalState) -> impl Iterator<Item = &Turn> {
+fn open_turns(standing: &JournalState) -> impl Iterator<Item = &Turn> {
     standing.turns.iter().filter(|turn| !standing.is_done(turn))
 }
 
 fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
-    let turn = open(standing).next()?;
+    let turn = open_turns(standing).next()?;
     let newest = standing.newest(turn)?;
     let over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
     (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
 }
 
-/// The average, or the plan's duration.
-fn usual(plan: &Plan, standing: &JournalState) -> Duration {
+/// The average length of a finished turn; without any, the plan's cool-down and duration.
+fn turn_length(plan: &Plan, standing: &JournalState) -> Duration {
     let length = |turn: &&Turn| {
         let newest = standing.newest(turn)?;
         let end = newest
@@ -232,9 +238,9 @@ fn usual(plan: &Plan, standing: &JournalState) -> Duration {
     }
 }
 
-/// Of all unfinished turns.
+/// The estimated time of all unfinished turns.
 fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
-    let open = u32::try_from(open(standing).count()).unwrap_or(u32::MAX);
-    let all = usual(plan, standing).saturating_mul(open);
+    let open_turns = u32::try_from(open_turns(standing).count()).unwrap_or(u32::MAX);
+    let all = turn_length(plan, standing).saturating_mul(open_turns);
     all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 /// Older points have a wrong time: pushes come every ten seconds.
 const LATE_POINT: Duration = Duration::from_secs(60);
-/// Missing data does not count if nothing was recorded for this long, or this many intervals: a
-/// busy disk can delay a recorder.
-const STALE: Duration = Duration::from_secs(10);
+/// If nothing was recorded for this long, or for this many intervals, rules about missing progress
+/// do not apply: a busy disk can delay a recorder.
+const MIN_STALE: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
 /// A run that ends later than planned by more than this, or by a share of its length, is too long.
-const LATE: Duration = Duration::from_secs(10);
+const MAX_LATE: Duration = Duration::from_secs(10);
 const LATE_SHARE: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
-const SILENT: u32 = 12;
+const SILENT_FACTOR: u32 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
@@ -42,7 +42,7 @@ pub struct Watch {
     slot: Option<(u64, Duration)>,
     at_tip: bool,
     phase: Option<String>,
-    /// Its time, and when it was first seen.
+    /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
     latest: Duration,
     /// Delay of the poll that saw the end of its time, from that end or from the previous poll,
@@ -59,7 +59,7 @@ impl Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             searches: plan.search.is_some(),
-            stale: STALE.max(interval * STALE_INTERVALS),
+            stale: MIN_STALE.max(interval * STALE_INTERVALS),
             began: now,
             executing: None,
             slot: None,
@@ -92,9 +92,9 @@ impl Watch {
         self.decide(now.uptime)
     }
 
-    /// The delay if it is too long: the runner itself was stalled.
-    pub fn too_late(&self) -> Option<Duration> {
-        Some(self.late).filter(|late| *late > LATE.max(self.rules.duration / LATE_SHARE))
+    /// The delay of the end, if it is so long that the runner itself was stalled.
+    pub fn excessive_delay(&self) -> Option<Duration> {
+        Some(self.late).filter(|late| *late > MAX_LATE.max(self.rules.duration / LATE_SHARE))
     }
 
     fn take(&mut self, now: Now, seen: &Progress) {
@@ -159,7 +159,7 @@ impl Watch {
     }
 
     /// Reported once per silence.
-    pub fn falls_silent(&mut self) -> Option<Duration> {
+    pub fn newly_silent(&mut self) -> Option<Duration> {
         let time_since_growth = self.time_since_growth();
         let reported = std::mem::replace(&mut self.reported, time_since_growth >= self.stale);
         (self.reported && !reported).then_some(time_since_growth)
@@ -168,7 +168,7 @@ impl Watch {
     /// Time without growth of the recording.
     pub fn silent(&self) -> Option<Duration> {
         Some(self.time_since_growth())
-            .filter(|time_since_growth| *time_since_growth >= self.stale * SILENT)
+            .filter(|time_since_growth| *time_since_growth >= self.stale * SILENT_FACTOR)
     }
 
     fn time_since_growth(&self) -> Duration {

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run a plan unattended: arms under limits, each with a cold start, and the report.
     Experiment(ExperimentArgs),
-    /// Measure release after release against a pinned baseline, in one table that keeps itself.
+    /// Measure each release against a pinned baseline, in one table that is kept up to date.
     Campaign(CampaignArgs),
     /// Predict the program cache of a recorded run at other sizes.
     Cache(CacheArgs),

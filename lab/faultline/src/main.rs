@@ -17,7 +17,7 @@ use faultline_top as top;
 use std::process::ExitCode;
 
 /// As in sysexits.h.
-const USAGE: u8 = 64;
+const USAGE_EXIT_CODE: u8 = 64;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             let usage = error.use_stderr();
             let _ = error.print();
             return if usage {
-                ExitCode::from(USAGE)
+                ExitCode::from(USAGE_EXIT_CODE)
             } else {
                 ExitCode::SUCCESS
             };
@@ -79,7 +79,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     }
     say(&printed);
     if error.is::<UsageError>() {
-        ExitCode::from(USAGE)
+        ExitCode::from(USAGE_EXIT_CODE)
     } else {
         ExitCode::FAILURE
     }

@@ -23,6 +23,7 @@ pub fn count(value: usize) -> Cell {
     }
 }
 
+/// A number that is never missing, except for NaN and infinity.
 pub fn known(value: f64, decimals: u8) -> Cell {
     number(Some(value), decimals, "not a number")
 }
@@ -41,11 +42,12 @@ pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
     }
 }
 
-/// As [`estimate`]; without one, the reason.
+/// As [`estimate`]; `why` explains a missing one.
 pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
     of.map_or_else(|| missing(why), |of| estimate(of, decimals))
 }
 
+/// A text that is never missing.
 pub fn words(text: &str) -> Cell {
     Cell::Text(text.to_owned())
 }
@@ -62,6 +64,7 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
     }
 }
 
+/// A text; `why` explains a missing or empty one.
 pub fn text(words: Option<&str>, why: &str) -> Cell {
     match words.filter(|words| !words.is_empty()) {
         Some(words) => Cell::Text(words.to_owned()),
@@ -80,7 +83,7 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
     }
 }
 
-/// The note names the dropped columns and the reason.
+/// Drops columns in which every cell is missing. The note names them, and the reasons.
 pub fn without_missing(mut table: Table) -> Table {
     let why = |index: usize| -> Option<String> {
         let of_row = |row: &Vec<Cell>| match row.get(index) {

@@ -21,19 +21,20 @@ pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Column
         .collect()
 }
 
-/// Writes a table as a Parquet file, which replaces another only when it is whole.
+/// Writes a table as a Parquet file. An existing file is replaced only when the new one is
+/// complete.
 pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
-    let named = || path.display().to_string();
+    let path_text = || path.display().to_string();
     let heads = columns.iter();
     let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), values.kind())));
-    let part = TempFile::create(path).with_context(named)?;
-    let out = BufWriter::new(part.file().try_clone().with_context(named)?);
+    let part = TempFile::create(path).with_context(path_text)?;
+    let out = BufWriter::new(part.file().try_clone().with_context(path_text)?);
     let write = || {
         let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
         let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
         writer.chunk(&values)?;
         writer.finish()
     };
-    write().with_context(named)?;
-    part.finish(path).with_context(named)
+    write().with_context(path_text)?;
+    part.finish(path).with_context(path_text)
 }

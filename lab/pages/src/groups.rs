@@ -1,4 +1,4 @@
-//! Groups in the order in which they first come.
+//! Groups, in the order of first appearance.
 
 /// Values by their keys.
 pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {

@@ -1,4 +1,4 @@
-//! The pages of the lab: tables and figures as data, and as HTML, Markdown, SVG, CSV and Parquet.
+//! Tables and figures of the lab: as data, and as HTML, Markdown, SVG, CSV and Parquet.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -192,8 +192,9 @@ pub struct Line {
 }
 
 impl Line {
-    /// Fewer points that draw the same line, about `most`: of each stretch the smallest and the largest value, all breaks,
-    /// and both ends. Times have milliseconds, values seven digits.
+    /// About `most` points that draw the same line: the smallest and the largest value of each
+    /// stretch, all breaks, and both ends. Times are rounded to milliseconds, values to seven
+    /// digits.
     pub fn thinned(&self, most: usize) -> Line {
         let points: Vec<(f64, Option<f64>)> = { self.x.iter().copied() }
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
@@ -214,7 +215,7 @@ impl Line {
         indices.sort_unstable();
         indices.dedup();
         let mut points: Vec<_> = indices.into_iter().map(|index| points[index]).collect();
-        // A break needs one point, not a row of them.
+        // One point is enough for a break.
         points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
         let (x, y) = points
             .into_iter()
@@ -287,6 +288,7 @@ pub struct BarSeries {
     pub values: Vec<Option<Bar>>,
 }
 
+/// A value, and the ends of its interval.
 pub type Bar = (f64, Option<(f64, f64)>);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -20,7 +20,7 @@ struct Job {
 
 /// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
-    let tables = chosen(&args.tables)?;
+    let tables = selected_tables(&args.tables)?;
     let jobs = jobs(args)?;
     for job in &jobs {
         for path in tables.iter().map(|table| path(job, table, args.format)) {
@@ -58,7 +58,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
 }
 
 /// All tables if `names` is empty.
-fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+fn selected_tables(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
     let all: Vec<&'static str> = TABLES.iter().map(|spec| spec.name).chain([WIDE]).collect();
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("no table is called {name:?}; there are {}", all.join(", "));

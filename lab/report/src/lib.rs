@@ -1,4 +1,5 @@
-// They panic when the reader closes the pipe; see `faultline_common::output`.
+// `println!` and `eprintln!` panic when the reader closes the pipe; see
+// `faultline_common::output`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod args;

@@ -11,10 +11,10 @@ pub use numbers::{
     Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us,
 };
 pub use pools::{PoolFaults, pool_faults};
-pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
+pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
 pub use span::Span;
 pub(crate) use timeline::timeline;
-pub use tps::{Counted, Second, Tps};
+pub use tps::{Second, Tps, TransactionSource};
 
 use crate::run::{Point, Run, Signal};
 use faultline_stats::rate::{self, Reading};
@@ -36,12 +36,12 @@ pub struct Windows {
     /// From the first execution; `None` if no transaction was recorded.
     pub executing: Option<Span>,
     /// From the first tick at the tip; `None` without one.
-    pub steady: Option<Span>,
+    pub from_tip: Option<Span>,
 }
 
 impl Windows {
     /// `executing`, or `all` if nothing was executed.
-    pub fn usual(&self) -> Span {
+    pub fn from_execution(&self) -> Span {
         self.executing.unwrap_or(self.all)
     }
 }
@@ -72,7 +72,7 @@ pub fn measure(run: &Run) -> Measured {
             from: first.at,
             to: end,
         }),
-        steady: lifecycle.at_tip.map(|from| Span { from, to: end }),
+        from_tip: lifecycle.at_tip.map(|from| Span { from, to: end }),
     };
     let series = Series {
         rss: rss(run),
@@ -93,7 +93,7 @@ pub fn measure(run: &Run) -> Measured {
 }
 
 pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
-    rate::rates(&readings(run, signal, Span::ALWAYS), longest(run))
+    rate::rates(&readings(run, signal, Span::ALWAYS), max_tick_step(run))
 }
 
 pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
@@ -101,7 +101,7 @@ pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> 
         .ticks
         .iter()
         .zip(run.signal(signal))
-        .filter(|(tick, _)| window.holds(tick.at));
+        .filter(|(tick, _)| window.includes(tick.at));
     ticks
         .map(|(tick, total)| Reading {
             at: tick.at,
@@ -120,7 +120,7 @@ fn epoch(tick: &crate::run::Tick) -> u64 {
 }
 
 /// The longest step between readings that is not a gap, in seconds.
-pub(crate) fn longest(run: &Run) -> f64 {
+pub(crate) fn max_tick_step(run: &Run) -> f64 {
     2.5 * run.interval()
 }
 
@@ -138,10 +138,10 @@ pub(crate) fn points_within<'p, P: Point>(
 ) -> impl Iterator<Item = &'p P> {
     points
         .iter()
-        .filter(move |point| span.holds(run.at(point.time_unix_ns())))
+        .filter(move |point| span.includes(run.at(point.time_unix_ns())))
 }
 
-/// One number of each point within a span, in so large a unit.
+/// One number of each point within a span, multiplied by `unit`.
 pub(crate) fn column<P: Point>(
     run: &Run,
     points: &[P],
@@ -171,6 +171,6 @@ pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64
         .ticks
         .iter()
         .zip(values)
-        .filter(|(tick, _)| window.holds(tick.at));
+        .filter(|(tick, _)| window.includes(tick.at));
     ticks.map(|(_, value)| *value).collect()
 }

@@ -1,3 +1,7 @@
+//! Builds the report of recordings.
+//!
+//! "The study" in comments and notes is the paper that `docs/PAPER.md` describes.
+
 mod accounts;
 mod cache;
 mod cache_sizes;
@@ -61,9 +65,10 @@ impl Default for Options {
 #[derive(Debug, Clone, Default)]
 pub struct ReportContext {
     pub title: String,
-    pub before: Option<String>,
-    /// The runs' own headline becomes the first point, or precedes this one if something was
-    /// tested.
+    /// Precedes the headline.
+    pub headline_prefix: Option<String>,
+    /// Replaces the headline of the runs, which becomes the first point. If the runs were tested,
+    /// their headline precedes this one.
     pub headline: Option<String>,
     pub points: Vec<String>,
     pub caveats: Vec<Caveat>,
@@ -78,7 +83,7 @@ pub fn build(runs: &[Run], options: &Options) -> Report {
 }
 
 pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContext) -> Report {
-    let mut report = of_runs(runs, options, &context.arms);
+    let mut report = build_report(runs, options, &context.arms);
     if !context.title.is_empty() {
         report.title = context.title;
     }
@@ -89,8 +94,8 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
             _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
         }
     }
-    if let Some(before) = context.before {
-        report.verdict.headline = format!("{before} {}", report.verdict.headline);
+    if let Some(headline_prefix) = context.headline_prefix {
+        report.verdict.headline = format!("{headline_prefix} {}", report.verdict.headline);
     }
     report.verdict.points.splice(0..0, context.points);
     report.caveats.splice(0..0, context.caveats);
@@ -98,7 +103,7 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     report
 }
 
-fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
+fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let plan = Plan {
         seed: options.seed,
         ..Plan::default()
@@ -116,16 +121,26 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     if let Some(floor) = &floor {
         floor.withdraw_below_floor(&mut pairs, &subjects, options.primary);
     }
-    let mut more: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
-    more.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
-    more.extend(paired.blocks());
+    let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
+    comparison_blocks.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
+    comparison_blocks.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
         // One arm, run twice at the same time.
-        true => vec![cells::section("comparison", "The A/A pair", more)],
-        false => comparison::section(&subjects, options.primary, &pairs, more, &settings)
-            .into_iter()
-            .collect(),
+        true => vec![cells::section(
+            "comparison",
+            "The A/A pair",
+            comparison_blocks,
+        )],
+        false => comparison::section(
+            &subjects,
+            options.primary,
+            &pairs,
+            comparison_blocks,
+            &settings,
+        )
+        .into_iter()
+        .collect(),
     };
     if !subjects.all.is_empty() {
         sections.extend([
@@ -143,7 +158,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
     let mut caveats = caveats::caveats(&subjects, same_slots);
-    caveats.extend(floor::pressure(&subjects));
+    caveats.extend(floor::io_pressure_caveats(&subjects));
     Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
@@ -224,7 +239,7 @@ fn card(subject: &Subject<'_>) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    if subject.measured.lifecycle.validator || run.is_replay() {
+    if subject.measured.lifecycle.has_validator || run.is_replay() {
         let what = if run.is_replay() {
             "Did all of its work"
         } else {

@@ -5,7 +5,7 @@ use anyhow::{Context as _, anyhow, bail};
 use faultline_text::clean;
 use std::path::{Path, PathBuf};
 
-const OUT: &str = "report";
+const DEFAULT_FOLDER: &str = "report";
 
 pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     let options = options(args)?;
@@ -16,7 +16,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
             run::load(path).with_context(|| format!("{}: no run to report", path.display()))
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
-    twice(&runs)?;
+    reject_overlaps(&runs)?;
     runs.iter_mut()
         .zip(&args.runs)
         .for_each(|(run, path)| run.predict_cache(path));
@@ -25,7 +25,7 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     let out: PathBuf = args
         .out
         .clone()
-        .unwrap_or_else(|| Path::new(OUT).to_owned());
+        .unwrap_or_else(|| Path::new(DEFAULT_FOLDER).to_owned());
     let written = faultline_pages::render::write(&report, &out, args.force)?;
     Ok(format!(
         "{}\n{}\n",
@@ -34,8 +34,8 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     ))
 }
 
-/// Copies of one run would overstate the certainty.
-fn twice(runs: &[Run]) -> anyhow::Result<()> {
+/// Fails if two recordings overlap: copies of one run would overstate the certainty.
+fn reject_overlaps(runs: &[Run]) -> anyhow::Result<()> {
     for (index, one) in runs.iter().enumerate() {
         if let Some(other) = runs
             .iter()

@@ -7,7 +7,7 @@ mod load;
 mod manifest;
 mod signal;
 
-pub use from_experiment::{FromExperiment, Replayed, ReplayedSlot};
+pub use from_experiment::{ExperimentOutcome, Replayed, ReplayedSlot};
 pub use levels::BindingLevel;
 pub use load::load;
 pub(crate) use load::load_evidence;
@@ -51,13 +51,13 @@ pub struct Run {
     pub signals: Vec<Vec<Option<f64>>>,
     pub pools: Vec<Pool>,
     pub points: Points,
-    /// Protocol from a time on. Empty without evidence.
+    /// Consensus protocols, each from a time on. Empty without evidence.
     pub consensus: Vec<(f64, String)>,
     /// Slot time from a tick on, by index into [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub replayed: Replayed,
-    pub from_experiment: Option<FromExperiment>,
+    pub from_experiment: Option<ExperimentOutcome>,
     /// `None` without a trace.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
@@ -66,6 +66,7 @@ pub struct Run {
 pub struct Session {
     pub id: i64,
     pub from: f64,
+    /// Sampling interval in seconds.
     pub interval: f64,
     pub rules: Rules,
 }
@@ -73,7 +74,9 @@ pub struct Session {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
     pub pid: i64,
+    /// When it was first followed.
     pub seen: f64,
+    /// `None` if it was not recorded. May be before the first tick.
     pub started: Option<f64>,
 }
 
@@ -114,6 +117,7 @@ pub struct PoolRow {
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
+    /// CPU seconds.
     pub cpu: Option<f64>,
 }
 
@@ -171,13 +175,13 @@ impl Run {
             || self
                 .from_experiment
                 .as_ref()
-                .is_some_and(|ending| ending.replay)
+                .is_some_and(|experiment| experiment.replay)
     }
 
     /// Needs a trace next to the recording. May take minutes.
     pub fn predict_cache(&mut self, recording: &Path) {
         self.cache_sizes = prediction::next_to(recording)
-            .map(|message| message.map_err(|error| format!("{error:#}")));
+            .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
     }
 
     /// One value per tick; `None` where it was not read.
@@ -185,7 +189,7 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// By the clock before its first step.
+    /// Seconds since the origin; `unix_ns` is by the clock before its first step.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
@@ -205,7 +209,7 @@ impl Run {
         self.ticks.last().map_or(0.0, |tick| tick.at)
     }
 
-    /// A copy, a part or a merge.
+    /// Whether `other` is a copy, a part or a merge of this run.
     pub fn overlaps(&self, other: &Run) -> bool {
         let begun = |run: &Run, session: &Session| {
             run.origin_unix_ns
@@ -233,7 +237,8 @@ impl Run {
             && self.shares_points(other)
     }
 
-    /// Whether most common slots took the same time to the microsecond. True without common slots.
+    /// Whether more than half of the common slots have equal points. Without common slots: whether
+    /// one of the runs has no points of replay.
     fn shares_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut same, mut all) = (0usize, 0usize);

@@ -35,7 +35,7 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
-        None => usual_name(args, now),
+        None => default_name(args, now),
     };
     if out.symlink_metadata().is_ok() {
         anyhow::bail!(
@@ -54,18 +54,22 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
         );
         return Err(UsageError(words).into());
     }
-    if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
+    if let Some(program) = args
+        .command
+        .first()
+        .filter(|program| !program_exists(program))
+    {
         say(&format!(
             "{}: there is no such program",
             Path::new(program).display()
         ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = Job {
+    let job = RecordJob {
         args,
         program,
         out,
-        signals: Signals::listen().context("signals cannot be heard")?,
+        signals: Signals::listen().context("signals cannot be received")?,
     };
     match args.pid.and_then(Pid::from_raw) {
         Some(pid) => job.attach(pid),
@@ -73,14 +77,14 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
     }
 }
 
-struct Job<'a> {
+struct RecordJob<'a> {
     args: &'a RecordArgs,
     program: PathBuf,
     out: PathBuf,
     signals: Signals,
 }
 
-impl Job<'_> {
+impl RecordJob<'_> {
     fn wrap(mut self) -> anyhow::Result<u8> {
         let mut command = HeldCommand::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
@@ -104,7 +108,7 @@ impl Job<'_> {
         };
         let code = loop {
             for signal in self.signals.wait(None, POLL_EVERY)? {
-                command.pass_on(signal);
+                command.forward_signal(signal);
             }
             if let Some(code) = command.ended()? {
                 break code;
@@ -162,7 +166,8 @@ impl Job<'_> {
         Ok(0)
     }
 
-    /// Returns the pid that the daemon follows last. After an error no recording stays.
+    /// Returns the daemon, its addresses and the pid that it follows. After an error no recording
+    /// stays.
     fn start_daemon(
         &mut self,
         pid: Pid,
@@ -212,9 +217,9 @@ impl Job<'_> {
     }
 
     /// Waits first until the recording has the process's exit.
-    fn finish(&mut self, mut daemon: Daemon, broken: bool) -> anyhow::Result<()> {
+    fn finish(&mut self, mut daemon: Daemon, daemon_failed: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
-            !broken,
+            !daemon_failed,
             "the recording {} has no end: faultlined ended before the command",
             self.out.display()
         );
@@ -294,7 +299,7 @@ fn recorded_problems(out: &Path) -> Vec<String> {
         .collect()
 }
 
-fn is_there(program: &OsStr) -> bool {
+fn program_exists(program: &OsStr) -> bool {
     let path = Path::new(program);
     if path.components().count() == 1 && !program.as_encoded_bytes().contains(&b'/') {
         return in_path(program).is_some();
@@ -303,7 +308,7 @@ fn is_there(program: &OsStr) -> bool {
 }
 
 /// `NAME-20260131T235959Z.fltl`.
-fn usual_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
+fn default_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
     let program = args
         .command
         .first()

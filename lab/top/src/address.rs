@@ -10,7 +10,7 @@ pub(crate) const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 pub(crate) struct Address {
     /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
     pub(crate) url: String,
-    /// The daemon's; `None` for a host and port.
+    /// Path of the daemon's socket; `None` for a host and port.
     pub(crate) socket: Option<PathBuf>,
 }
 
@@ -29,11 +29,11 @@ impl Address {
         }
     }
 
-    /// From `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or the path of a socket that begins with `/`; without a
-    /// path of its own a URL gets `/status`, and `/metrics` at its end becomes that.
+    /// Parses `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or a socket's path that begins
+    /// with `/`. A URL without a path gets `/status`. A final `/metrics` becomes `/status`.
     ///
     /// # Errors
-    /// It is none of these, or it holds a user: a password would be seen by all who list processes.
+    /// It is none of these, or contains a user: everyone who lists processes sees a password.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")
@@ -49,14 +49,14 @@ impl Address {
                 socket: Some(path.into()),
             });
         }
-        let whole = if text.contains("://") {
+        let url_text = if text.contains("://") {
             text.to_owned()
         } else {
             format!("http://{text}")
         };
         // The part before an @ may be a password.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
-        let uri: Uri = whole
+        let uri: Uri = url_text
             .parse()
             .map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
         let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority())
@@ -87,8 +87,8 @@ impl Address {
         })
     }
 
-    /// Whether nobody can read a password on the way: it is encrypted, or stays on this host.
-    pub(crate) fn keeps_secrets(&self) -> bool {
+    /// Whether a password cannot be read on the network: it is encrypted, or stays on this host.
+    pub(crate) fn is_safe_for_password(&self) -> bool {
         let host = self
             .url
             .strip_prefix("http://")
@@ -150,7 +150,7 @@ mod tests {
             );
         }
         assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
-        let keeps = |text: &str| Address::read(text).unwrap().keeps_secrets();
+        let keeps = |text: &str| Address::read(text).unwrap().is_safe_for_password();
         assert!(
             [
                 "https://node:1",

@@ -1,4 +1,4 @@
-//! Asks for the status, on a thread of its own: a host that does not answer must not hold up keys.
+//! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
 mod client;
 
@@ -9,10 +9,10 @@ use faultline_status::Status;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// A status, or what came instead of it, in words.
+/// A status, or a message why there is none.
 pub(crate) type Answer = Result<Box<Status>, String>;
 
-/// The thread ends once this is dropped, after the present request.
+/// When it is dropped, the thread ends after its current request.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     answers: Receiver<Answer>,
@@ -20,17 +20,17 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Requests at once and then once an interval, from request to request.
+    /// Sends a request at once, then one each interval. Intervals count from request to request.
     pub(crate) fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
         let (sender, answers) = channel();
         let (stop, stopped) = channel();
-        let ask = move || {
+        let poll = move || {
             loop {
-                let begun = clock::uptime();
+                let started = clock::uptime();
                 if sender.send(client.fetch()).is_err() {
                     return;
                 }
-                let rest = interval.saturating_sub(clock::uptime().saturating_sub(begun));
+                let rest = interval.saturating_sub(clock::uptime().saturating_sub(started));
                 if stopped.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected) {
                     return;
                 }
@@ -38,7 +38,7 @@ impl Fetcher {
         };
         std::thread::Builder::new()
             .name("fetch".to_owned())
-            .spawn(ask)?;
+            .spawn(poll)?;
         Ok(Fetcher {
             answers,
             _stop: stop,

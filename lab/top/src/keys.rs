@@ -32,7 +32,7 @@ pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
         read = rest;
         match first {
             0x1b => {
-                let (key, after) = escaped(rest);
+                let (key, after) = escape_sequence(rest);
                 keys.extend(key);
                 read = after;
             }
@@ -44,7 +44,7 @@ pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
     keys
 }
 
-fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
+fn escape_sequence(read: &[u8]) -> (Option<Key>, &[u8]) {
     let [b'[' | b'O', sequence @ ..] = read else {
         return (Some(Key::Escape), read);
     };
@@ -55,8 +55,8 @@ fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
     else {
         return (None, &[]);
     };
-    let (own, after) = sequence.split_at(end + 1);
-    let key = match own {
+    let (key_bytes, after) = sequence.split_at(end + 1);
+    let key = match key_bytes {
         b"A" => Some(Key::Up),
         b"B" => Some(Key::Down),
         b"H" | b"1~" | b"7~" => Some(Key::Home),
@@ -68,7 +68,7 @@ fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
 }
 
 /// Returns false if the key ends the program.
-pub(crate) fn press(session: &mut Session, key: Key) -> bool {
+pub(crate) fn handle_key(session: &mut Session, key: Key) -> bool {
     match key {
         Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
         Key::Letter('h' | 'H' | '?') => session.help = !session.help,

@@ -1,7 +1,7 @@
-//! `top`: a daemon's newest status as a view that goes on, for an operator on ssh.
+//! `top`: shows a daemon's newest status live in a terminal.
 //!
-//! A thread asks for the status, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
-//! them reads a clock or knows a terminal.
+//! A thread requests the status. [`state`] keeps the figures and their history, and [`view`] draws
+//! them. Neither reads a clock or knows the terminal.
 
 mod address;
 pub mod args;
@@ -31,8 +31,8 @@ use view::{Scene, Theme};
 
 const COLUMNS: u16 = 80;
 
-/// Most pages that a single screen waits for: half a minute at the default interval. The validator
-/// pushes every 10 s.
+/// Maximum requests before a single screen is printed: half a minute at the default interval. The
+/// validator pushes every 10 s.
 const MAX_PAGES: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
@@ -46,17 +46,19 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     let login = args.user.clone().zip(args.password_file.clone());
     let access = Access {
         login,
-        authorities: args.ca.clone(),
+        ca_file: args.ca.clone(),
     };
-    if access.login.is_some() && !address.keeps_secrets() {
+    if access.login.is_some() && !address.is_safe_for_password() {
         say("the password crosses the network in the clear: an https address would keep it");
     }
     let client = Client::new(&address, &access, args.interval)?;
     let variable = |name: &str| std::env::var(name).ok();
     let theme = Theme::of_environment(variable);
     let session = Session::new(State::new(args.interval));
-    let blind = variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-    let live = !args.once && !blind && isatty(std::io::stdout()) && isatty(std::io::stdin());
+    let is_dumb_terminal =
+        variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
+    let live =
+        !args.once && !is_dumb_terminal && isatty(std::io::stdout()) && isatty(std::io::stdin());
     if live {
         let fetcher = Fetcher::start(client, args.interval)?;
         return live::run(&fetcher, session, &address.shown(), theme);

@@ -1,5 +1,5 @@
 use crate::fetch::Fetcher;
-use crate::keys::{keys, press};
+use crate::keys::{handle_key, keys};
 use crate::screen::Screen;
 use crate::session::Session;
 use crate::state::Moment;
@@ -35,7 +35,7 @@ pub(super) fn run(
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
-    let ended = loop {
+    let exit_code = loop {
         while let Some(answer) = fetcher.answer() {
             session.take(answer, moment());
         }
@@ -69,25 +69,28 @@ pub(super) fn run(
         {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }
-        match typed(&stdin()).context("the terminal")? {
-            Some(read) if keys(&read).into_iter().all(|key| press(&mut session, key)) => {}
+        match read_input(&stdin()).context("the terminal")? {
+            Some(read)
+                if keys(&read)
+                    .into_iter()
+                    .all(|key| handle_key(&mut session, key)) => {}
             _ => break 0,
         }
     };
     // Dropping it shows the cursor, which must happen before the terminal is restored.
     drop(terminal);
     drop(screen);
-    Ok(ended)
+    Ok(exit_code)
 }
 
-/// Stops like the shell's key for it, until the shell continues it. Does nothing without such a
-/// shell.
+/// Suspends this program like ctrl-Z, until the shell continues it. Does nothing without job
+/// control.
 fn stop() {
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGTSTP);
 }
 
-/// Input since the last poll, often empty; `None` if nobody can type any more.
-fn typed(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
+/// Input since the last poll, often empty; `None` at the end of the input.
+fn read_input(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
     let mut polled = [PollFd::new(input, PollFlags::IN)];
     let at_once = Timespec {
         tv_sec: 0,
@@ -97,7 +100,7 @@ fn typed(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
         return Ok(Some(Vec::new()));
     }
     let mut read = vec![0; 256];
-    let got = rustix::io::retry_on_intr(|| rustix::io::read(input, &mut read))?;
-    read.truncate(got);
-    Ok((got > 0).then_some(read))
+    let length = rustix::io::retry_on_intr(|| rustix::io::read(input, &mut read))?;
+    read.truncate(length);
+    Ok((length > 0).then_some(read))
 }

@@ -1,7 +1,7 @@
 use faultline_stats::rate::{Reading, rates};
 
-/// Uses the time of the source's sample, not of the page: a source sampled every five seconds has
-/// one rate for five pages, and not a fivefold one after four zeros.
+/// Computes a rate by the time of the source's sample, not of the page. A source sampled every
+/// five seconds has one rate for five pages, and not a fivefold one after four zeros.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     last: Option<Reading>,
@@ -11,8 +11,8 @@ pub(crate) struct Meter {
 impl Meter {
     /// The rate per second at this reading; the previous one until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
-    /// sample in the `longest` seconds before `now`.
-    pub(crate) fn take(&mut self, reading: Reading, now: f64, longest: f64) -> Option<f64> {
+    /// sample in the `stale_after` seconds before `now`.
+    pub(crate) fn take(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
         if reading.total.is_none() {
             self.rate = None;
             return None;
@@ -21,7 +21,7 @@ impl Meter {
             Some(last) if last.at == reading.at && last.epoch == reading.epoch => {}
             _ => {
                 let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
-                self.rate = rates(&steps, longest)
+                self.rate = rates(&steps, stale_after)
                     .per_second
                     .last()
                     .copied()
@@ -30,7 +30,7 @@ impl Meter {
                 self.last = Some(reading);
             }
         }
-        if now - reading.at > longest {
+        if now - reading.at > stale_after {
             self.rate = None;
         }
         self.rate

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Alternate screen, cleared, without a cursor.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
+const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
 /// Plain colours, the cursor, the primary screen.
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Until it is dropped, keys come one by one without echo, on the alternate screen.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct SavedTerminal {
     input: OwnedFd,
     output: OwnedFd,
     settings: Termios,
-    left: AtomicBool,
+    is_restored: AtomicBool,
 }
 
 impl Screen {
@@ -39,25 +39,25 @@ impl Screen {
             input,
             output,
             settings,
-            left: AtomicBool::new(false),
+            is_restored: AtomicBool::new(false),
         }));
-        let before = Arc::downgrade(&screen.0);
+        let saved = Arc::downgrade(&screen.0);
         let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if let Some(before) = before.upgrade() {
-                before.restore();
+            if let Some(saved) = saved.upgrade() {
+                saved.restore();
             }
             default_hook(panic);
         }));
-        write_all(&screen.0.output, ENTER)?;
+        write_all(&screen.0.output, ENTER_SEQUENCE)?;
         Ok(screen)
     }
 }
 
 impl SavedTerminal {
     fn restore(&self) {
-        if !self.left.swap(true, Ordering::Relaxed) {
-            let _ = write_all(&self.output, LEAVE);
+        if !self.is_restored.swap(true, Ordering::Relaxed) {
+            let _ = write_all(&self.output, LEAVE_SEQUENCE);
             let _ = tcsetattr(&self.input, OptionalActions::Flush, &self.settings);
         }
     }

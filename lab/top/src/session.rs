@@ -55,7 +55,7 @@ impl Session {
     }
 
     pub(crate) fn scroll(&mut self, by: isize) {
-        let most = self.state().pools(self.order).len().saturating_sub(1);
-        self.first = self.first.saturating_add_signed(by).min(most);
+        let last_index = self.state().pools(self.order).len().saturating_sub(1);
+        self.first = self.first.saturating_add_signed(by).min(last_index);
     }
 }

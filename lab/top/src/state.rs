@@ -1,4 +1,4 @@
-//! What is known after all answers so far: figures with their past, pools, and what happened.
+//! State from all answers so far: figures with their history, pools, and events.
 
 mod events;
 mod history;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
-const MOST_EVENTS: usize = 20;
+const MAX_EVENTS: usize = 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -40,7 +40,7 @@ pub(crate) struct ScrapeError {
 pub(crate) struct State {
     interval: Duration,
     status: Status,
-    taken: Option<Moment>,
+    received_at: Option<Moment>,
     error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     pools: Pools,
@@ -49,7 +49,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Of answers that come once an interval.
+    /// `interval` is the time between two answers.
     pub(crate) fn new(interval: Duration) -> Self {
         State {
             interval,
@@ -71,7 +71,7 @@ impl State {
     fn status(&mut self, status: Status, at: Moment) {
         let samples = Samples {
             status: &status,
-            longest: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
+            stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
         };
         for figure in Figure::ALL {
             let history = self.histories.entry(*figure).or_default();
@@ -79,15 +79,15 @@ impl State {
         }
         self.pools.take(&samples);
         self.slots.take(&samples);
-        if self.taken.is_some() {
-            let silent = self.error.as_ref().map(|error| error.since);
-            for what in events::between(&self.status, &status, silent, at) {
+        if self.received_at.is_some() {
+            let failing_since = self.error.as_ref().map(|error| error.since);
+            for what in events::between(&self.status, &status, failing_since, at) {
                 self.events.push_front(Event { at, what });
             }
-            self.events.truncate(MOST_EVENTS);
+            self.events.truncate(MAX_EVENTS);
         }
         self.error = None;
-        self.taken = Some(at);
+        self.received_at = Some(at);
         self.status = status;
     }
 
@@ -97,8 +97,8 @@ impl State {
     }
 
     /// When the newest answer came; `None` before the first.
-    pub(crate) fn taken(&self) -> Option<Moment> {
-        self.taken
+    pub(crate) fn received_at(&self) -> Option<Moment> {
+        self.received_at
     }
 
     /// Why no answer came last time; `None` if one did.
@@ -128,17 +128,18 @@ impl State {
     }
 }
 
-/// An answer as a meter needs it.
+/// The samples of one answer, for the meters.
 #[derive(Debug, Clone, Copy)]
 struct Samples<'a> {
     status: &'a Status,
     /// Seconds without a sample after which there is no rate.
-    longest: f64,
+    stale_after: f64,
 }
 
 impl Samples<'_> {
-    /// A total with the time of its source's sample; `None` without a sample, or if it belongs to a validator and none is
-    /// followed. A source that is down repeats an old total, so that there is none.
+    /// A total with the time of its source's sample. `None` without a sample, or if no validator
+    /// is followed and the source is not the daemon. A source that is down repeats an old total,
+    /// so the reading then has no total.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
         if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
@@ -157,7 +158,11 @@ impl Samples<'_> {
     }
 
     fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
-        meter.take(self.reading(source, total)?, self.status.time, self.longest)
+        meter.take(
+            self.reading(source, total)?,
+            self.status.time,
+            self.stale_after,
+        )
     }
 }
 

@@ -17,13 +17,13 @@ use ratatui::widgets::Widget;
 
 const MIN_SIZE: (u16, u16) = (40, 8);
 /// From this width on, the pools are next to the figures.
-const WIDE: u16 = 137;
+const WIDE_FROM: u16 = 137;
 const POOLS_WIDTH: u16 = 67;
-const FOOT: u16 = 2;
-const LEAST_POOLS: u16 = 4;
-const MANY_POOLS: u16 = 30;
-/// Lines for events if the pools are elsewhere: a gap, a title, four events.
-const EVENTS: u16 = 6;
+const FOOT_HEIGHT: u16 = 2;
+const MIN_POOL_LINES: u16 = 4;
+const MAX_POOL_LINES: u16 = 30;
+/// Lines for events if the pools are next to the figures: a gap, a title, four events.
+const EVENT_LINES: u16 = 6;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -43,7 +43,7 @@ pub(crate) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     fill(scene, area, row::MAX_PLOT_HEIGHT, buffer);
 }
 
-fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
+fn fill(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         let words = format!("{} by {} is too small for this", area.width, area.height);
         Line::from(words).render(area, buffer);
@@ -51,18 +51,18 @@ fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
     }
     let (head, rest) = cut_below(area, 1);
     foot::head(scene, head, buffer);
-    let (body, foot) = cut_below(rest, rest.height.saturating_sub(FOOT));
+    let (body, foot) = cut_below(rest, rest.height.saturating_sub(FOOT_HEIGHT));
     if scene.session.help {
         help::draw(scene, body, buffer);
     } else {
-        figures_and_pools(scene, body, tallest, buffer);
+        figures_and_pools(scene, body, max_plot_height, buffer);
     }
     foot::draw(scene, foot, buffer);
-    scrub(buffer);
+    remove_control_characters(buffer);
 }
 
 /// Text of a page or an error must not control the terminal.
-fn scrub(buffer: &mut Buffer) {
+fn remove_control_characters(buffer: &mut Buffer) {
     for cell in buffer
         .content
         .iter_mut()
@@ -77,34 +77,38 @@ fn scrub(buffer: &mut Buffer) {
     }
 }
 
-fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
-    let wide = body.width >= WIDE;
+fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
+    let is_wide = body.width >= WIDE_FROM;
     let mut rows = rows::rows(scene, width_of_figures(body.width));
-    let pools =
-        u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
-    let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
+    let pools = u16::try_from(scene.state().pools(scene.session.order()).len() + 1)
+        .unwrap_or(MAX_POOL_LINES);
+    let pools = pools.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
     let available = body
         .height
-        .saturating_sub(if wide { EVENTS } else { pools });
-    let more = rows::more(scene);
-    if rows.len() + more.len() <= usize::from(available) {
-        rows.extend(more);
+        .saturating_sub(if is_wide { EVENT_LINES } else { pools });
+    let extra_rows = rows::extra_rows(scene);
+    if rows.len() + extra_rows.len() <= usize::from(available) {
+        rows.extend(extra_rows);
     }
-    let tall = row::height_of_plots(&rows, available, tallest);
-    let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
-    let (figures, below) = if wide {
+    let plot_height = row::height_of_plots(&rows, available, max_plot_height);
+    let heights: u16 = rows.iter().map(|row| row.height(plot_height)).sum();
+    let (figures, below) = if is_wide {
         cut_right(body, width_of_figures(body.width))
     } else {
         cut_below(body, heights.min(body.height))
     };
-    row::draw(&rows, tall, scene.theme, figures, buffer);
-    let left = pools::draw(scene, below, buffer);
-    let (_, graphic) = cut_below(figures, heights);
-    events::draw(scene, if wide { graphic } else { left }, buffer);
+    row::draw(&rows, plot_height, scene.theme, figures, buffer);
+    let below_pools = pools::draw(scene, below, buffer);
+    let (_, below_figures) = cut_below(figures, heights);
+    events::draw(
+        scene,
+        if is_wide { below_figures } else { below_pools },
+        buffer,
+    );
 }
 
 fn width_of_figures(width: u16) -> u16 {
-    if width >= WIDE {
+    if width >= WIDE_FROM {
         width - POOLS_WIDTH
     } else {
         width
@@ -133,23 +137,23 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
 
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
-    let pools = pools.saturating_add(1).max(LEAST_POOLS);
+    let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
-    let rows = rows::rows(scene, width_of_figures(width)).len() + rows::more(scene).len();
+    let rows = rows::rows(scene, width_of_figures(width)).len() + rows::extra_rows(scene).len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
-    let body = if width >= WIDE {
-        pools.max(rows.saturating_add(EVENTS))
+    let body = if width >= WIDE_FROM {
+        pools.max(rows.saturating_add(EVENT_LINES))
     } else {
         rows.saturating_add(pools)
     };
-    let height = body.saturating_add(1 + FOOT).min(u16::MAX / width);
+    let height = body.saturating_add(1 + FOOT_HEIGHT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
     fill(scene, area, 1, &mut buffer);
     text(&buffer)
 }
 
-/// Without colours, blanks at the ends of lines, and empty lines at the end.
+/// The buffer as text, without colours, trailing blanks and trailing empty lines.
 pub(crate) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let lines = buffer

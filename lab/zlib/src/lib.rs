@@ -31,7 +31,7 @@ pub fn version() -> String {
     version.to_string_lossy().into_owned()
 }
 
-/// It never moves, because zlib's state points to it.
+/// In a box, because zlib's state points to it and it must not move.
 struct Stream(*mut zlib::z_stream);
 
 // SAFETY: the stream and what it points to have one owner, and zlib keeps nothing for a thread.
@@ -58,7 +58,7 @@ impl Stream {
         Stream(Box::into_raw(Box::new(stream)))
     }
 
-    /// Runs `work` from `input` into `output`: its code, and the bytes written.
+    /// Runs `work` from `input` into `output`. Returns its code and the bytes written.
     fn run(
         &mut self,
         input: &[u8],

@@ -56,7 +56,7 @@ pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     Ok(checked)
 }
 
-/// By page.
+/// The anchors of each page.
 type Anchors<'a> = BTreeMap<&'a Path, BTreeSet<&'a str>>;
 
 fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
@@ -75,10 +75,10 @@ fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
     text.split('<').skip(1).filter_map(move |tag| {
-        let called = tag.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
+        let tag_name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
         let (_, value) = tag.split('>').next()?.split_once(start.as_str())?;
         let value = value.split('"').next()?;
-        (!called.is_empty()).then_some((called, value))
+        (!tag_name.is_empty()).then_some((tag_name, value))
     })
 }
 

@@ -1,7 +1,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Replaces links into the tree; those without a replacement stay. Code blocks have no links.
-pub(super) fn rewritten(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
+pub(super) fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
     let mut page = String::with_capacity(text.len());
     for (number, block) in text.split("```").enumerate() {
         if number > 0 {
@@ -64,7 +64,7 @@ mod tests {
         let text = "[a](A.md) ![p](p.png)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
         let replace = |target: &str| (target != "gone.md#part").then(|| format!("<{target}>"));
         let expected = "[a](<A.md>) ![p](<p.png>)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
-        assert_eq!(rewritten(text, replace), expected);
+        assert_eq!(rewrite_links(text, replace), expected);
     }
 
     #[test]

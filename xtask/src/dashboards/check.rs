@@ -1,4 +1,4 @@
-use super::queries::{self, plain};
+use super::queries::{self, replace_variables};
 use crate::rules;
 use crate::rules::expression::{Names, result_labels};
 use crate::run::read;
@@ -14,7 +14,7 @@ const REASONS: &str = "grafana/render/without-data.json";
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
-const CHOSEN: &str = "${datasource}";
+const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
 /// Allowed panels: those that can be rendered without a Grafana server.
 const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
@@ -31,9 +31,9 @@ const UNITS: [&str; 8] = [
     "suffix:",
 ];
 
-const FEW_WORDS: usize = 6;
+const MIN_WORDS: usize = 6;
 
-const ACT: &str = "\n\n**What to do:** ";
+const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Dashboard {
@@ -106,7 +106,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// A property of its fields: the default, and what overrides it.
+    /// Values of a property of its fields: those of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overrides = elements(&self.field_config["overrides"]);
         let properties = overrides.flat_map(|change| elements(&change["properties"]));
@@ -117,8 +117,8 @@ impl Panel {
 
     fn urls(&self) -> impl Iterator<Item = &str> {
         let of_values = self.property("links").flat_map(elements);
-        let of_panel = self.links.iter().map(|link| link.url.as_str());
-        of_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
+        let check_panel = self.links.iter().map(|link| link.url.as_str());
+        check_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
     }
 
     fn shows_a_bound(&self) -> bool {
@@ -142,12 +142,12 @@ pub(super) fn all(
     let names = rules::names(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {
-            let who = format!("{}, panel {:?}", dashboard.uid, panel.title);
-            let mut wrong = of_panel(panel, &names);
+            let location = format!("{}, panel {:?}", dashboard.uid, panel.title);
+            let mut wrong = check_panel(panel, &names);
             wrong.extend(links(root, panel, dashboards));
-            broken.extend(wrong.into_iter().map(|what| format!("{who}: {what}")));
+            broken.extend(wrong.into_iter().map(|what| format!("{location}: {what}")));
         }
-        let mut wrong = of_dashboard(dashboard, &names);
+        let mut wrong = check_dashboard(dashboard, &names);
         let others = dashboards
             .iter()
             .filter(|other| other.uid != dashboard.uid)
@@ -191,7 +191,7 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
             let dashboard = dashboards.iter().find(|dashboard| dashboard.uid == uid);
             for (panel, reason) in panels.as_object().into_iter().flatten() {
                 let mut known = dashboard.into_iter().flat_map(Dashboard::panels);
-                if !known.any(|known| is_of(known, panel)) {
+                if !known.any(|known| matches_panel(known, panel)) {
                     broken.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
                 }
                 if reason.as_str().unwrap_or_default().trim().is_empty() {
@@ -203,7 +203,7 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
     Ok(())
 }
 
-fn is_of(panel: &Panel, words: &str) -> bool {
+fn matches_panel(panel: &Panel, words: &str) -> bool {
     panel.title == words
         || panel
             .targets
@@ -211,7 +211,7 @@ fn is_of(panel: &Panel, words: &str) -> bool {
             .any(|query| words == format!("{} {}", panel.title, query.ref_id))
 }
 
-fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
+fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut titles: Vec<&str> = dashboard
         .panels()
@@ -241,7 +241,7 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
             Some(expression) => {
-                let mut wrong = names.wrong_with_query(&plain(&expression));
+                let mut wrong = names.wrong_with_query(&replace_variables(&expression));
                 wrong.extend(queries::wrong_with(&expression, is_list));
                 wrong
             }
@@ -270,8 +270,8 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     wrong
 }
 
-/// An expression whose result has the choices as a label. It uses the label, so that it must be one
-/// of the metric's.
+/// An expression whose result has the variable's choices as a label. `None` for another kind of
+/// query. The label is used, so it is checked against the metric's.
 fn choices(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -289,20 +289,21 @@ fn named_variables(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
+fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
     let kind = panel.kind.as_str();
     if !KINDS.contains(&kind) {
         wrong.push(format!("{kind:?} is no kind of panel that is used here"));
     }
-    let (shows, act) = panel
+    let (explanation, action) = panel
         .description
-        .split_once(ACT)
+        .split_once(ACTION_SEPARATOR)
         .unwrap_or((&panel.description, ""));
-    if act.is_empty() || format!("{shows} {act}").split_whitespace().count() < FEW_WORDS {
+    if action.is_empty() || format!("{explanation} {action}").split_whitespace().count() < MIN_WORDS
+    {
         wrong.push("it does not say what it shows and what to do".to_owned());
     }
-    for text in [shows, act]
+    for text in [explanation, action]
         .into_iter()
         .filter(|text| !text.ends_with(['.', '?']))
     {
@@ -313,8 +314,8 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
         wrong.push(format!("{unit:?} is no unit that is used here"));
     }
-    if describes_bound(act) && !panel.shows_a_bound() {
-        wrong.push(format!("it tells a bound and does not show it: {act:?}"));
+    if describes_bound(action) && !panel.shows_a_bound() {
+        wrong.push(format!("it tells a bound and does not show it: {action:?}"));
     }
     if panel.targets.is_empty() {
         wrong.push("it asks nothing".to_owned());
@@ -324,11 +325,14 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
         .iter()
         .map(|query| &query.datasource)
         .chain([&panel.datasource]);
-    if sources.into_iter().any(|source| source["uid"] != CHOSEN) {
-        wrong.push(format!("its data source is not {CHOSEN}"));
+    if sources
+        .into_iter()
+        .any(|source| source["uid"] != DATA_SOURCE_VARIABLE)
+    {
+        wrong.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
     }
     for query in &panel.targets {
-        let expression = plain(&query.expr);
+        let expression = replace_variables(&query.expr);
         wrong.extend(names.wrong_with_query(&expression));
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
@@ -383,7 +387,7 @@ mod tests {
     use serde_json::json;
 
     fn good() -> Value {
-        let source = json!({ "type": "prometheus", "uid": CHOSEN });
+        let source = json!({ "type": "prometheus", "uid": DATA_SOURCE_VARIABLE });
         json!({
             "type": "stat",
             "title": "A",
@@ -412,7 +416,7 @@ mod tests {
         let root = crate::root();
         let names = rules::names(&root).unwrap();
         let panel: Panel = serde_json::from_value(panel).unwrap();
-        let mut wrong = of_panel(&panel, &names);
+        let mut wrong = check_panel(&panel, &names);
         wrong.extend(links(&root, &panel, &[dashboard("fleet")]));
         wrong.join("\n")
     }
@@ -506,7 +510,7 @@ mod tests {
         let wrong = |change: fn(&mut Dashboard)| {
             let mut dashboard = dashboard("daemon");
             change(&mut dashboard);
-            of_dashboard(&dashboard, &names).join("\n")
+            check_dashboard(&dashboard, &names).join("\n")
         };
         assert_eq!(wrong(|_| ()), "");
         assert!(
@@ -572,10 +576,10 @@ mod tests {
         );
         let mut dashboard = dashboard("fleet");
         let names = rules::names(&crate::root()).unwrap();
-        assert_eq!(of_dashboard(&dashboard, &names), Vec::<String>::new());
+        assert_eq!(check_dashboard(&dashboard, &names), Vec::<String>::new());
         dashboard.templating.list.pop();
         assert!(
-            of_dashboard(&dashboard, &names)
+            check_dashboard(&dashboard, &names)
                 .iter()
                 .any(|what| what.contains("$instance"))
         );

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 /// At least four scrapes of the longest supported interval, 60 s.
-const SHORTEST_WINDOW: Duration = Duration::from_secs(4 * 60);
+const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
 
 /// Variables in place of a duration, with one of their values. `$__interval` can be as short as a
 /// scrape.
@@ -20,7 +20,7 @@ const DURATIONS: [(&str, &str); 4] = [
 ];
 
 /// Replaces Grafana's variables with durations. In strings `${name:format}` becomes `$name`.
-pub(super) fn plain(expression: &str) -> String {
+pub(super) fn replace_variables(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
     while let Some((before, after)) = rest.split_once("${") {
@@ -35,14 +35,14 @@ pub(super) fn plain(expression: &str) -> String {
     })
 }
 
-/// Wrong operators before variables, and windows that are too short. `is_list`: several values can
-/// be chosen; Grafana escapes only those for a regular expression.
+/// Wrong operators before variables, and windows that are too short. `is_list`: several values of
+/// the variable can be chosen. Grafana escapes only those for a regular expression.
 pub(super) fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut visitor = Visitor {
         is_list,
         wrong: Vec::new(),
     };
-    if let Ok(parsed) = parse(&plain(expression)) {
+    if let Ok(parsed) = parse(&replace_variables(expression)) {
         let Ok(_) = walk_expr(&mut visitor, &parsed);
     }
     visitor.wrong
@@ -83,7 +83,7 @@ impl<F: Fn(&str) -> bool> ExprVisitor for Visitor<F> {
             Expr::VectorSelector(selector) => self.matchers(&selector.matchers),
             Expr::MatrixSelector(selector) => {
                 self.matchers(&selector.vs.matchers);
-                if selector.range < SHORTEST_WINDOW {
+                if selector.range < MIN_WINDOW {
                     self.wrong.push(format!(
                         "a window below four scrapes of 60 s; write [$__rate_interval]: {selector}"
                     ));
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn variables_of_grafana_become_promql() {
         assert_eq!(
-            plain("rate(a{b=~\"${job:regex}\"}[${__rate_interval}]) offset $earlier"),
+            replace_variables("rate(a{b=~\"${job:regex}\"}[${__rate_interval}]) offset $earlier"),
             "rate(a{b=~\"$job\"}[5m]) offset 5m"
         );
     }

@@ -8,11 +8,12 @@ use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-/// Labels that Prometheus adds to every series: its own, and that of `grafana/prometheus/targets`.
-const ADDED: [&str; 3] = ["job", "instance", "hardware"];
+/// Labels that Prometheus adds to every series: its own two, and the one of
+/// `grafana/prometheus/targets`.
+const TARGET_LABELS: [&str; 3] = ["job", "instance", "hardware"];
 
 /// Metrics of Prometheus itself, with their labels beyond the target's.
-const ITS_OWN: [(&str, &[&str]); 5] = [
+const PROMETHEUS_METRICS: [(&str, &[&str]); 5] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
     ("scrape_samples_scraped", &[]),
@@ -34,7 +35,7 @@ struct Selected {
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct UsedNames {
     selected: Vec<Selected>,
     listed: Vec<String>,
 }
@@ -54,10 +55,10 @@ impl Names {
                 names.insert(metric.name.to_owned(), Some(labels));
             }
         }
-        let its_own = ITS_OWN
+        let prometheus_metrics = PROMETHEUS_METRICS
             .iter()
             .map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
-        names.extend(its_own);
+        names.extend(prometheus_metrics);
         Names(names)
     }
 
@@ -67,7 +68,7 @@ impl Names {
 
     pub(crate) fn wrong_with(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
-            Ok(parsed) => self.unknown(&named(&parsed)),
+            Ok(parsed) => self.unknown(&used_names(&parsed)),
             Err(error) => vec![format!("no PromQL: {error}: {expression}")],
         }
     }
@@ -81,10 +82,10 @@ impl Names {
         wrong
     }
 
-    fn unknown(&self, named: &Named) -> Vec<String> {
+    fn unknown(&self, used_names: &UsedNames) -> Vec<String> {
         let mut wrong = Vec::new();
         let every: Option<BTreeSet<&str>> =
-            named
+            used_names
                 .selected
                 .iter()
                 .try_fold(BTreeSet::new(), |all, selected| {
@@ -92,20 +93,20 @@ impl Names {
                     Some(all.into_iter().chain(labels.iter().copied()).collect())
                 });
         if let Some(every) = every {
-            for label in named.listed.iter().map(String::as_str) {
-                if !every.contains(label) && !ADDED.contains(&label) {
+            for label in used_names.listed.iter().map(String::as_str) {
+                if !every.contains(label) && !TARGET_LABELS.contains(&label) {
                     wrong.push(format!("no metric of this expression has a label {label}"));
                 }
             }
         }
-        for Selected { name, labels } in &named.selected {
+        for Selected { name, labels } in &used_names.selected {
             let Some(known) = self.0.get(name) else {
                 wrong.push(format!("there is no metric {name}"));
                 continue;
             };
             for label in labels.iter().map(String::as_str) {
                 let is_known = known.as_ref().is_none_or(|known| known.contains(label));
-                if !is_known && !ADDED.contains(&label) {
+                if !is_known && !TARGET_LABELS.contains(&label) {
                     wrong.push(format!("{name} has no label {label}"));
                 }
             }
@@ -138,13 +139,13 @@ pub(crate) fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
     alternatives.chain(&matchers.matchers)
 }
 
-fn named(expression: &Expr) -> Named {
-    let mut named = Named::default();
-    let Ok(_) = walk_expr(&mut named, expression);
-    named
+fn used_names(expression: &Expr) -> UsedNames {
+    let mut used_names = UsedNames::default();
+    let Ok(_) = walk_expr(&mut used_names, expression);
+    used_names
 }
 
-impl Named {
+impl UsedNames {
     fn select(&mut self, name: Option<&String>, matchers: &Matchers) {
         self.selected.push(Selected {
             name: name.cloned().unwrap_or_default(),
@@ -165,7 +166,7 @@ impl Named {
     }
 }
 
-impl ExprVisitor for Named {
+impl ExprVisitor for UsedNames {
     type Error = Infallible;
 
     fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {

@@ -18,7 +18,7 @@ type Set = BTreeSet<String>;
 
 /// Labels implied by the first word of a recording rule's name: `instance:x:ratio` has `job` and
 /// `instance`.
-const RECORDED: [(&str, &[&str]); 2] = [
+const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance", &["job", "instance"]),
     ("instance_level", &["job", "instance", "level"]),
 ];
@@ -72,9 +72,9 @@ pub(crate) fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
-pub(crate) fn recorded(name: &str) -> Option<BTreeSet<String>> {
+pub(crate) fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
     let (level, _) = name.split_once(':')?;
-    let (_, labels) = RECORDED.iter().find(|(known, _)| *known == level)?;
+    let (_, labels) = LABELS_BY_PREFIX.iter().find(|(known, _)| *known == level)?;
     Some(labels.iter().map(|label| (*label).to_owned()).collect())
 }
 
@@ -92,14 +92,14 @@ impl Check {
             Expr::Paren(inner) => self.shape(&inner.expr),
             Expr::Unary(inner) => self.shape(&inner.expr),
             Expr::Subquery(SubqueryExpr { expr, .. }) => self.shape(expr),
-            Expr::Call(call) => self.called(call),
-            Expr::Aggregate(aggregate) => self.aggregated(aggregate),
-            Expr::Binary(binary) => self.combined(binary),
+            Expr::Call(call) => self.call_shape(call),
+            Expr::Aggregate(aggregate) => self.aggregate_shape(aggregate),
+            Expr::Binary(binary) => self.binary_shape(binary),
             Expr::Extension(_) => Shape::Raw,
         }
     }
 
-    fn called(&mut self, call: &Call) -> Shape {
+    fn call_shape(&mut self, call: &Call) -> Shape {
         let arguments = call.args.args.iter();
         let shapes: Vec<Shape> = arguments.map(|argument| self.shape(argument)).collect();
         let vector = shapes.into_iter().find(|shape| *shape != Shape::Scalar);
@@ -123,7 +123,7 @@ impl Check {
         }
     }
 
-    fn aggregated(&mut self, aggregate: &AggregateExpr) -> Shape {
+    fn aggregate_shape(&mut self, aggregate: &AggregateExpr) -> Shape {
         let inner = self.shape(&aggregate.expr);
         let operator = aggregate.op.id();
         let picks = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
@@ -137,7 +137,7 @@ impl Check {
             ));
         }
         if picks {
-            return picked(inner, aggregate);
+            return topk_shape(inner, aggregate);
         }
         let mut shape = match &aggregate.modifier {
             Some(LabelModifier::Include(by)) => Shape::of(set(by)),
@@ -154,7 +154,7 @@ impl Check {
         shape
     }
 
-    fn combined(&mut self, binary: &BinaryExpr) -> Shape {
+    fn binary_shape(&mut self, binary: &BinaryExpr) -> Shape {
         let is_plain = binary
             .modifier
             .as_ref()
@@ -200,11 +200,11 @@ impl Check {
                 key: left_key,
             },
             Some(VectorMatchCardinality::ManyToOne(extra)) => {
-                self.unique(&binary.rhs, &right_key, matching);
+                self.check_unique(&binary.rhs, &right_key, matching);
                 many_to_one(left, left_key, extra)
             }
             Some(VectorMatchCardinality::OneToMany(extra)) => {
-                self.unique(&binary.lhs, &left_key, matching);
+                self.check_unique(&binary.lhs, &left_key, matching);
                 many_to_one(right, right_key, extra)
             }
             Some(VectorMatchCardinality::OneToOne) | None => {
@@ -213,8 +213,8 @@ impl Check {
                         "no series match: the sides have different labels: {binary}"
                     ));
                 }
-                self.unique(&binary.lhs, &left_key, matching);
-                self.unique(&binary.rhs, &right_key, matching);
+                self.check_unique(&binary.lhs, &left_key, matching);
+                self.check_unique(&binary.rhs, &right_key, matching);
                 one_to_one(left, matching)
             }
         }
@@ -228,8 +228,9 @@ impl Check {
         }
     }
 
-    /// With one series per match, a side differs by the matched labels only.
-    fn unique(&mut self, side: &Expr, key: &Set, matching: Option<&LabelModifier>) {
+    /// Reports a side whose series differ by other labels than the matched ones: a match would
+    /// then have several series.
+    fn check_unique(&mut self, side: &Expr, key: &Set, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),
             Some(LabelModifier::Exclude(ignoring)) => ignoring.labels.contains(label),
@@ -288,11 +289,12 @@ fn set(labels: &Labels) -> Set {
 }
 
 fn selected(name: Option<&str>) -> Shape {
-    name.and_then(recorded).map_or(Shape::Raw, Shape::of)
+    name.and_then(labels_of_record)
+        .map_or(Shape::Raw, Shape::of)
 }
 
 /// `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
-fn picked(inner: Shape, aggregate: &AggregateExpr) -> Shape {
+fn topk_shape(inner: Shape, aggregate: &AggregateExpr) -> Shape {
     let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
     match (inner, &aggregate.modifier) {
         (Shape::Aggregated { labels, .. }, Some(LabelModifier::Include(by))) if one => {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Commands that print their arguments. The checks of the guests print their names.
-const PRINTING: [&str; 8] = [
+const PRINTING_COMMANDS: [&str; 8] = [
     "echo", "printf", "say", "fail", "wrong", "step", "skip", "check",
 ];
 
@@ -87,7 +87,7 @@ fn of_script(text: &str) -> Vec<String> {
             );
         } else if !line.starts_with('#') {
             let mut words = line.split_inclusive([' ', ';', '(', '{', '|', '&']);
-            if words.any(|word| PRINTING.contains(&word.trim_end())) {
+            if words.any(|word| PRINTING_COMMANDS.contains(&word.trim_end())) {
                 found.extend(quoted(&words.collect::<String>()));
             }
         }

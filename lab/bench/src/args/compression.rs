@@ -1,5 +1,5 @@
 use super::{OutArgs, parse_limit};
-use crate::codec::{Codec, WANTED};
+use crate::codec::{CODEC_NAMES, Codec};
 use clap::{Args, ValueEnum};
 use faultline_text::parse_time;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum RecordKind {
     /// Each transaction as it is sent between nodes.
     Transactions,
     /// Each block as `getBlock` answers it: JSON with transactions in base64.
@@ -16,13 +16,13 @@ pub enum Kind {
     Accounts,
 }
 
-impl Kind {
-    /// In words, and how many are usual.
-    pub(crate) fn usual(self) -> (&'static str, usize) {
+impl RecordKind {
+    /// The plural noun, and the default number of records.
+    pub(crate) fn name_and_default_count(self) -> (&'static str, usize) {
         match self {
-            Kind::Transactions => ("transactions", 5000),
-            Kind::Blocks => ("blocks", 200),
-            Kind::Accounts => ("accounts", 1000),
+            RecordKind::Transactions => ("transactions", 5000),
+            RecordKind::Blocks => ("blocks", 200),
+            RecordKind::Accounts => ("accounts", 1000),
         }
     }
 }
@@ -30,28 +30,29 @@ impl Kind {
 /// `bench compression`.
 #[derive(Debug, Args)]
 pub struct CompressionArgs {
-    /// Where a node answers JSON-RPC, which is asked for its newest finalized blocks, one request at a time.
+    /// JSON-RPC address of a node; its newest finalized blocks are requested one at a time.
     #[arg(value_name = "URL", required_unless_present = "files")]
     pub url: Option<String>,
     /// Take records from files instead: each file of a folder is one; in a file that ends in .b64, each line is one, in base64.
     #[arg(long, value_name = "PATHS", num_args = 1.., conflicts_with_all = ["url", "kind", "accounts", "ca", "save"])]
     pub files: Vec<PathBuf>,
-    /// What to ask the node for.
+    /// What to request from the node.
     #[arg(long, value_enum, default_value = "transactions")]
-    pub kind: Kind,
-    /// Accounts to ask for, instead of those of the newest transactions.
+    pub kind: RecordKind,
+    /// Accounts to request, instead of those of the newest transactions.
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub accounts: Vec<String>,
-    /// At most so many records [default: 5000 transactions, 200 blocks, 1000 accounts, all of files].
+    /// Maximum number of records [default: 5000 transactions, 200 blocks, 1000 accounts, all of
+    /// files].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub records: Option<u32>,
-    /// Wait so long from one request to the next.
+    /// Time between two requests.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_time)]
     pub pace: Duration,
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Keep what the node answered in this new file, which must end in .b64, for --files.
+    /// Write the records of the node to this new file, which must end in .b64, for --files.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// How records are compressed.
@@ -125,10 +126,10 @@ pub struct FetchArgs {
     /// Latencies to add.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0ms,30ms,60ms", value_parser = parse_latency)]
     pub latencies: Vec<Duration>,
-    /// Requests that are under way at the same time.
+    /// Requests in flight at the same time.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub in_flight: u16,
-    /// Send at most so many bytes a second [default: as fast as this machine does].
+    /// Maximum bytes a second [default: as fast as this machine sends].
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     pub bandwidth: Option<usize>,
     /// How often all records are fetched for each latency, with and without compression.
@@ -137,7 +138,7 @@ pub struct FetchArgs {
 }
 
 fn parse_codec(name: &str) -> Result<Codec, String> {
-    Codec::named(name).ok_or_else(|| format!("{name:?} is no codec; there are {WANTED}"))
+    Codec::named(name).ok_or_else(|| format!("{name:?} is no codec; there are {CODEC_NAMES}"))
 }
 
 /// Up to ten seconds.

@@ -1,6 +1,6 @@
 //! Bundles small records, counting the messages saved.
 
-use super::measure::Packed;
+use super::measure::MeasuredCodec;
 use super::outcome::{Blob, BundleRow, Interval, Overhead, plan};
 use anyhow::Context as _;
 use faultline_stats::block;
@@ -21,34 +21,34 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
 }
 
 pub(crate) fn row(
-    packed: &mut Packed,
+    packed: &mut MeasuredCodec,
     records: &[&[u8]],
-    (places, count): (&[usize], usize),
+    (indices, count): (&[usize], usize),
     overhead: Overhead,
 ) -> anyhow::Result<(BundleRow, Option<Blob>)> {
     let message = (overhead.header + overhead.ack) as f64;
     let messages = message * count as f64;
     let mut compressed = Vec::new();
-    // Bytes of records and of their blob.
+    // For each blob: bytes of its records, and bytes of the compressed blob.
     let mut blobs: Vec<(f64, f64)> = Vec::new();
-    let mut alone = 0.0;
-    for places in places.chunks_exact(count) {
-        let some: Vec<&[u8]> = places.iter().map(|index| records[*index]).collect();
+    let mut alone_bytes = 0.0;
+    for indices in indices.chunks_exact(count) {
+        let batch: Vec<&[u8]> = indices.iter().map(|index| records[*index]).collect();
         let coder = &mut packed.coder;
         coder
-            .round_trip(&blob(&some), &mut compressed)
+            .round_trip(&blob(&batch), &mut compressed)
             .context("a blob")?;
-        let bytes: usize = some.iter().map(|record| record.len()).sum();
+        let bytes: usize = batch.iter().map(|record| record.len()).sum();
         blobs.push((bytes as f64, compressed.len() as f64));
-        for index in places {
-            alone += packed.sizes[*index].min(records[*index].len()) as f64 + message;
+        for index in indices {
+            alone_bytes += packed.sizes[*index].min(records[*index].len()) as f64 + message;
         }
     }
     let n = blobs.len() as f64;
     let ubytes: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
     let cbytes: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
-    let sent: Vec<_> = blobs.iter().map(|of| Some(of.1 + message)).collect();
-    let without: Vec<_> = blobs.iter().map(|of| Some(of.0 + messages)).collect();
+    let bundled_bytes: Vec<_> = blobs.iter().map(|of| Some(of.1 + message)).collect();
+    let unbundled_bytes: Vec<_> = blobs.iter().map(|of| Some(of.0 + messages)).collect();
     let row = BundleRow {
         codec: packed.codec.name(),
         txcount: count as u64,
@@ -57,15 +57,16 @@ pub(crate) fn row(
         cbytes: cbytes / n.max(1.0),
         cmp_ratio: 100.0 * (1.0 - cbytes / ubytes.max(1.0)),
         overhead: messages - message,
-        saved: block::ratio_of_sums(&sent, &without, &plan()).map(|left| Interval::saved(&left)),
-        saved_alone: 100.0 * (1.0 - alone / (ubytes + messages * n).max(1.0)),
+        saved: block::ratio_of_sums(&bundled_bytes, &unbundled_bytes, &plan())
+            .map(|left| Interval::saved(&left)),
+        saved_alone: 100.0 * (1.0 - alone_bytes / (ubytes + messages * n).max(1.0)),
     };
     // The blob with the median ratio.
     blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
-    let middle = blobs.get(blobs.len() / 2);
+    let median = blobs.get(blobs.len() / 2);
     Ok((
         row,
-        middle.map(|(ubytes, cbytes)| (count as u64, *ubytes as u64, *cbytes as u64)),
+        median.map(|(ubytes, cbytes)| (count as u64, *ubytes as u64, *cbytes as u64)),
     ))
 }
 
@@ -83,12 +84,12 @@ mod tests {
         let records: Vec<&[u8]> = (0..105).map(|_| noise.as_slice()).collect();
         let codec = Codec::named("zstd").unwrap();
         let mut packed = packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap();
-        let places: Vec<usize> = (0..105).collect();
+        let indices: Vec<usize> = (0..105).collect();
         let overhead = Overhead {
             header: 24,
             ack: 52,
         };
-        let (row, shown) = row(&mut packed, &records, (&places, 10), overhead).unwrap();
+        let (row, shown) = row(&mut packed, &records, (&indices, 10), overhead).unwrap();
         assert_eq!((row.blobs, row.ubytes, row.overhead), (10, 1500.0, 684.0));
         assert!(row.cbytes < 200.0 && row.cmp_ratio > 85.0, "{row:?}");
         assert!(row.saved_alone.abs() < 1e-9, "{row:?}");

@@ -1,13 +1,13 @@
-/// Sizes at which classes meet.
+/// Lower limits of the classes in bytes, ascending, the first 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Classes(Vec<usize>);
+pub(crate) struct SizeClasses(Vec<usize>);
 
-impl Classes {
-    pub(crate) fn new(limits: &[u64]) -> Option<Classes> {
+impl SizeClasses {
+    pub(crate) fn new(limits: &[u64]) -> Option<SizeClasses> {
         let mut limits: Vec<usize> = limits.iter().map(|limit| *limit as usize).collect();
         limits.insert(0, 0);
-        let grows = limits.windows(2).all(|pair| pair[0] < pair[1]);
-        grows.then_some(Classes(limits))
+        let is_ascending = limits.windows(2).all(|pair| pair[0] < pair[1]);
+        is_ascending.then_some(SizeClasses(limits))
     }
 
     pub(crate) fn of(&self, records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
@@ -15,11 +15,11 @@ impl Classes {
         for (class, from) in self.0.iter().enumerate() {
             let to = self.0.get(class + 1).copied();
             let within = |size: usize| size >= *from && to.is_none_or(|to| size < to);
-            let places: Vec<usize> = (0..records.len())
+            let indices: Vec<usize> = (0..records.len())
                 .filter(|index| within(records[*index].len()))
                 .collect();
-            if !places.is_empty() {
-                classes.push((range(*from, to), places));
+            if !indices.is_empty() {
+                classes.push((range(*from, to), indices));
             }
         }
         classes
@@ -29,13 +29,13 @@ impl Classes {
 /// `250-500b`, `900-1KB`, `1KB-10KB`. As in the study, 1 KB is 1,000 bytes.
 fn range(from: usize, to: Option<usize>) -> String {
     let Some(to) = to else {
-        return format!("{}+", short(from));
+        return format!("{}+", format_size(from));
     };
     let unit = if to < 1000 { "b" } else { "" };
-    format!("{}-{}{unit}", short(from), short(to))
+    format!("{}-{}{unit}", format_size(from), format_size(to))
 }
 
-fn short(bytes: usize) -> String {
+fn format_size(bytes: usize) -> String {
     match bytes {
         _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {
             format!("{}MB", bytes / 1_000_000)
@@ -56,7 +56,7 @@ mod tests {
             .split(',')
             .map(|limit| limit.parse().unwrap())
             .collect();
-        let classes = Classes::new(&limits).unwrap();
+        let classes = SizeClasses::new(&limits).unwrap();
         let sizes = [0, 249, 250, 999, 1000, 20_000, 20_000_000];
         let records: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
@@ -74,9 +74,15 @@ mod tests {
             ]
         );
         assert_eq!(
-            found.iter().map(|(_, places)| places.len()).sum::<usize>(),
+            found
+                .iter()
+                .map(|(_, indices)| indices.len())
+                .sum::<usize>(),
             sizes.len()
         );
-        assert_eq!((Classes::new(&[5, 5]), Classes::new(&[0, 5])), (None, None));
+        assert_eq!(
+            (SizeClasses::new(&[5, 5]), SizeClasses::new(&[0, 5])),
+            (None, None)
+        );
     }
 }

@@ -2,8 +2,8 @@
 //! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
-use crate::changes::{one_sided, other_setting, percents, verdict, with_notes};
-use crate::compare::interval_words;
+use crate::changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
+use crate::compare::interval_label;
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{Reliability, ratio_of_intervals};
@@ -11,22 +11,22 @@ use faultline_stats::caveat::unreliable;
 use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
 
-/// With what is worse.
+/// Each compared value, and the direction that is worse.
 const COMPARED: [(&str, Direction); 3] = [
     ("bytes left, %", Direction::Higher),
     ("compress, MB/s", Direction::Lower),
     ("restore, MB/s", Direction::Lower),
 ];
 
-/// Also whether anything is worse by more than the margin in percent, or cannot be compared.
+/// The flag is true if anything is worse by more than `margin` percent, or cannot be compared.
 pub(crate) fn changes(
     before: &Outcome,
     after: &Outcome,
     margin: f64,
 ) -> anyhow::Result<(String, bool)> {
-    let (mut both, mut unlike) = (Vec::new(), Vec::new());
+    let (mut both, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
-        let Some(other) = of(after, row) else {
+        let Some(other) = matching_row(after, row) else {
             continue;
         };
         for ((what, worse), (a, b)) in COMPARED.into_iter().zip(values(row).zip(values(other))) {
@@ -36,7 +36,7 @@ pub(crate) fn changes(
                 (a, _) => {
                     let lacks = if a.is_none() { "before" } else { "after" };
                     let name = name(row);
-                    unlike.push(format!(
+                    mismatches.push(format!(
                         "NOT COMPARED: {name}: {what} has no interval in {lacks}"
                     ));
                 }
@@ -53,28 +53,34 @@ pub(crate) fn changes(
     let (rows, worse): (Vec<_>, Vec<bool>) = lines.unzip();
     let mut out = format!(
         "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
-        interval_words(both.len())
+        interval_label(both.len())
     );
     let heads = [
         "codec", "range", "what", "before", "after", "change", "interval", "verdict",
     ];
     out += &table(&heads, rows);
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
-    unlike.extend(one_sided(&names(before), &names(after)));
-    unlike.extend(settings(before, after));
+    mismatches.extend(only_in_one_run(&names(before), &names(after)));
+    mismatches.extend(settings(before, after));
     let sources = (
         "Other records",
         [before, after].map(|run| run.source.clone()),
     );
     let worse = worse.contains(&true);
-    Ok(with_notes(out, worse, &unlike, &after.problems, sources))
+    Ok(append_notes(
+        out,
+        worse,
+        &mismatches,
+        &after.problems,
+        sources,
+    ))
 }
 
 fn name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
+fn matching_row<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
     outcome
         .classes
         .iter()
@@ -114,7 +120,7 @@ fn line(
         number(a.value, 1),
         number(b.value, 1),
     ];
-    cells.extend(ratio.map_or_else(Default::default, percents));
+    cells.extend(ratio.map_or_else(Default::default, percent_change));
     cells.push(verdict(decision, worse, ["WORSE", "better"], unreliable));
     (cells, decision == Some(Decision::Shown(worse)))
 }
@@ -124,23 +130,23 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         of.dictionary
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     });
-    let mut unlike = vec![other_setting("dictionary", &a, &b)];
+    let mut mismatches = vec![setting_mismatch("dictionary", &a, &b)];
     // The kind of records from files is unknown.
     if let (Some(a), Some(b)) = (&before.kind, &after.kind) {
-        unlike.push(other_setting("records", a, b));
+        mismatches.push(setting_mismatch("records", a, b));
     }
     // Older results do not name libraries.
     let known = |row: &ClassRow| match row.library.as_str() {
         "" => "not known".to_owned(),
         known => known.to_owned(),
     };
-    for row in before.whole() {
-        if let Some(other) = of(after, row) {
+    for row in before.overall_rows() {
+        if let Some(other) = matching_row(after, row) {
             let name = format!("library of {}", row.codec);
-            unlike.push(other_setting(&name, &known(row), &known(other)));
+            mismatches.push(setting_mismatch(&name, &known(row), &known(other)));
         }
     }
-    unlike.into_iter().flatten().collect()
+    mismatches.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

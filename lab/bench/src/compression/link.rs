@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-const CHUNK: usize = 16 << 10;
-const STEPS: usize = 20;
-/// A local operation never takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CHUNK_BYTES: usize = 16 << 10;
+const MAX_STEPS: usize = 20;
+/// A local socket operation that takes longer fails.
+const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct LinkPlan<'a> {
     pub(crate) codec: Codec,
@@ -25,7 +25,7 @@ pub(crate) struct LinkPlan<'a> {
     pub(crate) seed: u64,
 }
 
-/// When each record had arrived and was restored, and the bytes of all answers.
+/// Time from the start until each record was restored, and the bytes of all answers.
 struct Fetched {
     at: Vec<Duration>,
     bytes: u64,
@@ -49,7 +49,7 @@ pub(crate) fn table(plan: &LinkPlan<'_>, records: &[&[u8]]) -> anyhow::Result<Fe
             runs[*latency][usize::from(*compressed)].push(fetched);
         }
     }
-    let every = records.len().div_ceil(STEPS).max(1);
+    let every = records.len().div_ceil(MAX_STEPS).max(1);
     let steps: Vec<usize> = (1..=records.len())
         .filter(|n| n.is_multiple_of(every) || *n == records.len())
         .collect();
@@ -113,23 +113,24 @@ fn fetch(
             .then(|| Coder::new(plan.codec, plan.dictionary))
             .transpose()
     };
-    let (serving, asking) = (coder()?, coder()?);
+    let (server_coder, client_coder) = (coder()?, coder()?);
     let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
     let client =
         TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
     let (server, _) = listener.accept()?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(IO_TIMEOUT))?;
+        stream.set_write_timeout(Some(IO_TIMEOUT))?;
     }
     let in_flight = usize::from(plan.args.in_flight);
-    let (ready, due) = sync_channel(in_flight);
+    let (answer_sender, delayed_answers) = sync_channel(in_flight);
     thread::scope(|scope| {
         let (reading, writing) = (server.try_clone()?, server);
-        let served = scope.spawn(move || serve(&reading, records, serving, (latency, ready)));
-        let sent = scope.spawn(move || send(writing, &due, plan.args.bandwidth));
-        let fetched = ask(&client, records, asking, in_flight);
+        let served =
+            scope.spawn(move || serve(&reading, records, server_coder, (latency, answer_sender)));
+        let sent = scope.spawn(move || send(writing, &delayed_answers, plan.args.bandwidth));
+        let fetched = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
         let sides = [served.join(), sent.join()];
         let fetched = fetched?;
@@ -140,14 +141,14 @@ fn fetch(
     })
 }
 
-type Due = (Duration, Vec<u8>);
+type DelayedAnswer = (Duration, Vec<u8>);
 
 /// A request is a record number; an answer is a length and bytes.
 fn serve(
     stream: &TcpStream,
     records: &[&[u8]],
     mut coder: Option<Coder>,
-    (latency, ready): (Duration, SyncSender<Due>),
+    (latency, answer_sender): (Duration, SyncSender<DelayedAnswer>),
 ) -> anyhow::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut number = [0; 4];
@@ -166,8 +167,11 @@ fn serve(
         };
         let mut answer = u32::try_from(body.len())?.to_le_bytes().to_vec();
         answer.extend_from_slice(body);
-        // Counted from here, so that the latency hides no compression time.
-        if ready.send((clock::uptime() + latency, answer)).is_err() {
+        // The latency begins after compression, so that it does not hide compression time.
+        if answer_sender
+            .send((clock::uptime() + latency, answer))
+            .is_err()
+        {
             break;
         }
     }
@@ -176,28 +180,29 @@ fn serve(
 
 fn send(
     mut stream: TcpStream,
-    due: &Receiver<Due>,
+    delayed_answers: &Receiver<DelayedAnswer>,
     bandwidth: Option<usize>,
 ) -> anyhow::Result<()> {
-    let mut free = Duration::ZERO;
-    for (at, answer) in due {
-        free = free.max(at);
+    let mut link_free_at = Duration::ZERO;
+    for (at, answer) in delayed_answers {
+        link_free_at = link_free_at.max(at);
         for chunk in answer.chunks(if bandwidth.is_some() {
-            CHUNK
+            CHUNK_BYTES
         } else {
             usize::MAX
         }) {
             if let Some(bandwidth) = bandwidth {
-                free += Duration::from_secs_f64(chunk.len() as f64 / bandwidth.max(1) as f64);
+                link_free_at +=
+                    Duration::from_secs_f64(chunk.len() as f64 / bandwidth.max(1) as f64);
             }
-            thread::sleep(free.saturating_sub(clock::uptime()));
+            thread::sleep(link_free_at.saturating_sub(clock::uptime()));
             stream.write_all(chunk)?;
         }
     }
     Ok(())
 }
 
-fn ask(
+fn request_all(
     stream: &TcpStream,
     records: &[&[u8]],
     mut coder: Option<Coder>,

@@ -1,4 +1,4 @@
-use super::classes::Classes;
+use super::classes::SizeClasses;
 use super::outcome::{ClassRow, Interval, plan};
 use crate::codec::{Codec, Coder};
 use anyhow::Context as _;
@@ -8,20 +8,24 @@ use std::time::Duration;
 
 /// More bytes per pass would add nothing.
 const PASS_BYTES: usize = 1 << 20;
-/// Their spread gives the interval of a speed.
+/// The spread of the passes gives the interval of a speed.
 const PASSES: usize = 12;
 /// Shorter passes repeat their work.
 const PASS_TIME: Duration = Duration::from_millis(2);
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-pub(crate) struct Packed {
+pub(crate) struct MeasuredCodec {
     pub(crate) codec: Codec,
     pub(crate) coder: Coder,
     pub(crate) sizes: Vec<usize>,
 }
 
 /// Fails if a record is not restored exactly.
-pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyhow::Result<Packed> {
+pub(crate) fn packed(
+    codec: Codec,
+    mut coder: Coder,
+    records: &[&[u8]],
+) -> anyhow::Result<MeasuredCodec> {
     let mut bytes = Vec::new();
     let mut sizes = Vec::with_capacity(records.len());
     for (index, record) in records.iter().enumerate() {
@@ -30,7 +34,7 @@ pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyho
             .with_context(|| format!("record {index} of {} bytes", record.len()))?;
         sizes.push(bytes.len());
     }
-    Ok(Packed {
+    Ok(MeasuredCodec {
         codec,
         coder,
         sizes,
@@ -38,13 +42,13 @@ pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyho
 }
 
 fn rows(
-    all: &mut [Packed],
+    all: &mut [MeasuredCodec],
     records: &[&[u8]],
     range: &str,
-    places: &[usize],
+    indices: &[usize],
     seed: u64,
 ) -> Vec<ClassRow> {
-    let sizes = |packed: &Packed| sizes(packed, records, range, places);
+    let sizes = |packed: &MeasuredCodec| sizes(packed, records, range, indices);
     let mut rows: Vec<ClassRow> = all.iter().map(sizes).collect();
     let mut speeds: Vec<Speeds> = all.iter().map(|_| Speeds::default()).collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -53,7 +57,7 @@ fn rows(
     for _ in 0..PASSES {
         random.shuffle(&mut order);
         for index in &order {
-            speeds[*index].pass(&mut all[*index].coder, records, places);
+            speeds[*index].pass(&mut all[*index].coder, records, indices);
         }
     }
     for (row, speeds) in rows.iter_mut().zip(&speeds) {
@@ -64,39 +68,39 @@ fn rows(
 }
 
 pub(crate) fn classes(
-    all: &mut [Packed],
+    all: &mut [MeasuredCodec],
     records: &[&[u8]],
-    classes: &Classes,
+    classes: &SizeClasses,
     seed: u64,
 ) -> Vec<ClassRow> {
     let mut found = classes.of(records);
     found.push(("all".to_owned(), (0..records.len()).collect()));
     let mut out: Vec<ClassRow> = found
         .iter()
-        .flat_map(|(range, places)| rows(all, records, range, places, seed))
+        .flat_map(|(range, indices)| rows(all, records, range, indices, seed))
         .collect();
     let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
     out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
     out
 }
 
-fn sizes(packed: &Packed, records: &[&[u8]], range: &str, places: &[usize]) -> ClassRow {
+fn sizes(packed: &MeasuredCodec, records: &[&[u8]], range: &str, indices: &[usize]) -> ClassRow {
     let of = |bytes: &dyn Fn(usize) -> usize| -> Vec<Option<f64>> {
-        places
+        indices
             .iter()
             .map(|index| Some(bytes(*index) as f64))
             .collect()
     };
-    let below = of(&|index| records[index].len());
-    let above = of(&|index| packed.sizes[index]);
+    let original_bytes = of(&|index| records[index].len());
+    let compressed_bytes = of(&|index| packed.sizes[index]);
     let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
-    let n = places.len().max(1) as f64;
-    let (ubytes, cbytes) = (sum(&below), sum(&above));
+    let n = indices.len().max(1) as f64;
+    let (ubytes, cbytes) = (sum(&original_bytes), sum(&compressed_bytes));
     ClassRow {
         codec: packed.codec.name(),
         library: packed.codec.library(),
         range: range.to_owned(),
-        datapoints: places.len() as u64,
+        datapoints: indices.len() as u64,
         ubytes: ubytes / n,
         cbytes: cbytes / n,
         cmp_ratio: if ubytes > 0.0 {
@@ -104,7 +108,8 @@ fn sizes(packed: &Packed, records: &[&[u8]], range: &str, places: &[usize]) -> C
         } else {
             0.0
         },
-        interval: block::ratio_of_sums(&above, &below, &plan()).map(|left| Interval::saved(&left)),
+        interval: block::ratio_of_sums(&compressed_bytes, &original_bytes, &plan())
+            .map(|left| Interval::saved(&left)),
         compress: None,
         decompress: None,
     }
@@ -118,32 +123,32 @@ struct Speeds {
 }
 
 impl Speeds {
-    fn pass(&mut self, coder: &mut Coder, records: &[&[u8]], places: &[usize]) {
-        if self.spent > PATIENCE && self.compress.len() >= 2 {
+    fn pass(&mut self, coder: &mut Coder, records: &[&[u8]], indices: &[usize]) {
+        if self.spent > MAX_CPU_TIME && self.compress.len() >= 2 {
             return;
         }
         let begun = clock::thread_cpu();
         let mut bytes = 0;
-        let some = |index: &&usize| {
+        let fits_pass = |index: &&usize| {
             let first = bytes == 0;
             bytes += records[**index].len();
             first || bytes <= PASS_BYTES
         };
-        let records: Vec<&[u8]> = places
+        let records: Vec<&[u8]> = indices
             .iter()
-            .take_while(some)
+            .take_while(fits_pass)
             .map(|index| records[*index])
             .collect();
         let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
-        let compress = repeated(&records, || {
-            // Every record was restored before.
+        let compress = measure_speed(&records, || {
+            // Cannot fail: `packed` restored every record before.
             records
                 .iter()
                 .zip(&mut stored)
                 .all(|(record, out)| coder.compress(record, out).is_ok())
         });
         let mut restored = Vec::new();
-        let decompress = repeated(&records, || {
+        let decompress = measure_speed(&records, || {
             let mut pairs = records.iter().zip(&stored);
             pairs
                 .all(|(record, bytes)| coder.decompress(bytes, record.len(), &mut restored).is_ok())
@@ -155,12 +160,12 @@ impl Speeds {
 }
 
 /// In 10^6 bytes per CPU second.
-fn repeated(records: &[&[u8]], mut once: impl FnMut() -> bool) -> Option<f64> {
+fn measure_speed(records: &[&[u8]], mut run_once: impl FnMut() -> bool) -> Option<f64> {
     let bytes: usize = records.iter().map(|record| record.len()).sum();
     let begun = clock::thread_cpu();
     let mut times = 0_u32;
     let spent = loop {
-        if !once() {
+        if !run_once() {
             return None;
         }
         times += 1;
@@ -188,12 +193,17 @@ mod tests {
             .collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let names = ["zlib-6", "lz4", "snappy"];
-        let mut all: Vec<Packed> = Vec::new();
+        let mut all: Vec<MeasuredCodec> = Vec::new();
         for name in names {
             let codec = Codec::named(name).unwrap();
             all.push(packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap());
         }
-        let rows = classes(&mut all, &records, &Classes::new(&[500, 1000]).unwrap(), 1);
+        let rows = classes(
+            &mut all,
+            &records,
+            &SizeClasses::new(&[500, 1000]).unwrap(),
+            1,
+        );
         let kinds: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row.codec.as_str(), row.range.as_str()))

@@ -35,9 +35,9 @@ fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Err
 
 impl Interval {
     /// Transforms an estimate by a monotonic function.
-    pub(crate) fn of(estimate: &Estimate, through: impl Fn(f64) -> f64) -> Interval {
-        let (one, other) = (through(estimate.low), through(estimate.high));
-        let value = through(estimate.value);
+    pub(crate) fn of(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
+        let (one, other) = (transform(estimate.low), transform(estimate.high));
+        let value = transform(estimate.value);
         Interval {
             value,
             low: one.min(other),
@@ -51,7 +51,7 @@ impl Interval {
     }
 }
 
-/// Few resamples: records, codecs and classes are many.
+/// Fewer resamples than the default, because there are many records, codecs and classes.
 pub(crate) fn plan() -> Plan {
     Plan {
         resamples: 2_000,
@@ -93,7 +93,7 @@ pub(crate) struct BundleRow {
     pub(crate) overhead: f64,
     /// In percent, messages and ACKs included.
     pub(crate) saved: Option<Interval>,
-    /// With every record sent alone, compressed if that is smaller.
+    /// Percent saved if every record is sent alone, compressed if that is smaller.
     pub(crate) saved_alone: f64,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct FetchTable {
     pub(crate) in_flight: u64,
     pub(crate) bandwidth: Option<u64>,
     pub(crate) repeats: u64,
-    /// Numbers of records.
+    /// Numbers of fetched records at which the columns give times.
     pub(crate) steps: Vec<u64>,
     pub(crate) columns: Vec<FetchColumn>,
 }
@@ -131,7 +131,7 @@ pub(crate) struct FetchColumn {
 
 impl Outcome {
     /// Rows of all records together.
-    pub(crate) fn whole(&self) -> impl Iterator<Item = &ClassRow> {
+    pub(crate) fn overall_rows(&self) -> impl Iterator<Item = &ClassRow> {
         self.classes.iter().filter(|row| row.range == "all")
     }
 }

@@ -1,6 +1,6 @@
 //! Reads records to compress from a node or files.
 
-use crate::args::{CompressionArgs, Kind};
+use crate::args::{CompressionArgs, RecordKind};
 use crate::endpoint::Endpoint;
 use crate::run::end_requested;
 use anyhow::{Context as _, ensure};
@@ -22,27 +22,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// About a minute of waiting in total.
-const TRIES: RetryPolicy = RetryPolicy {
+const RETRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-const SLOTS: u64 = 500;
+const SLOTS_PER_REQUEST: u64 = 500;
 /// JSON-RPC codes for a missing block or a skipped slot (in the ledger, in the archive).
-const NOT_THERE: [i64; 4] = [-32001, -32004, -32007, -32009];
+const MISSING_BLOCK_CODES: [i64; 4] = [-32001, -32004, -32007, -32009];
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-const ACCOUNTS: usize = 100;
-const MOST_BYTES: usize = 1 << 30;
+const ACCOUNTS_PER_REQUEST: usize = 100;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Oldest first.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Records {
     pub(crate) all: Vec<Vec<u8>>,
-    /// In a form that may be shown.
+    /// Without secrets of the URL.
     pub(crate) source: String,
     pub(crate) kind: Option<&'static str>,
     pub(crate) notes: Vec<String>,
-    /// ` by SIGINT`, `: what the node answered`.
+    /// Text to append, as in ` by SIGINT` or `: ERROR`.
     pub(crate) ended_by: Option<String>,
     pub(crate) unsaved: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     let mut node = args
         .url
         .as_ref()
-        .map(|url| Node::new(url, args))
+        .map(|url| NodeReader::new(url, args))
         .transpose()?;
     let mut records = match &mut node {
         None => from_files(
@@ -78,10 +78,10 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
     };
     let node = Endpoint::read(url).map_or_else(|wrong| wrong, |node| node.shown());
     let method = match args.kind {
-        Kind::Accounts if !args.accounts.is_empty() => {
-            json!({"method": "getMultipleAccounts", "params": [args.accounts, how(Kind::Accounts)]})
+        RecordKind::Accounts if !args.accounts.is_empty() => {
+            json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
         }
-        kind => json!({"method": "getBlock", "params": ["SLOT", how(kind)]}),
+        kind => json!({"method": "getBlock", "params": ["SLOT", request_options(kind)]}),
     };
     let pace = faultline_text::time(args.pace);
     format!(
@@ -93,8 +93,8 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
 /// In the format of `--files`.
 pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     let named = || format!("--save {}", path.display());
-    let part = TempFile::create(path).with_context(named)?;
-    let mut out = BufWriter::new(part.file());
+    let temp_file = TempFile::create(path).with_context(named)?;
+    let mut out = BufWriter::new(temp_file.file());
     for record in records {
         writeln!(out, "{}", STANDARD.encode(record)).with_context(named)?;
     }
@@ -105,12 +105,12 @@ pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
         "{}: exists already",
         named()
     );
-    part.finish(path).with_context(named)
+    temp_file.finish(path).with_context(named)
 }
 
 fn most(args: &CompressionArgs) -> usize {
     args.records
-        .map_or(args.kind.usual().1, |most| most as usize)
+        .map_or(args.kind.name_and_default_count().1, |most| most as usize)
 }
 
 fn shown(files: &[PathBuf]) -> String {
@@ -162,16 +162,16 @@ fn bytes(records: &[Vec<u8>]) -> usize {
 
 fn ensure_fits(bytes: usize) -> anyhow::Result<()> {
     ensure!(
-        bytes <= MOST_BYTES,
+        bytes <= MAX_BYTES,
         "more than 1 GiB of records: take fewer with --records"
     );
     Ok(())
 }
 
-fn how(kind: Kind) -> Value {
+fn request_options(kind: RecordKind) -> Value {
     match kind {
-        Kind::Accounts => json!({"encoding": "base64", "commitment": "finalized"}),
-        Kind::Transactions | Kind::Blocks => json!({
+        RecordKind::Accounts => json!({"encoding": "base64", "commitment": "finalized"}),
+        RecordKind::Transactions | RecordKind::Blocks => json!({
             "encoding": "base64", "transactionDetails": "full", "maxSupportedTransactionVersion": 0,
             "rewards": false, "commitment": "finalized",
         }),
@@ -212,7 +212,7 @@ struct Account {
     data: Encoded,
 }
 
-struct Node {
+struct NodeReader {
     rpc: Rpc,
     shown: String,
     pace: Duration,
@@ -227,28 +227,28 @@ struct Node {
     ended_by: Option<&'static str>,
 }
 
-impl Node {
-    fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<Node> {
+impl NodeReader {
+    fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<NodeReader> {
         let shown = Endpoint::read(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
-        Ok(Node {
-            rpc: Rpc::new(url, args.ca.as_deref(), TRIES)?,
+        Ok(NodeReader {
+            rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
             shown,
             pace: args.pace,
             most: most(args),
             bytes: 0,
             found: Vec::new(),
             notes: Vec::new(),
-            progress: Progress::new(most(args) as u64, args.kind.usual().0),
+            progress: Progress::new(most(args) as u64, args.kind.name_and_default_count().0),
             signals,
             ended_by: None,
         })
     }
 
     fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
-        let (what, _) = args.kind.usual();
+        let (what, _) = args.kind.name_and_default_count();
         let read = match args.kind {
-            Kind::Accounts => self.accounts(args),
+            RecordKind::Accounts => self.accounts(args),
             kind => self.blocks(kind),
         };
         let all = std::mem::take(&mut self.found);
@@ -274,11 +274,13 @@ impl Node {
         })
     }
 
-    fn blocks(&mut self, kind: Kind) -> anyhow::Result<()> {
+    fn blocks(&mut self, kind: RecordKind) -> anyhow::Result<()> {
         let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let mut range = None;
         let read = self.each_slot(|node, slot| {
-            match there(node.ask::<Box<RawValue>>("getBlock", &json!([slot, how(kind)])))? {
+            match existing_block(
+                node.ask::<Box<RawValue>>("getBlock", &json!([slot, request_options(kind)])),
+            )? {
                 None => skipped += 1,
                 Some(block) => {
                     blocks += 1;
@@ -294,17 +296,18 @@ impl Node {
             node.report(&format!(", slot {slot}"));
             Ok(node.found.len() < node.most)
         });
-        // Until here the newest are first.
+        // The newest records are first so far.
         self.found.truncate(self.most);
         self.found.reverse();
         if let Some((oldest, newest)) = range {
-            let but = if skipped > 0 {
+            let skipped_note = if skipped > 0 {
                 format!(", {skipped} others are not there")
             } else {
                 String::new()
             };
-            self.notes
-                .push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
+            self.notes.push(format!(
+                "{blocks} blocks, slots {oldest} to {newest}{skipped_note}"
+            ));
         }
         read
     }
@@ -312,24 +315,27 @@ impl Node {
     fn accounts(&mut self, args: &CompressionArgs) -> anyhow::Result<()> {
         let mut keys: BTreeSet<String> = args.accounts.iter().cloned().collect();
         if keys.is_empty() {
-            let how = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
+            let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
                 "rewards": false, "commitment": "finalized"});
             self.each_slot(|node, slot| {
-                let block = node.ask::<Block<AccountKeys>>("getBlock", &json!([slot, how]));
-                if let Some(block) = there(block)? {
+                let block =
+                    node.ask::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
+                if let Some(block) = existing_block(block)? {
                     let transactions = block.transactions.into_iter();
                     let of_block = transactions.flat_map(|of| of.transaction.keys);
                     keys.extend(of_block.map(|key| key.pubkey));
                 }
                 node.report(&format!(", {} addresses", keys.len()));
-                // Many are empty or owned by programs.
+                // Twice as many, because many accounts are empty.
                 Ok(keys.len() < node.most.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
-        for some in keys.chunks(ACCOUNTS) {
-            let answer: Option<Accounts> =
-                self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
+        for some in keys.chunks(ACCOUNTS_PER_REQUEST) {
+            let answer: Option<Accounts> = self.ask(
+                "getMultipleAccounts",
+                &json!([some, request_options(RecordKind::Accounts)]),
+            )?;
             let answer = answer.context("getMultipleAccounts: the result is null")?;
             for account in answer.value.into_iter().flatten() {
                 let data = STANDARD.decode(&account.data.0);
@@ -355,7 +361,7 @@ impl Node {
     /// Newest finalized slot first; `what` returns whether to continue.
     fn each_slot(
         &mut self,
-        mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>,
+        mut what: impl FnMut(&mut NodeReader, u64) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         let finalized = json!({"commitment": "finalized"});
         let mut to: u64 = self
@@ -363,7 +369,7 @@ impl Node {
             .context("getSlot: the result is null")?;
         let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
         while to >= first {
-            let from = to.saturating_sub(SLOTS - 1).max(first);
+            let from = to.saturating_sub(SLOTS_PER_REQUEST - 1).max(first);
             let slots: Option<Vec<u64>> = self.ask("getBlocks", &json!([from, to, finalized]))?;
             for slot in slots.unwrap_or_default().into_iter().rev() {
                 if !what(self, slot)? {
@@ -387,7 +393,7 @@ impl Node {
         if self.rpc.spent().0 > 0 {
             until += self.pace;
         }
-        let Node {
+        let NodeReader {
             rpc,
             signals,
             ended_by,
@@ -410,15 +416,15 @@ impl Node {
 }
 
 /// `None` if the node lacks the block. Other errors would affect every block.
-fn there<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, RpcError> {
+fn existing_block<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, RpcError> {
     match block {
-        Err(RpcError::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),
+        Err(RpcError::Refused { code, .. }) if MISSING_BLOCK_CODES.contains(&code) => Ok(None),
         other => other,
     }
 }
 
-fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
-    if kind == Kind::Blocks {
+fn records_of(kind: RecordKind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
+    if kind == RecordKind::Blocks {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }
     let block: Block<Encoded> = serde_json::from_str(block.get())?;
@@ -473,8 +479,8 @@ mod tests {
             code,
             message: String::new(),
         };
-        for code in NOT_THERE {
-            assert_eq!(there::<u8>(Err(refused(code))), Ok(None));
+        for code in MISSING_BLOCK_CODES {
+            assert_eq!(existing_block::<u8>(Err(refused(code))), Ok(None));
         }
         // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
         for error in [
@@ -483,10 +489,10 @@ mod tests {
             refused(-32602),
             RpcError::Failed("refused".to_owned()),
         ] {
-            assert!(there::<u8>(Err(error)).is_err());
+            assert!(existing_block::<u8>(Err(error)).is_err());
         }
         assert_eq!(
-            (there(Ok(Some(7))), there::<u8>(Ok(None))),
+            (existing_block(Ok(Some(7))), existing_block::<u8>(Ok(None))),
             (Ok(Some(7)), Ok(None))
         );
     }
@@ -497,11 +503,11 @@ mod tests {
             r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
         let block: Box<RawValue> = serde_json::from_str(text).unwrap();
         assert_eq!(
-            records_of(Kind::Transactions, &block).unwrap(),
+            records_of(RecordKind::Transactions, &block).unwrap(),
             [vec![0, 1, 2]]
         );
         assert_eq!(
-            records_of(Kind::Blocks, &block).unwrap(),
+            records_of(RecordKind::Blocks, &block).unwrap(),
             [text.as_bytes().to_vec()]
         );
     }

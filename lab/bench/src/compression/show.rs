@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 pub(crate) fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
-    out += &about(outcome);
+    out += &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
     out += &plain(&tables::classes(outcome));
     if !outcome.bundles.is_empty() {
@@ -71,7 +71,7 @@ fn ungrouped(heads: &[String], of: &Table) -> String {
     table(&heads, rows.collect())
 }
 
-fn about(outcome: &Outcome) -> String {
+fn summary(outcome: &Outcome) -> String {
     let mut out = format!(
         "{} on {}: {} records, {} measured",
         outcome.source,
@@ -92,7 +92,7 @@ fn about(outcome: &Outcome) -> String {
         out += &format!("{note}\n");
     }
     let libraries: Vec<String> = outcome
-        .whole()
+        .overall_rows()
         .filter(|row| !row.library.is_empty())
         .map(|row| format!("{} by {}", row.codec, row.library))
         .collect();
@@ -103,9 +103,9 @@ fn about(outcome: &Outcome) -> String {
 }
 
 fn fetched(fetch: &FetchTable) -> String {
-    let width = tables::width(fetch);
+    let link_bandwidth = tables::link_bandwidth(fetch);
     let out = format!(
-        "\nFetching {} records with {}: {} requests under way, bandwidth {width}, mean of {} times in random order; latency is added to \
+        "\nFetching {} records with {}: {} requests under way, bandwidth {link_bandwidth}, mean of {} times in random order; latency is added to \
          each answer\n",
         count(fetch.records),
         fetch.codec,

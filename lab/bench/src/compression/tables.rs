@@ -7,7 +7,7 @@ fn interval(of: Option<Interval>, decimals: u8) -> Cell {
     estimate_or(of.map(|of| of.ends()), decimals, "too few")
 }
 
-/// The numbers whose intervals may be too narrow.
+/// Names of the values whose intervals may be too narrow.
 fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
     let few = |of: &Option<Interval>| of.is_some_and(|of| !of.reliable.is_reliable());
     let names = intervals
@@ -87,10 +87,12 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
-pub(crate) fn width(fetch: &FetchTable) -> String {
-    fetch.bandwidth.map_or("not limited".to_owned(), |width| {
-        format!("{} a second", bytes(width))
-    })
+pub(crate) fn link_bandwidth(fetch: &FetchTable) -> String {
+    fetch
+        .bandwidth
+        .map_or("not limited".to_owned(), |link_bandwidth| {
+            format!("{} a second", bytes(link_bandwidth))
+        })
 }
 
 /// Of the first codec.
@@ -159,9 +161,9 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
         ("cmp bytes", ""),
         ("too few for", ""),
     ];
-    let width = width(fetch);
+    let link_bandwidth = link_bandwidth(fetch);
     let note = format!(
-        "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
+        "{} records with {}, {} requests under way, bandwidth {link_bandwidth}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
         count(fetch.records),
         fetch.codec,

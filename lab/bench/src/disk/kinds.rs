@@ -2,16 +2,16 @@ use super::Space;
 use std::collections::BTreeMap;
 
 /// The smallest of the others are merged.
-const MOST_KINDS: usize = 24;
+const MAX_KINDS: usize = 24;
 /// Names come from the node and are cut to this length.
-const LONGEST: usize = 12;
+const MAX_EXTENSION_CHARS: usize = 12;
 
 #[derive(Default)]
-pub(super) struct Kinds {
+pub(super) struct FileKinds {
     by_name: BTreeMap<String, Space>,
 }
 
-impl Kinds {
+impl FileKinds {
     pub(super) fn add(&mut self, name: &str, space: Space) {
         let kind = kind(name);
         // Limits memory if names are unbounded.
@@ -32,9 +32,9 @@ impl Kinds {
     pub(super) fn largest_first(&self) -> Vec<(String, Space)> {
         let mut all: Vec<(String, Space)> = self.by_name.clone().into_iter().collect();
         all.sort_by_key(|(_, space)| std::cmp::Reverse(space.bytes));
-        if all.len() > MOST_KINDS {
+        if all.len() > MAX_KINDS {
             let mut others = Space::default();
-            for (_, space) in all.split_off(MOST_KINDS - 1) {
+            for (_, space) in all.split_off(MAX_KINDS - 1) {
                 others.add(space);
             }
             all.push(("others".to_owned(), others));
@@ -54,7 +54,7 @@ fn kind(name: &str) -> String {
     match name.rsplit_once('.') {
         // Accounts files of Agave, and names such as `17.204`.
         Some((_, end)) if end.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
-        Some((_, end)) if end.chars().count() <= LONGEST => {
+        Some((_, end)) if end.chars().count() <= MAX_EXTENSION_CHARS => {
             format!(".{}", faultline_text::clean(end))
         }
         None if name.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
@@ -62,7 +62,7 @@ fn kind(name: &str) -> String {
     }
 }
 
-/// By name; the file's header decides.
+/// Whether the name allows it. The file's header decides.
 pub(super) fn may_be_sqlite(name: &str) -> bool {
     match name.rsplit_once('.') {
         Some((_, end)) => ["sqlite", "sqlite3", "db", "db3"].contains(&end),
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_smallest_of_many_file_types_are_grouped() {
-        let mut kinds = Kinds::default();
+        let mut kinds = FileKinds::default();
         (1..100_u64).for_each(|n| {
             kinds.add(
                 &format!("a.x{n}"),

@@ -1,18 +1,18 @@
 //! RocksDB, Pebble and LevelDB folders.
 
 use super::manifest::{LevelTable, Version, read};
-use super::{Database, Limit, Part, merge_smallest};
+use super::{Database, DatabasePart, Limit, merge_smallest};
 use anyhow::{Context as _, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-const SMALL: u64 = 1 << 20;
+const MAX_SMALL_FILE: u64 = 1 << 20;
 /// The smallest of the others are merged.
-const MOST_PARTS: usize = 120;
+const MAX_PARTS: usize = 120;
 
-pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
+pub(super) fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
     let files = files(path, limit);
     // Unknown if only part of the files was listed.
     let engine = if limit.is_over() {
@@ -22,11 +22,11 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
     };
     let mut problems = Vec::new();
     // A node may start a new manifest between two reads.
-    let again = |_| version(path, limit);
-    let version = version(path, limit).or_else(again).or_else(again);
+    let retry = |_| version(path, limit);
+    let version = version(path, limit).or_else(retry).or_else(retry);
     let parts = match version {
         Ok(version) => {
-            if version.torn {
+            if version.has_incomplete_edit {
                 problems.push(
                     "its manifest was being written: the last change is not counted".to_owned(),
                 );
@@ -38,10 +38,10 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
             Vec::new()
         }
     };
-    let path = if within.is_empty() {
+    let path = if relative_path.is_empty() {
         ".".to_owned()
     } else {
-        within
+        relative_path
     };
     Database {
         path,
@@ -57,7 +57,7 @@ fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
         let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
     };
-    // Reading the manifest would also take too long.
+    // After the time limit the manifest is not read either.
     entries
         .take_while(|_| !limit.is_over())
         .filter_map(file)
@@ -70,7 +70,7 @@ fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
         .keys()
         .rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
     let options = newest
-        .and_then(|name| small(&path.join(name)).ok())
+        .and_then(|name| read_small_file(&path.join(name)).ok())
         .unwrap_or_default();
     let of = |key: &str| {
         options
@@ -85,14 +85,16 @@ fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
     }
 }
 
-fn small(path: &Path) -> anyhow::Result<String> {
+fn read_small_file(path: &Path) -> anyhow::Result<String> {
     ensure!(
         path.symlink_metadata()?.is_file(),
         "{}: is no file",
         path.display()
     );
     let mut text = String::new();
-    File::open(path)?.take(SMALL).read_to_string(&mut text)?;
+    File::open(path)?
+        .take(MAX_SMALL_FILE)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -105,7 +107,7 @@ fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
     read(File::open(manifest)?, || !limit.is_over())
 }
 
-/// Pebble names it in the name of a marker file, the others in `CURRENT`.
+/// Pebble names the manifest in the name of a marker file, the other engines in `CURRENT`.
 fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
     let files = files(path, limit);
     let marked = files
@@ -113,7 +115,7 @@ fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
         .filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
     let name = match marked.max().map(|(_, name)| name.to_owned()) {
         Some(name) => name,
-        None => small(&path.join("CURRENT"))
+        None => read_small_file(&path.join("CURRENT"))
             .context("CURRENT")?
             .trim()
             .to_owned(),
@@ -125,7 +127,7 @@ fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
     Ok(path.join(name))
 }
 
-fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
+fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
     let family = |of: u64| match version.families.get(&of) {
         Some(name) => faultline_text::clean(name),
         None if version.families.is_empty() => String::new(),
@@ -138,30 +140,30 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
         }
     };
     let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
-    for ((of, _), placed) in &version.tables {
-        let (tables, bytes) = levels.entry((*of, placed.level)).or_default();
-        (*tables, *bytes) = (*tables + 1, *bytes + placed.bytes);
+    for ((of, _), level_table) in &version.tables {
+        let (tables, bytes) = levels.entry((*of, level_table.level)).or_default();
+        (*tables, *bytes) = (*tables + 1, *bytes + level_table.bytes);
     }
-    let part = |((of, level), (tables, bytes)): ((u64, u64), (u64, u64))| Part {
+    let part = |((of, level), (tables, bytes)): ((u64, u64), (u64, u64))| DatabasePart {
         name: family(of),
         level: Some(level),
         files: Some(tables),
         bytes,
     };
-    let mut parts: Vec<Part> = levels.into_iter().map(part).collect();
-    if parts.len() > MOST_PARTS {
-        merge_smallest(&mut parts, MOST_PARTS);
+    let mut parts: Vec<DatabasePart> = levels.into_iter().map(part).collect();
+    if parts.len() > MAX_PARTS {
+        merge_smallest(&mut parts, MAX_PARTS);
     }
-    parts.extend(in_no_level(version.tables.values(), files));
+    parts.extend(unplaced_tables(version.tables.values(), files));
     parts
 }
 
-/// Pending deletion, or just written.
-fn in_no_level<'a>(
-    placed: impl Iterator<Item = &'a LevelTable>,
+/// Table files that the manifest does not name: to be deleted, or just written.
+fn unplaced_tables<'a>(
+    level_table: impl Iterator<Item = &'a LevelTable>,
     files: &BTreeMap<String, u64>,
-) -> Option<Part> {
-    let known: BTreeSet<u64> = placed.map(|placed| placed.file).collect();
+) -> Option<DatabasePart> {
+    let known: BTreeSet<u64> = level_table.map(|level_table| level_table.file).collect();
     let number = |name: &str| {
         let (number, _) = name
             .split_once('.')
@@ -174,7 +176,7 @@ fn in_no_level<'a>(
     let (tables, bytes) = others.fold((0, 0), |(tables, sum), (_, bytes)| {
         (tables + 1, sum + bytes)
     });
-    (tables > 0).then(|| Part {
+    (tables > 0).then(|| DatabasePart {
         name: "in no level".to_owned(),
         level: None,
         files: Some(tables),

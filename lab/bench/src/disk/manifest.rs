@@ -7,12 +7,12 @@ use anyhow::{Context as _, bail, ensure};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 
-const BLOCK: usize = 32 << 10;
-const HEAD: usize = 7;
-const MOST_TABLES: usize = 5_000_000;
-const LARGEST_EDIT: usize = 256 << 20;
-/// Field numbers from here on are optional and have a length prefix.
-const IGNORABLE: u64 = 1 << 13;
+const BLOCK_BYTES: usize = 32 << 10;
+const HEADER_BYTES: usize = 7;
+const MAX_TABLES: usize = 5_000_000;
+const MAX_EDIT_BYTES: usize = 256 << 20;
+/// Fields with larger numbers are optional and have a length prefix.
+const OPTIONAL_ABOVE: u64 = 1 << 13;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LevelTable {
@@ -28,28 +28,28 @@ pub(super) struct Version {
     pub(super) tables: BTreeMap<(u64, u64), LevelTable>,
     pub(super) families: BTreeMap<u64, String>,
     /// The last edit is incomplete: its writer is active or was interrupted.
-    pub(super) torn: bool,
+    pub(super) has_incomplete_edit: bool,
 }
 
-/// Stops if `in_time` returns false. Fails on unknown fields.
+/// Fails if `in_time` returns false, and on unknown fields.
 pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::Result<Version> {
     let mut version = Version::default();
-    let (mut block, mut edit, mut edits) = (vec![0; BLOCK], Vec::new(), 0_u64);
+    let (mut block, mut edit, mut edits) = (vec![0; BLOCK_BYTES], Vec::new(), 0_u64);
     loop {
-        let length = fill(&mut from, &mut block)?;
+        let length = read_block(&mut from, &mut block)?;
         ensure!(
             in_time(),
             "its manifest could not be read in time (--data-time)"
         );
         let mut rest = block.get(..length).unwrap_or_default();
-        while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
+        while let Some((head, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
             let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
             if kind == 0 && size == 0 {
                 rest = &[];
                 break;
             }
             let Some((part, after)) = after.split_at_checked(size) else {
-                ensure!(length < BLOCK, "its manifest is damaged");
+                ensure!(length < BLOCK_BYTES, "its manifest is damaged");
                 break;
             };
             rest = after;
@@ -62,7 +62,7 @@ pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::R
             }
             edit.extend_from_slice(part);
             ensure!(
-                edit.len() <= LARGEST_EDIT,
+                edit.len() <= MAX_EDIT_BYTES,
                 "its manifest is damaged: an edit without end"
             );
             if kind == 1 || kind == 4 {
@@ -73,15 +73,15 @@ pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::R
                 edits += 1;
             }
         }
-        if length < BLOCK {
+        if length < BLOCK_BYTES {
             ensure!(edits > 0, "its manifest has no edit");
-            version.torn = !edit.is_empty() || !rest.is_empty();
+            version.has_incomplete_edit = !edit.is_empty() || !rest.is_empty();
             return Ok(version);
         }
     }
 }
 
-fn fill(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
+fn read_block(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
     let mut length = 0;
     while let Some(rest) = block.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match from.read(rest) {
@@ -97,7 +97,7 @@ fn fill(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
 impl Version {
     fn apply(&mut self, edit: &[u8]) -> anyhow::Result<()> {
         let mut fields = Fields(edit);
-        let (mut family, mut new, mut gone, mut name, mut dropped) =
+        let (mut family, mut new, mut removed, mut name, mut dropped) =
             (0, Vec::new(), Vec::new(), None, false);
         while !fields.0.is_empty() {
             match fields.number()? {
@@ -107,12 +107,12 @@ impl Version {
                 2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
                 105 => drop((fields.number()?, fields.number()?)),
                 5 => drop((fields.number()?, fields.bytes()?)),
-                6 => gone.push((fields.number()?, fields.number()?).1),
+                6 => removed.push((fields.number()?, fields.number()?).1),
                 kind @ (7 | 100 | 102..=104) => new.push(fields.table(kind)?),
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
                 202 => dropped = true,
-                ignorable if ignorable > IGNORABLE && !(8194..=8197).contains(&ignorable) => {
+                ignorable if ignorable > OPTIONAL_ABOVE && !(8194..=8197).contains(&ignorable) => {
                     fields.bytes()?;
                 }
                 other => bail!("a field of kind {other}, which is not known"),
@@ -124,7 +124,7 @@ impl Version {
             return Ok(());
         }
         self.families.extend(name.map(|name| (family, name)));
-        for number in gone {
+        for number in removed {
             self.tables.remove(&(family, number));
         }
         self.tables.extend(
@@ -132,8 +132,8 @@ impl Version {
                 .map(|(number, placed)| ((family, number), placed)),
         );
         ensure!(
-            self.tables.len() <= MOST_TABLES,
-            "more than {MOST_TABLES} tables"
+            self.tables.len() <= MAX_TABLES,
+            "more than {MAX_TABLES} tables"
         );
         Ok(())
     }
@@ -230,12 +230,12 @@ mod tests {
         for edit in edits {
             let (mut rest, mut first) = (edit.as_slice(), true);
             loop {
-                let room = BLOCK - out.len() % BLOCK;
-                if room < HEAD {
+                let room = BLOCK_BYTES - out.len() % BLOCK_BYTES;
+                if room < HEADER_BYTES {
                     out.resize(out.len() + room, 0);
                     continue;
                 }
-                let (part, after) = rest.split_at(rest.len().min(room - HEAD));
+                let (part, after) = rest.split_at(rest.len().min(room - HEADER_BYTES));
                 let kind = match (first, after.is_empty()) {
                     (true, true) => 1,
                     (true, false) => 2,
@@ -305,7 +305,7 @@ mod tests {
             (
                 version.tables.len(),
                 version.families[&2].as_str(),
-                version.torn
+                version.has_incomplete_edit
             ),
             (204, "abc", false)
         );
@@ -320,11 +320,11 @@ mod tests {
     fn a_manifest_being_written_is_read_up_to_its_last_complete_edit() {
         let edits = [edit(&[7, 0, 4, 1000, 0, 0]), edit(&[7, 0, 5, 1000, 0, 0])];
         let whole = log(&edits);
-        for end in HEAD + 7..whole.len() {
+        for end in HEADER_BYTES + 7..whole.len() {
             let version = read(&whole[..end], || true).unwrap();
             assert_eq!(
-                (version.tables.len(), version.torn),
-                (1, end > HEAD + 7),
+                (version.tables.len(), version.has_incomplete_edit),
+                (1, end > HEADER_BYTES + 7),
                 "{end}"
             );
         }

@@ -1,9 +1,9 @@
-use super::{Database, Disk, Part};
+use super::{Database, DatabasePart, Disk};
 use crate::results::lines;
 use faultline_text::{bytes, count, number, size, table};
 use std::fmt::Write as _;
 
-/// As in the study: totals and file types, then databases.
+/// Totals and file types, then databases, in the study's order.
 pub(crate) fn text(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return String::new();
@@ -20,7 +20,7 @@ pub(crate) fn text(disks: &[Disk]) -> String {
         });
         let _ = writeln!(out, "{}: {} total {total}", disk.node, disk.folder);
     }
-    out += &compared(disks).map_or_else(String::new, |sentences| sentences + "\n");
+    out += &size_ratio(disks).map_or_else(String::new, |sentences| sentences + "\n");
     for disk in disks {
         let _ = writeln!(out, "\n{}: by type of file", disk.node);
         let row = |(name, space): &(String, super::Space)| {
@@ -44,7 +44,7 @@ pub(crate) fn text(disks: &[Disk]) -> String {
 }
 
 /// The study's ratio of the largest folder to the smallest.
-fn compared(disks: &[Disk]) -> Option<String> {
+fn size_ratio(disks: &[Disk]) -> Option<String> {
     let known: Option<Vec<(&str, u64)>> = disks
         .iter()
         .map(|disk| Some((disk.node.as_str(), disk.total?.bytes)))
@@ -75,18 +75,18 @@ fn database(node: &str, of: &Database) -> String {
     out + &lines(&of.problems)
 }
 
-fn part(part: &Part) -> Vec<String> {
-    let some = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), count);
+fn part(part: &DatabasePart) -> Vec<String> {
+    let count_or_dash = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), count);
     vec![
         part.shown().to_owned(),
-        some(part.level),
-        some(part.files),
+        count_or_dash(part.level),
+        count_or_dash(part.files),
         count(part.bytes),
         size(part.bytes),
     ]
 }
 
-pub(crate) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &Part)> {
+pub(crate) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
     let mut rows = Vec::new();
     for disk in disks {
         for of in &disk.databases {

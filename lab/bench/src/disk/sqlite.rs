@@ -3,7 +3,7 @@
 //! Opens the database as immutable: no locks, no extra files, no WAL content. A change during the
 //! read is reported.
 
-use super::{Database, Limit, Part, merge_smallest};
+use super::{Database, DatabasePart, Limit, merge_smallest};
 use anyhow::{Context as _, ensure};
 use faultline_kernel::FileVersion;
 use rusqlite::{Connection, OpenFlags};
@@ -14,19 +14,19 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const HEAD: &[u8; 16] = b"SQLite format 3\0";
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The smallest of the others are merged.
-const MOST_PARTS: usize = 60;
+const MAX_PARTS: usize = 60;
 
-pub(super) fn is_one(path: &Path) -> bool {
+pub(super) fn has_sqlite_magic(path: &Path) -> bool {
     let mut head = [0; 16];
     File::open(path)
         .and_then(|mut file| file.read_exact(&mut head))
         .is_ok()
-        && head == *HEAD
+        && head == *MAGIC
 }
 
-pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
+pub(super) fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> Database {
     let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
     let parts = parts(path, limit).unwrap_or_else(|error| {
@@ -34,32 +34,32 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
         Vec::new()
     });
     if !parts.is_empty() && FileVersion::of_path(path).ok() != before {
-        problems.push("it changed while it was read: sizes are near what they are".to_owned());
+        problems.push("it changed while it was read: sizes are approximate".to_owned());
     }
-    let wal = fs::metadata(with_end(path, "-wal")).map_or(0, |wal| wal.len());
+    let wal = fs::metadata(with_suffix(path, "-wal")).map_or(0, |wal| wal.len());
     if wal > 0 && !parts.is_empty() {
         problems.push(format!(
-            "what is in its WAL ({}) is in no table here",
+            "the content of its WAL ({}) is not counted in any table",
             faultline_text::bytes(wal)
         ));
     }
     Database {
-        path: within,
+        path: relative_path,
         engine: "SQLite".to_owned(),
         parts,
         problems,
     }
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()
 }
 
-fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
+fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<DatabasePart>> {
     let database = open(path)?;
-    let names = names(&database)?;
+    let index_tables = index_tables(&database)?;
     let bytes = sizes(&database, limit)?;
     let pragma = |name: &str| {
         database
@@ -68,21 +68,21 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     };
     let (size, free) = (pragma("page_size")?, pragma("freelist_count")?);
     let named = |(name, bytes): (String, u64)| {
-        let shown = names
+        let shown = index_tables
             .get(&name)
             .map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
         part(faultline_text::clean(&shown), bytes)
     };
-    let mut parts: Vec<Part> = bytes.into_iter().map(named).collect();
-    merge_smallest(&mut parts, MOST_PARTS);
+    let mut parts: Vec<DatabasePart> = bytes.into_iter().map(named).collect();
+    merge_smallest(&mut parts, MAX_PARTS);
     if free > 0 {
         parts.push(part("free pages".to_owned(), free * size));
     }
     Ok(parts)
 }
 
-fn part(name: String, bytes: u64) -> Part {
-    Part {
+fn part(name: String, bytes: u64) -> DatabasePart {
+    DatabasePart {
         name,
         level: None,
         files: None,
@@ -121,7 +121,7 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> anyhow::Result<BTreeMap<Str
         let in_time = !pages.is_multiple_of(64) || !limit.is_over();
         ensure!(
             in_time,
-            "it could not be read in time (--data-time): all of its pages are"
+            "it could not be read in time (--data-time): every page must be read"
         );
         let (name, size): (String, i64) = (row.get(0)?, row.get(1)?);
         *bytes.entry(name).or_default() += size.unsigned_abs();
@@ -129,7 +129,7 @@ fn sizes(database: &Connection, limit: Limit<'_>) -> anyhow::Result<BTreeMap<Str
     Ok(bytes)
 }
 
-fn names(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
+fn index_tables(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement =
         database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;

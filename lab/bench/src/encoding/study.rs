@@ -72,7 +72,7 @@ pub(crate) fn tables(results: &Results) -> String {
 }
 
 fn table(summary: &Summary<'_>) -> String {
-    let [a, b] = summary.arms.map(short);
+    let [a, b] = summary.arms.map(arm_label);
     let kind = if summary.mean { "MEAN" } else { "P95" };
     let over = match summary.link {
         Some(_) => over(summary.link) + " ",
@@ -100,9 +100,9 @@ fn table(summary: &Summary<'_>) -> String {
             let _ = writeln!(out, "{size:<11}no answers to compare");
             continue;
         };
-        let numbers = [first, second, (second - first).abs()].map(shown);
+        let numbers = [first, second, (second - first).abs()].map(format_ms);
         let cells = [&size, &numbers[0], &numbers[1], &numbers[2]];
-        out += &line(cells.map(String::as_str), &row.p, &short(winner));
+        out += &line(cells.map(String::as_str), &row.p, &arm_label(winner));
     }
     out + "\n"
 }
@@ -116,8 +116,8 @@ fn line([size, first, second, difference]: [&str; 4], p: &str, winner: &str) -> 
     format!("{size:<11}{first:<13}{second:<13}{difference:<13}{p}{winner}\n")
 }
 
-/// Below 10 ms, microseconds matter.
-fn shown(ms: f64) -> String {
+/// Three decimals below 10 ms, else two.
+fn format_ms(ms: f64) -> String {
     if ms.abs() < 10.0 {
         format!("{ms:.3}")
     } else {
@@ -125,7 +125,7 @@ fn shown(ms: f64) -> String {
     }
 }
 
-fn short(encoding: &str) -> String {
+fn arm_label(encoding: &str) -> String {
     match encoding {
         "base64" => "Base64".to_owned(),
         "base64+zstd" => "Zstd".to_owned(),

@@ -1,22 +1,22 @@
 use crate::plan::{HEX, RANDOM};
 use serde_json::Value;
 
-pub(super) type Question = (&'static str, &'static str);
+pub(super) type RpcCall = (&'static str, &'static str);
 
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) name: &'static str,
     /// Method, parameters, and whether all nodes must agree.
     pub(super) methods: &'static [(&'static str, &'static str, bool)],
-    pub(super) usual: &'static [&'static str],
+    pub(super) default_methods: &'static [&'static str],
     /// Newest slot or block, newest final one, oldest if nodes may prune, version.
-    pub(super) first: [Option<Question>; 4],
+    pub(super) first: [Option<RpcCall>; 4],
     /// Of the first block, and of a given height.
-    pub(super) hashes: [Question; 2],
+    pub(super) hashes: [RpcCall; 2],
     /// Field name if the result is an object.
     pub(super) hash: &'static str,
-    /// Distance to the newest final slot or block.
-    pub(super) left_out: u64,
+    /// Requested slots or blocks are at least this far below the newest final one.
+    pub(super) unfinalized_margin: u64,
 }
 
 /// The first is the default.
@@ -35,7 +35,7 @@ pub(super) const CHAINS: [Chain; 3] = [
             ("getLatestBlockhash", "[]", false),
             ("getEpochInfo", "[]", false),
         ],
-        usual: &["getBlock", "getBlockTime", "getSlot"],
+        default_methods: &["getBlock", "getBlockTime", "getSlot"],
         first: [
             Some(("getSlot", r#"[{"commitment":"processed"}]"#)),
             Some(("getSlot", r#"[{"commitment":"finalized"}]"#)),
@@ -50,7 +50,7 @@ pub(super) const CHAINS: [Chain; 3] = [
             ),
         ],
         hash: "blockhash",
-        left_out: 0,
+        unfinalized_margin: 0,
     },
     Chain {
         name: "evm",
@@ -65,7 +65,7 @@ pub(super) const CHAINS: [Chain; 3] = [
             ("eth_blockNumber", "[]", false),
             ("eth_gasPrice", "[]", false),
         ],
-        usual: &[
+        default_methods: &[
             "eth_getBlockByNumber",
             "eth_getBlockReceipts",
             "eth_blockNumber",
@@ -82,7 +82,7 @@ pub(super) const CHAINS: [Chain; 3] = [
         ],
         hash: "hash",
         // Two epochs of Ethereum, after which blocks are final.
-        left_out: 64,
+        unfinalized_margin: 64,
     },
     Chain {
         name: "starknet",
@@ -100,7 +100,7 @@ pub(super) const CHAINS: [Chain; 3] = [
             ),
             ("starknet_blockHashAndNumber", "[]", false),
         ],
-        usual: &["starknet_getBlockWithTxs", "starknet_getEvents"],
+        default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
         first: [
             Some(("starknet_blockHashAndNumber", "[]")),
             Some(("starknet_blockHashAndNumber", "[]")),
@@ -118,12 +118,13 @@ pub(super) const CHAINS: [Chain; 3] = [
             ),
         ],
         hash: "block_hash",
-        left_out: 0,
+        unfinalized_margin: 0,
     },
 ];
 
-/// Additional distance: a hundred blocks from a slot on, with skipped slots, must be finalized.
-pub(super) fn reach(method: &str) -> u64 {
+/// Slots to leave out in addition: the hundred blocks after the slot must be finalized, with
+/// skipped slots between them.
+pub(super) fn extra_margin(method: &str) -> u64 {
     if method == "getBlocksWithLimit" {
         150
     } else {
@@ -131,16 +132,16 @@ pub(super) fn reach(method: &str) -> u64 {
     }
 }
 
-/// In the form of a plan.
+/// The method and parameters in the form of [`crate::plan::Cell::method`].
 pub(super) fn method((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 
-pub(super) fn draws(params: &str) -> bool {
+pub(super) fn has_placeholder(params: &str) -> bool {
     params.contains(RANDOM) || params.contains(HEX)
 }
 
-/// In any node's notation.
+/// A height in the notation of any chain: number, hexadecimal text, or object.
 pub(super) fn height(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
@@ -186,12 +187,12 @@ mod tests {
     #[test]
     fn each_chains_usual_methods_are_known() {
         for chain in &CHAINS {
-            assert!(
+            assert!(chain.default_methods.iter().all(|default_methods| {
                 chain
-                    .usual
+                    .methods
                     .iter()
-                    .all(|usual| chain.methods.iter().any(|(name, ..)| name == usual))
-            );
+                    .any(|(name, ..)| name == default_methods)
+            }));
         }
     }
 }

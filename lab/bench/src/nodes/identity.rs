@@ -1,6 +1,6 @@
 //! Checks that nodes are of one chain.
 
-use super::chain::{self, Chain, Question, method};
+use super::chain::{self, Chain, RpcCall, method};
 use crate::answer::Expected;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use faultline_text::{clean, count};
 
 /// A slot may be skipped, so several heights are tried.
-const HEIGHTS: u64 = 4;
+const TRIED_HEIGHTS: u64 = 4;
 
 /// Compares the first blocks.
 pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
@@ -27,7 +27,7 @@ pub(super) fn block(
     nodes: &Plan,
     (from, to): (u64, u64),
 ) -> anyhow::Result<String> {
-    let heights: Vec<u64> = (from.max(to.saturating_sub(HEIGHTS - 1))..=to)
+    let heights: Vec<u64> = (from.max(to.saturating_sub(TRIED_HEIGHTS - 1))..=to)
         .rev()
         .collect();
     let found = first_common_hash(engine, chain, nodes, (chain.hashes[1], &heights))?;
@@ -40,22 +40,18 @@ pub(super) fn block(
     })
 }
 
-/// At the first height at which all nodes have one. The inner error says why there is none.
+/// Height and hash of the first height at which all nodes have a hash. The inner error says why
+/// there is none.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
     nodes: &Plan,
-    (question, heights): (Question, &[u64]),
+    (call, heights): (RpcCall, &[u64]),
 ) -> anyhow::Result<Result<(u64, String), String>> {
     let mut plan = nodes.clone();
     for height in heights {
         let numbers = Some((*height, *height));
-        plan.add_request(
-            height.to_string(),
-            method(question),
-            numbers,
-            Expected::Text,
-        );
+        plan.add_request(height.to_string(), method(call), numbers, Expected::Text);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
@@ -72,7 +68,7 @@ fn first_common_hash(
         {
             bail!(
                 "{first} and {other} are of different chains, so nothing was measured: {} for block {} gives {hash} and {theirs}",
-                question.0,
+                call.0,
                 count(*height)
             );
         }

@@ -1,6 +1,6 @@
 //! The study of nodes: total and mean times, and the recommended node for each method.
 
-use crate::compare::{Compared, one};
+use crate::compare::{Comparison, one};
 use crate::disk;
 use crate::render::unreliable_suffix;
 use crate::results::{Results, lines, ms};
@@ -8,10 +8,11 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
-/// Over rounds in which every node answered all methods: failing on slow answers must not look
-/// faster.
+/// Totals over the rounds in which every node answered all methods. A node whose slow answers
+/// fail must not look faster.
 pub(crate) struct Load {
     pub(crate) title: String,
+    /// Node, requests and total seconds.
     pub(crate) nodes: Vec<(String, u64, f64)>,
     pub(crate) lines: Vec<String>,
 }
@@ -38,7 +39,7 @@ pub(crate) fn tables(results: &Results) -> String {
         }
         out += &(lines(&load.lines) + "\n");
     }
-    out + &routed(results) + "\n"
+    out + &recommendations(results) + "\n"
 }
 
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
@@ -56,7 +57,7 @@ pub(crate) fn loads(results: &Results) -> Vec<Load> {
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     let arms = &results.header.arms;
     let times_of = |cell| {
-        results.by_round_as(cell, |sample| {
+        results.map_by_round(cell, |sample| {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
@@ -68,30 +69,33 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     };
     let all: Vec<_> = arms.iter().map(of_arm).collect();
     let rounds = all.iter().flatten().map(Vec::len).max().unwrap_or(0);
-    let whole = |round: usize| -> Option<Round> {
+    let complete_round = |round: usize| -> Option<Round> {
         all.iter()
             .map(|methods| methods.iter().map(|times| times[round]).collect())
             .collect()
     };
-    let good: Vec<Round> = (0..rounds).filter_map(whole).collect();
+    let complete_rounds: Vec<Round> = (0..rounds).filter_map(complete_round).collect();
     let total = |(index, arm): (usize, &String)| {
-        let ms: f64 = good.iter().map(|round| sum_ms(&round[index])).sum();
-        let requests = all[index].len() * good.len();
+        let ms: f64 = complete_rounds
+            .iter()
+            .map(|round| sum_ms(&round[index]))
+            .sum();
+        let requests = all[index].len() * complete_rounds.len();
         (arm.clone(), requests as u64, ms / 1e3)
     };
     let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
     let mut lines = Vec::new();
-    if good.len() < rounds {
-        let left_out = count((rounds - good.len()) as u64);
+    if complete_rounds.len() < rounds {
+        let left_out = count((rounds - complete_rounds.len()) as u64);
         lines.push(format!(
             "{left_out} of {} rounds are left out: not every answer was good",
             count(rounds as u64)
         ));
     }
-    if !good.is_empty() && arms.len() > 1 {
-        lines.extend(apart(&nodes));
-        lines.push(wins(arms, &good));
-        lines.push(orders(arms, &good));
+    if !complete_rounds.is_empty() && arms.len() > 1 {
+        lines.extend(slowest_above_fastest(&nodes));
+        lines.push(wins(arms, &complete_rounds));
+        lines.push(order_effect(arms, &complete_rounds));
     }
     Load {
         title: title.to_owned(),
@@ -104,9 +108,9 @@ fn sum_ms(times: &[(u64, f64)]) -> f64 {
     times.iter().map(|(_, ms)| ms).sum()
 }
 
-fn wins(arms: &[String], good: &[Round]) -> String {
+fn wins(arms: &[String], complete_rounds: &[Round]) -> String {
     let mut wins = vec![0; arms.len()];
-    for round in good {
+    for round in complete_rounds {
         let sums = round.iter().map(|times| sum_ms(times)).enumerate();
         if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
             wins[fastest] += 1;
@@ -119,12 +123,13 @@ fn wins(arms: &[String], good: &[Round]) -> String {
     format!(
         "The fastest of a round was {} of {}",
         won.collect::<Vec<_>>().join(", "),
-        count(good.len() as u64)
+        count(complete_rounds.len() as u64)
     )
 }
 
-/// In percent. Only the comparison decides whether a node is faster.
-fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
+/// Gap between the slowest and the fastest mean, in percent. It is no test: only the comparison
+/// decides whether a node is faster.
+fn slowest_above_fastest(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
     let fast = totals.iter().min_by(by_time)?;
     let slow = totals.iter().max_by(by_time)?;
@@ -137,12 +142,13 @@ fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     ))
 }
 
-/// Averages when first in a round, and otherwise: the first request may warm caches for the second.
-fn orders(arms: &[String], good: &[Round]) -> String {
+/// Mean latency if a node was requested first in the round, and if later: the first request may
+/// warm caches for the second.
+fn order_effect(arms: &[String], complete_rounds: &[Round]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for round in good {
+        for round in complete_rounds {
             for (method, (number, ms)) in round[index].iter().enumerate() {
                 let is_before = |times: &Vec<(u64, f64)>| {
                     times.get(method).is_some_and(|(other, _)| other < number)
@@ -168,24 +174,24 @@ fn orders(arms: &[String], good: &[Round]) -> String {
 
 /// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
 /// answers are left out.
-pub(crate) fn routed(results: &Results) -> String {
+pub(crate) fn recommendations(results: &Results) -> String {
     let methods = results.subject_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
     for method in methods {
-        let sound = sound(results, method);
-        let mut compared: Vec<(&str, Compared)> = Vec::new();
-        for (index, reference) in sound.iter().enumerate() {
-            for arm in &sound[index + 1..] {
+        let faultless_arms = faultless_arms(results, method);
+        let mut compared: Vec<(&str, Comparison)> = Vec::new();
+        for (index, reference) in faultless_arms.iter().enumerate() {
+            for arm in &faultless_arms[index + 1..] {
                 let pair = one(results, (reference, arm), (method, None), comparisons);
                 compared.extend(pair.map(|pair| (*reference, pair)));
             }
         }
-        let to = recommended_node(&sound, &compared);
+        let to = recommended_node(&faultless_arms, &compared);
         let _ = writeln!(out, "Send {method} to {to}");
         let mut left_out: Vec<&str> = results.header.arms.iter().map(String::as_str).collect();
-        left_out.retain(|arm| !sound.contains(arm));
+        left_out.retain(|arm| !faultless_arms.contains(arm));
         if !left_out.is_empty() {
             let _ = writeln!(
                 out,
@@ -197,7 +203,7 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
+fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
             .iter()
@@ -207,16 +213,16 @@ fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
                 None => false,
             })
     };
-    if let [] | [_] = sound {
-        return sound.first().map_or(
+    if let [] | [_] = faultless_arms {
+        return faultless_arms.first().map_or(
             "no node: none answered every request well".to_owned(),
             |only| format!("{only}: there is no other to compare with"),
         );
     }
-    let wins = |arm: &&str| others(sound, arm).all(|other| beats(arm, other).is_some());
-    let best = sound.iter().copied().find(wins);
+    let wins = |arm: &&str| others(faultless_arms, arm).all(|other| beats(arm, other).is_some());
+    let best = faultless_arms.iter().copied().find(wins);
     if let Some(best) = best {
-        let saved = others(sound, best).filter_map(|other| {
+        let saved = others(faultless_arms, best).filter_map(|other| {
             let (_, pair) = beats(best, other)?;
             let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
             Some(format!(
@@ -228,8 +234,8 @@ fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
         let saved: Vec<String> = saved.collect();
         return format!("{best}, which saves {}", saved.join(", "));
     }
-    let beaten = |arm: &&str| others(sound, arm).any(|other| beats(other, arm).is_some());
-    let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
+    let beaten = |arm: &&str| others(faultless_arms, arm).any(|other| beats(other, arm).is_some());
+    let (slow, fast): (Vec<&str>, Vec<&str>) = faultless_arms.iter().copied().partition(beaten);
     if slow.is_empty() {
         let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
         return format!("any: no difference is shown{why}");
@@ -242,20 +248,23 @@ fn recommended_node(sound: &[&str], compared: &[(&str, Compared)]) -> String {
     )
 }
 
-fn others<'a>(sound: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
-    sound.iter().copied().filter(move |other| *other != arm)
+fn others<'a>(faultless_arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str> {
+    faultless_arms
+        .iter()
+        .copied()
+        .filter(move |other| *other != arm)
 }
 
 /// Arms without failures and without differences from the reference.
-fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
-    let mut sound = Vec::new();
+fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
+    let mut faultless_arms = Vec::new();
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
         if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
-            sound.push(arm.as_str());
+            faultless_arms.push(arm.as_str());
         }
     }
-    sound
+    faultless_arms
 }
 
 #[cfg(test)]
@@ -335,7 +344,7 @@ mod tests {
             );
             let results = results(400, &[("one", 1, &a), ("two", 1, &b)]);
             let compared = one(&results, ("one", "two"), ("account of 1", None), 1).unwrap();
-            let out = routed(&results);
+            let out = recommendations(&results);
             let sent = !out.contains("Send account of 1 to any: no difference is shown");
             assert!(!sent || compared.mean.reliable.is_reliable(), "{out}");
             if step == 0 {
@@ -366,7 +375,7 @@ mod tests {
                     .map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)),
             );
         }
-        let out = routed(&results(60, &cells));
+        let out = recommendations(&results(60, &cells));
         assert!(
             out.contains("Send account of 1 to d, which saves")
                 && out.contains("of 2 to d, which saves"),

@@ -1,4 +1,4 @@
-use super::{headed, ids, made_by};
+use super::{made_by, unique_ids, verdict_with_headline};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
 use faultline_pages::cells::{figure, section};
 use faultline_pages::groups::distinct;
@@ -60,16 +60,16 @@ fn saved(row: &ClassRow) -> String {
     )
 }
 
-/// By bytes saved, which are counted, not tested.
+/// Codecs by bytes saved. Bytes are counted, so there is no test.
 fn verdict(outcome: &Outcome) -> Verdict {
-    let mut rows: Vec<&ClassRow> = outcome.whole().collect();
+    let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
     let points = rows.into_iter().map(saved).collect();
-    headed("No codec was measured", points, VerdictKind::Described)
+    verdict_with_headline("No codec was measured", points, VerdictKind::Described)
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
-    let ids = ids(outcome.whole().map(|row| row.codec.as_str()));
+    let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
     let speed = |speed: Option<Interval>| {
         speed.map_or("not known".to_owned(), |speed| {
             format!("{} MB/s", faultline_text::number(speed.value, 1))
@@ -86,7 +86,7 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
         facts.retain(|(_, value)| !value.is_empty());
         super::card(id, &row.codec, facts)
     };
-    outcome.whole().zip(ids).map(card).collect()
+    outcome.overall_rows().zip(unique_ids).map(card).collect()
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
@@ -160,7 +160,7 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
                 .map(|range| value(of(&row.codec, range)?))
                 .collect(),
         };
-        outcome.whole().map(one).collect()
+        outcome.overall_rows().map(one).collect()
     };
     let draw = |id: &str, title: &str, label: &str, log: bool, series| {
         let chart = Bars {
@@ -218,7 +218,7 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
     let chart = Curves {
         x_label: "Records in a blob".to_owned(),
         y_label: "Saved of all bytes (%)".to_owned(),
-        series: outcome.whole().map(curve).collect(),
+        series: outcome.overall_rows().map(curve).collect(),
         ..Curves::default()
     };
     let caption = "With messages and ACKs, and 95 % intervals.";

@@ -37,7 +37,7 @@ fn space(of: Option<&Space>) -> [Cell; 3] {
     parts.map(|part| count(of.map(part), "not known"))
 }
 
-fn spaces(id: &str, title: &str, of: &str, note: &str) -> Table {
+fn space_table(id: &str, title: &str, of: &str, note: &str) -> Table {
     let columns = [
         ("node", ""),
         (of, ""),
@@ -50,7 +50,7 @@ fn spaces(id: &str, title: &str, of: &str, note: &str) -> Table {
 
 fn totals(disks: &[Disk]) -> Block {
     let note = "On disk is less where files have holes, more where blocks are not full.";
-    let mut out = spaces("storage", "Storage space", "folder", note);
+    let mut out = space_table("storage", "Storage space", "folder", note);
     for disk in disks {
         let cells = std::iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
         out.rows.push(row(&disk.node, cells));
@@ -60,7 +60,7 @@ fn totals(disks: &[Disk]) -> Block {
 
 fn kinds(disks: &[Disk]) -> Block {
     let title = "Storage space by type of file";
-    let mut out = spaces("storage-by-type", title, "type of file", "");
+    let mut out = space_table("storage-by-type", title, "type of file", "");
     for disk in disks {
         for (kind, of_kind) in &disk.kinds {
             let cells = std::iter::once(words(kind)).chain(space(Some(of_kind)));

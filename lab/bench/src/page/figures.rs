@@ -1,5 +1,5 @@
-use super::ids;
-use crate::compare::{Compared, comparisons, crossing, interval_words};
+use super::unique_ids;
+use crate::compare::{Comparison, comparisons, crossing, interval_label};
 use crate::results::{Results, ms, over};
 use faultline_pages::cells::figure;
 use faultline_pages::model::{
@@ -9,23 +9,21 @@ use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
 use faultline_stats::summary;
 
-const MOST_DISTRIBUTIONS: usize = 12;
-const MOST_CLASSES: usize = 120;
-const MOST_POINTS: usize = 1500;
+const MAX_DISTRIBUTIONS: usize = 12;
+const MAX_CLASSES: usize = 120;
+const MAX_POINTS: usize = 1500;
 
-/// Over size with the crossover, or by subject without sizes.
-pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
+/// Differences by size with the crossover; by subject if sizes are unknown.
+pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
     let label = format!("Difference from {reference} (ms)");
-    let interval = interval_words(comparisons(results));
+    let interval = interval_label(comparisons(results));
     let mut blocks = Vec::new();
-    for (link, id) in results.links().into_iter().zip(ids(results
-        .links()
-        .iter()
-        .map(|link| link.unwrap_or("link"))))
-    {
+    for (link, id) in results.links().into_iter().zip(unique_ids(
+        results.links().iter().map(|link| link.unwrap_or("link")),
+    )) {
         let series: Vec<Curve> = results
             .header
             .arms
@@ -70,14 +68,14 @@ pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block
 
 fn curve(
     results: &Results,
-    compared: &[Compared],
+    compared: &[Comparison],
     (arm, link): (&str, Option<&str>),
 ) -> Option<Curve> {
     let over = results.subjects_over(link);
-    let of = |compared: &&Compared| {
+    let of = |compared: &&Comparison| {
         compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
     };
-    let point = |compared: &Compared| Some((compared.size? as f64, bar(compared)));
+    let point = |compared: &Comparison| Some((compared.size? as f64, bar(compared)));
     let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let found = crossing(results, arm, link).filter(Crossover::is_shown);
@@ -90,12 +88,12 @@ fn curve(
     })
 }
 
-fn bar(compared: &Compared) -> Bar {
+fn bar(compared: &Comparison) -> Bar {
     let mean = &compared.mean;
     (mean.value, Some((mean.low, mean.high)))
 }
 
-fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
+fn bars(results: &Results, compared: &[Comparison], y_label: String) -> Bars {
     let subjects = results.subject_names();
     let series = results.header.arms.iter().skip(1).map(|arm| {
         let of = |subject: &&str| {
@@ -120,9 +118,9 @@ fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
 
 pub(super) fn distributions(results: &Results) -> Vec<Block> {
     let subjects = results.subjects();
-    let ids = ids(subjects.iter().map(|(subject, _)| *subject));
+    let unique_ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
-    for ((subject, size), id) in subjects.iter().zip(ids).take(MOST_DISTRIBUTIONS) {
+    for ((subject, size), id) in subjects.iter().zip(unique_ids).take(MAX_DISTRIBUTIONS) {
         let set = |arm: &String| {
             results
                 .cell(arm, subject)
@@ -136,7 +134,7 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
             .collect();
         sets.retain(|(_, set)| set.iter().any(Option::is_some));
         let pooled: Vec<_> = sets.iter().flat_map(|(_, set)| set.clone()).collect();
-        let edges = freedman_diaconis(&pooled, 0.99, MOST_CLASSES);
+        let edges = freedman_diaconis(&pooled, 0.99, MAX_CLASSES);
         if edges.len() < 2 {
             continue;
         }
@@ -165,8 +163,8 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
             chart,
         ));
     }
-    if subjects.len() > MOST_DISTRIBUTIONS {
-        let left_out = subjects.len() - MOST_DISTRIBUTIONS;
+    if subjects.len() > MAX_DISTRIBUTIONS {
+        let left_out = subjects.len() - MAX_DISTRIBUTIONS;
         blocks.push(Block::Text(format!(
             "{left_out} more are not drawn; their percentiles are in the table of latencies."
         )));
@@ -176,19 +174,19 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
 
 pub(super) fn over_time(results: &Results) -> Vec<Block> {
     let rounds = results.rounds();
-    let together = rounds.div_ceil(MOST_POINTS).max(1);
+    let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;
-    let runs = ids(arms.iter().map(String::as_str));
+    let runs = unique_ids(arms.iter().map(String::as_str));
     let series: Vec<Line> = arms
         .iter()
         .zip(runs)
-        .map(|(arm, run)| line(results, arm, run, together))
+        .map(|(arm, run)| line(results, arm, run, rounds_per_point))
         .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
     }
-    let each = if together > 1 {
-        format!("Each point is the mean of {together} rounds. ")
+    let each = if rounds_per_point > 1 {
+        format!("Each point is the mean of {rounds_per_point} rounds. ")
     } else {
         String::new()
     };
@@ -209,36 +207,40 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
     )]
 }
 
-fn line(results: &Results, arm: &str, run: String, together: usize) -> Line {
+fn line(results: &Results, arm: &str, run: String, rounds_per_point: usize) -> Line {
     // The start of each round and its latencies.
     let mut by_round = vec![(f64::INFINITY, Vec::new()); results.rounds()];
     for sample in results.of_arm(arm) {
-        let (begun, latencies) = &mut by_round[sample.round as usize];
-        *begun = begun.min(sample.at_ns as f64 / 1e9);
+        let (started_at, latencies) = &mut by_round[sample.round as usize];
+        *started_at = started_at.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
-    // The last round may be incomplete.
-    let wanted = by_round.iter().map(|(_, latencies)| latencies.len());
-    let wanted = wanted.max().unwrap_or(0);
+    // The largest count, because the last round may be incomplete.
+    let requests_per_round = by_round.iter().map(|(_, latencies)| latencies.len());
+    let requests_per_round = requests_per_round.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
         run,
         ..Line::default()
     };
-    for some in by_round.chunks(together) {
-        let begun = some.iter().fold(f64::INFINITY, |begun, of| begun.min(of.0));
-        if !begun.is_finite() {
+    for chunk in by_round.chunks(rounds_per_point) {
+        let started_at = chunk
+            .iter()
+            .fold(f64::INFINITY, |started_at, of| started_at.min(of.0));
+        if !started_at.is_finite() {
             continue;
         }
-        let all: Vec<Option<f64>> = some
+        let all: Vec<Option<f64>> = chunk
             .iter()
             .flat_map(|(_, latencies)| latencies.iter().copied())
             .collect();
-        let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);
+        let is_complete =
+            all.len() == requests_per_round * chunk.len() && all.iter().all(Option::is_some);
         // Rounds of concurrent requests overlap.
         line.x
-            .push(line.x.last().copied().unwrap_or(0.0).max(begun));
-        line.y.push(summary::summary(&all).mean.filter(|_| whole));
+            .push(line.x.last().copied().unwrap_or(0.0).max(started_at));
+        line.y
+            .push(summary::summary(&all).mean.filter(|_| is_complete));
     }
     line
 }

@@ -2,7 +2,7 @@
 
 use super::{disk, paragraphs};
 use crate::encoding::{Summary, summaries};
-use crate::nodes::{loads, routed};
+use crate::nodes::{loads, recommendations};
 use crate::results::{Results, over};
 use crate::transport::{mean, sentences};
 use faultline_pages::cells::{known, number, row, table, text, words};
@@ -84,7 +84,7 @@ pub(super) fn nodes(results: &Results) -> Vec<Block> {
     let mut blocks = disk::blocks(&results.header.disks);
     blocks.push(Block::Table(out));
     blocks.extend(paragraphs(&sentences));
-    blocks.extend(paragraphs(&routed(results)));
+    blocks.extend(paragraphs(&recommendations(results)));
     blocks
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn plan(cells: usize, seed: u64) -> Plan {
 
 #[test]
 fn every_round_has_every_cell_once_in_seeded_order() {
-    let turns: Vec<Turn> = Order::new(&plan(4, 9)).collect();
+    let turns: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
     assert_eq!(turns.len(), 52 * 4);
     for (index, round) in turns.chunks(4).enumerate() {
         let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();

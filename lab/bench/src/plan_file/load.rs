@@ -1,14 +1,14 @@
 //! Parses a plan and reports all mistakes at once.
 
-use super::requests::{Answer, Request, requests};
-use super::{ENCODING, readable};
+use super::requests::{AnswerCheck, Request, requests};
+use super::{ENCODING, printable_name};
 use crate::answer::{Encoding, Expected};
-use crate::args::{RATES, answer_limit, fits_timeout};
+use crate::args::{RATE_RANGE, is_valid_timeout, valid_answer_limit};
 use crate::endpoint::Endpoint;
-use crate::plan::{Cell, LinkKind, MOST_REQUESTS, Plan};
+use crate::plan::{Cell, LinkKind, MAX_REQUESTS, Plan};
 use crate::preset;
 use crate::protocol::Protocol;
-use crate::stream::Shape;
+use crate::stream::LinkShape;
 use crate::values::{self, Value, ValueSource};
 use faultline_settings::{
     ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole, within,
@@ -16,7 +16,7 @@ use faultline_settings::{
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
-const MOST_ARMS: usize = 16;
+const MAX_ARMS: usize = 16;
 
 struct FileArm {
     name: String,
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), 
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
     let (read, mistakes) = faultline_settings::read_secret(text, Some(file), |mut top| {
         let mut plan = Plan::default();
-        let authorities = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
+        let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         schedule(&mut top, &mut plan);
         let arms = arms(&mut top);
         let values = values(&mut top, &folder);
@@ -41,11 +41,11 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), 
         top.finish();
         fill(&mut plan, arms, values, requests);
         let count = plan.requests();
-        if errors.is_empty() && count > MOST_REQUESTS {
-            let most = format!("at most {MOST_REQUESTS}; set fewer rounds");
+        if errors.is_empty() && count > MAX_REQUESTS {
+            let most = format!("at most {MAX_REQUESTS}; set fewer rounds");
             errors.push(None, format!("{count} requests are too many: {most}"));
         }
-        (plan, authorities)
+        (plan, ca_file)
     });
     read.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
@@ -56,7 +56,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
     top.set("seed", &mut plan.seed, whole);
     plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
-        let fits = RATES.contains(&rate).then_some(rate);
+        let fits = RATE_RANGE.contains(&rate).then_some(rate);
         fits.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
     plan.workers = preset::workers(None, plan.rate);
@@ -64,15 +64,15 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan) {
         within(v, 1..=1024_u16).map(usize::from)
     });
     top.set("timeout", &mut plan.timeout, |v| {
-        let fits = Some(time(v)?).filter(|timeout| fits_timeout(*timeout));
+        let fits = Some(time(v)?).filter(|timeout| is_valid_timeout(*timeout));
         fits.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
     top.set("max_answer", &mut plan.limit, |v| {
-        answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
+        valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }
 
-/// Of an entry that no other has.
+/// The name of an entry, which must be unique.
 fn name(
     t: &mut Table<'_>,
     names: &mut Unique<String>,
@@ -95,7 +95,7 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
         );
     }
     top.tables("arm", |t| {
-        let name = name(t, &mut names, "arm", readable);
+        let name = name(t, &mut names, "arm", printable_name);
         let protocol = t
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
@@ -106,12 +106,12 @@ fn arms(top: &mut Table<'_>) -> Vec<FileArm> {
         let shape = t.take("link", |v| {
             let spelled = text(v)?;
             let wrong = || format!("{spelled:?} is no link, as 30ms and 30ms@20Mbit are");
-            Shape::read(&spelled).ok_or_else(wrong)
+            LinkShape::read(&spelled).ok_or_else(wrong)
         });
-        let encoding = t.take("encoding", readable);
-        let method = t.take("method", readable);
-        if arms.len() == MOST_ARMS {
-            t.refuse(format!("there are more than {MOST_ARMS} arms"));
+        let encoding = t.take("encoding", printable_name);
+        let method = t.take("method", printable_name);
+        if arms.len() == MAX_ARMS {
+            t.refuse(format!("there are more than {MAX_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             arms.push(FileArm {
@@ -135,7 +135,7 @@ fn values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
         let name = name(t, &mut names, "value", value_name);
         let range = (t.take("from", whole), t.take("to", whole));
         let hex = t.take("hex", flag).unwrap_or(false);
-        let list = t.take("list", |v| filled(distinct(v, item)?));
+        let list = t.take("list", |v| non_empty(distinct(v, list_item)?));
         let file = t.take("file", |v| lines(&folder.join(text(v)?)));
         let kinds = [t.has("from") || t.has("to"), t.has("list"), t.has("file")];
         if kinds.iter().filter(|is| **is).count() != 1 {
@@ -175,15 +175,15 @@ fn value_name(value: &DeValue<'_>) -> Result<String, String> {
 }
 
 /// Escaped for a JSON string.
-fn item(value: &DeValue<'_>) -> Result<String, String> {
+fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     if matches!(value, DeValue::Integer(_)) {
         return whole(value).map(|number| number.to_string());
     }
-    Ok(quoted(&text(value)?))
+    Ok(json_escaped(&text(value)?))
 }
 
 /// Escaped for a JSON string.
-fn quoted(text: &str) -> String {
+fn json_escaped(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json.strip_prefix('"')
         .and_then(|json| json.strip_suffix('"'))
@@ -192,12 +192,17 @@ fn quoted(text: &str) -> String {
 }
 
 fn lines(file: &Path) -> Result<Vec<String>, String> {
-    let text = super::contents(file).map_err(|what| format!("{}: {what}", file.display()))?;
+    let text = super::read_file(file).map_err(|what| format!("{}: {what}", file.display()))?;
     let lines = text.lines().map(str::trim);
-    filled(lines.filter(|line| !line.is_empty()).map(quoted).collect())
+    non_empty(
+        lines
+            .filter(|line| !line.is_empty())
+            .map(json_escaped)
+            .collect(),
+    )
 }
 
-fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
+fn non_empty(list: Vec<String>) -> Result<Vec<String>, String> {
     if list.is_empty() {
         Err("has no value to draw from".to_owned())
     } else {
@@ -212,12 +217,14 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             let method = arm.method.as_ref().unwrap_or(&request.method);
             let encoding = arm.encoding.as_deref().unwrap_or_default();
             let placeholder = format!("{{{ENCODING}}}");
-            let params = request.params.replace(&placeholder, &quoted(encoding));
+            let params = request
+                .params
+                .replace(&placeholder, &json_escaped(encoding));
             let expected = match request.answer {
-                Answer::Any => Expected::Json { same: false },
+                AnswerCheck::Any => Expected::Json { same: false },
                 // With one arm there is nothing to compare.
-                Answer::Same => Expected::json(method, arms.len() > 1),
-                Answer::Account => Expected::Account(
+                AnswerCheck::Same => Expected::json(method, arms.len() > 1),
+                AnswerCheck::Account => Expected::Account(
                     Encoding::named(encoding)
                         .or(request.encoding)
                         .unwrap_or(Encoding::Base64),
@@ -227,7 +234,7 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
                 arm: index,
                 subject,
                 link: index,
-                method: format!(r#""method":"{}","params":{params}"#, quoted(method)),
+                method: format!(r#""method":"{}","params":{params}"#, json_escaped(method)),
                 numbers: None,
                 expected,
             });

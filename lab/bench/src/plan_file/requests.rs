@@ -1,13 +1,13 @@
-use super::{ENCODING, readable};
+use super::{ENCODING, printable_name};
 use crate::answer::Encoding;
 use crate::values::{self, Value};
 use faultline_settings::{Table, Unique, choice, text, within};
 use serde_json::Value as Json;
 
-const MOST: usize = 1000;
+const MAX_PLAN_REQUESTS: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum AnswerCheck {
     Same,
     Any,
     /// An account with the same data in every encoding.
@@ -21,11 +21,11 @@ pub(super) struct Request {
     /// With placeholders in braces.
     pub(super) params: String,
     pub(super) weight: Option<u32>,
-    pub(super) answer: Answer,
+    pub(super) answer: AnswerCheck,
     pub(super) encoding: Option<Encoding>,
 }
 
-/// Requests may name `{encoding}` only if an arm has one.
+/// `encodings`: an arm has an encoding, so requests may name `{encoding}`.
 pub(super) fn requests(top: &mut Table<'_>, values: &[Value], encodings: bool) -> Vec<Request> {
     let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
     if !top.has("request") {
@@ -34,34 +34,34 @@ pub(super) fn requests(top: &mut Table<'_>, values: &[Value], encodings: bool) -
             "[[request]] is missing: say what is asked, with method and params",
         );
     }
-    // An invalid value is unknown here.
-    let sound = top.errors().is_empty();
+    // After a mistake, values may be missing, so parameters are not checked.
+    let no_errors_yet = top.errors().is_empty();
     top.tables("request", |t| {
-        let method = t.need("method", readable);
-        let name = t.take("name", readable).or_else(|| method.clone());
+        let method = t.need("method", printable_name);
+        let name = t.take("name", printable_name).or_else(|| method.clone());
         let params = t.take("params", |v| {
             let params = text(v)?;
-            if sound {
-                checked(params, values, encodings)
+            if no_errors_yet {
+                check_params(params, values, encodings)
             } else {
                 Ok(params)
             }
         });
         let weight = t.take("weight", |v| within(v, 1..=1_000_000));
         let words = [
-            ("same", Answer::Same),
-            ("any", Answer::Any),
-            ("account", Answer::Account),
+            ("same", AnswerCheck::Same),
+            ("any", AnswerCheck::Any),
+            ("account", AnswerCheck::Account),
         ];
         let answer = t
             .take("answer", |v| choice(v, &words))
-            .unwrap_or(Answer::Same);
+            .unwrap_or(AnswerCheck::Same);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), t.line(), what, t.errors());
         }
-        if requests.len() == MOST {
-            t.refuse(format!("there are more than {MOST} requests"));
+        if requests.len() == MAX_PLAN_REQUESTS {
+            t.refuse(format!("there are more than {MAX_PLAN_REQUESTS} requests"));
         }
         let params = params.unwrap_or_else(|| "[]".to_owned());
         let encoding = encoding(&params);
@@ -86,8 +86,8 @@ fn encoding(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Must be valid JSON for any drawn value.
-fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, String> {
+/// Fails unless the parameters are valid JSON with every value.
+fn check_params(params: String, values: &[Value], encodings: bool) -> Result<String, String> {
     let is_known = |name: &str| {
         (encodings && name == ENCODING) || values.iter().any(|value| value.name == name)
     };
@@ -110,10 +110,10 @@ fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, 
             continue;
         }
         drawn = true;
-        for written in value.every() {
-            is_json(&values::filled(&params, values, |at, other| {
+        for sample in value.all_texts() {
+            is_json(&values::fill_placeholders(&params, values, |at, other| {
                 if at == index {
-                    written.clone()
+                    sample.clone()
                 } else {
                     other.first()
                 }

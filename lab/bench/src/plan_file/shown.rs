@@ -6,9 +6,9 @@ use faultline_pages::render::plain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-const ALL: &str = "all requests";
+const ALL_REQUESTS: &str = "all requests";
 
-pub(crate) fn together(results: &Results) -> String {
+pub(crate) fn all_requests_text(results: &Results) -> String {
     let tables = tables(results);
     let Some(latencies) = tables.first() else {
         return String::new();
@@ -26,7 +26,7 @@ pub(crate) fn together(results: &Results) -> String {
 
 /// Latencies, then differences if there are any. Empty with only one request.
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
-    let Some(all) = joined(results) else {
+    let Some(all) = pooled(results) else {
         return Vec::new();
     };
     let title = "Latency of all requests";
@@ -38,8 +38,9 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// One cell per arm: each subject of each round becomes a round. `None` with only one request.
-fn joined(results: &Results) -> Option<Results> {
+/// Results with one cell per arm: each request of a round becomes a round of its own. `None` with
+/// only one request.
+fn pooled(results: &Results) -> Option<Results> {
     if results.subjects().len() < 2 {
         return None;
     }
@@ -65,7 +66,7 @@ fn joined(results: &Results) -> Option<Results> {
     };
     let head = |arm: &String| CellHead {
         arm: arm.clone(),
-        subject: ALL.to_owned(),
+        subject: ALL_REQUESTS.to_owned(),
         size: None,
     };
     Some(Results {
@@ -102,7 +103,7 @@ mod tests {
             .samples
             .retain(|sample| sample.round as usize % 2 == sample.cell % 2);
         results.cells.iter_mut().for_each(|cell| cell.size = None);
-        let all = joined(&results).unwrap();
+        let all = pooled(&results).unwrap();
         assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
         let compared = &compared(&all)[0];
         assert_eq!(compared.rounds, 300);
@@ -113,14 +114,14 @@ mod tests {
         let mean = all.summary(0).latency.unwrap().mean;
         assert!((mean - 11.05).abs() < 0.1, "{mean}");
         assert!(
-            together(&results).contains("all requests"),
+            all_requests_text(&results).contains("all requests"),
             "{}",
-            together(&results)
+            all_requests_text(&results)
         );
         results
             .cells
             .iter_mut()
             .for_each(|cell| cell.subject = "one".to_owned());
-        assert_eq!(together(&results), "");
+        assert_eq!(all_requests_text(&results), "");
     }
 }

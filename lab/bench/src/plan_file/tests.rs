@@ -139,8 +139,12 @@ fn values_of_a_file_are_its_lines() {
         parse(&text, &folder.path().join("plan.toml"))
     };
     let (plan, _) = of("keys.txt").unwrap();
-    assert_eq!(plan.values[1].every(), ["one", "two"]);
-    assert!(plan.values[1].described().starts_with("2 texts of digest "));
+    assert_eq!(plan.values[1].all_texts(), ["one", "two"]);
+    assert!(
+        plan.values[1]
+            .description()
+            .starts_with("2 texts of digest ")
+    );
     let told = of("none.txt").unwrap_err();
     assert!(
         told.len() == 1 && told[0].line == Some(20) && told[0].what.contains("none.txt"),

@@ -1,6 +1,6 @@
 use crate::answer::{Decoded, Decoder};
 use crate::failure::Failure;
-use crate::http::{Link, Opened, Raw};
+use crate::http::{Link, Opened, RawAnswer};
 use crate::plan::{Cell, LinkKind, Plan};
 use crate::protocol::Protocol;
 use crate::socket::Socket;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// For smaller answers, the elapsed time counts as CPU time.
-const CPU_FROM: usize = 512;
+const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
 
 enum Connection {
     Http(Link),
@@ -24,13 +24,13 @@ impl Connection {
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
-        within: Duration,
+        time_limit: Duration,
     ) -> Result<Opened<Connection>, Failure> {
         Ok(if kind.protocol == Protocol::WebSocket {
-            let opened = Socket::open(kind, tls, limit, within).await?;
+            let opened = Socket::open(kind, tls, limit, time_limit).await?;
             opened.map(|socket| Connection::Socket(Box::new(socket)))
         } else {
-            let opened = Link::open(kind, tls, within).await?;
+            let opened = Link::open(kind, tls, time_limit).await?;
             opened.map(Connection::Http)
         })
     }
@@ -42,7 +42,7 @@ impl Connection {
         }
     }
 
-    async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
+    async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
         match self {
             Connection::Http(link) => link.ask(body, limit).await,
             Connection::Socket(socket) => socket.ask(&body).await,
@@ -109,7 +109,7 @@ impl Connections {
             self.links.get_mut(index).map(Option::take);
         })?;
         // Reading the CPU clock costs more than decoding a small answer.
-        let cpu = (raw.body.len() >= CPU_FROM).then(clock::thread_cpu);
+        let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let done = clock::uptime();
@@ -118,7 +118,7 @@ impl Connections {
             && is_unclear
             && matches!(link, Some(Connection::Socket(_)))
         {
-            // Otherwise the late answer could arrive next.
+            // On an open socket, a late answer could be taken for the next one.
             *link = None;
         }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
@@ -147,7 +147,7 @@ impl Connections {
         cell: &Cell,
         id: u64,
         left: Duration,
-    ) -> Result<(Raw, Duration, Duration), Failure> {
+    ) -> Result<(RawAnswer, Duration, Duration), Failure> {
         let kind = plan.link(cell).ok_or(Failure::Closed)?;
         let connection = self.links.get_mut(cell.link).ok_or(Failure::Closed)?;
         let usable = match connection {
@@ -169,7 +169,12 @@ impl Connections {
     }
 }
 
-fn decoded(raw: &Raw, id: u64, cell: &Cell, decoder: &mut Decoder) -> Result<Decoded, Failure> {
+fn decoded(
+    raw: &RawAnswer,
+    id: u64,
+    cell: &Cell,
+    decoder: &mut Decoder,
+) -> Result<Decoded, Failure> {
     match raw.status {
         StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
         other => Err(Failure::of_status(other, raw.retry_after)),

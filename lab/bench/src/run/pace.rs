@@ -18,11 +18,11 @@ const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
 /// Doubles each time. A longer delay requested by the node takes precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// Maximum of our own backoff.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Shorter pauses are not reported.
-const LONG_PAUSE: Duration = Duration::from_secs(2);
+const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Precision of the runtime's timers; the rest is active waiting.
 const TIMER_PRECISION: Duration = Duration::from_millis(2);
@@ -41,7 +41,7 @@ pub(crate) struct Pace {
 }
 
 #[derive(Debug)]
-pub(crate) struct Attempted<T> {
+pub(crate) struct Attempt<T> {
     pub(crate) answer: Result<T, Failure>,
     /// Of the last attempt.
     pub(crate) at: Duration,
@@ -116,7 +116,7 @@ impl Pace {
         mut at: Duration,
         repeat: Repeat,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
-    ) -> Option<Attempted<T>> {
+    ) -> Option<Attempt<T>> {
         let mut refused = 0;
         loop {
             let answer = send(at).await;
@@ -129,14 +129,14 @@ impl Pace {
                 .and_then(|failure| Some((failure, failure.refusal()?)))
                 .filter(|(failure, _)| self.decide_retry(node, failure, repeat, refused));
             let Some((failure, retry_after)) = refusal else {
-                return Some(Attempted {
+                return Some(Attempt {
                     answer,
                     at,
                     refused,
                 });
             };
-            let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
-            let wait = retry_after.unwrap_or_default().max(own);
+            let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
+            let wait = retry_after.unwrap_or_default().max(backoff);
             self.resume
                 .set(extend_pause(self.resume.get(), wait, failure));
             refused += 1;
@@ -147,7 +147,7 @@ impl Pace {
         }
     }
 
-    fn decide_retry(&self, node: usize, failure: &Failure, repeat: Repeat, before: u32) -> bool {
+    fn decide_retry(&self, node: usize, failure: &Failure, repeat: Repeat, retries: u32) -> bool {
         *self
             .refusals
             .borrow_mut()
@@ -164,7 +164,7 @@ impl Pace {
         }
         let now = clock::uptime();
         let is_limit = matches!(failure, Failure::RateLimited(_));
-        let most = if is_limit {
+        let max_retries = if is_limit {
             MAX_RATE_LIMIT_RETRIES
         } else {
             MAX_ERROR_RETRIES
@@ -175,8 +175,8 @@ impl Pace {
                 if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
                 {
                     let mut not_before = self.not_before.borrow_mut();
-                    let known = not_before.entry(node).or_default();
-                    *known = extend_pause(*known, retry_after, failure);
+                    let paused_until = not_before.entry(node).or_default();
+                    *paused_until = extend_pause(*paused_until, retry_after, failure);
                 }
                 return false;
             }
@@ -184,21 +184,21 @@ impl Pace {
             _ => {}
         }
         let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
-        if before >= most && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
+        if retries >= max_retries && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",
                 time(now.saturating_sub(since))
             ));
         }
-        before < most
+        retries < max_retries
     }
 }
 
 /// A long additional wait is reported.
-fn extend_pause(known: Duration, wait: Duration, failure: &Failure) -> Duration {
+fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
-    let until = known.max(now + wait);
-    if until - known.max(now) >= LONG_PAUSE {
+    let until = paused_until.max(now + wait);
+    if until - paused_until.max(now) >= MIN_REPORTED_PAUSE {
         say(&format!("{failure}: no requests for {}", time(wait)));
     }
     until

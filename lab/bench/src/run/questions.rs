@@ -14,7 +14,7 @@ impl Engine {
     /// Sends every cell once, to all arms of a subject at the same time. Returns the decoded bytes.
     pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = Pace::default();
-        let answers = self.with_signals(&pace, || (), all(plan, self.tls.as_ref(), &pace))?;
+        let answers = self.with_signals(&pace, || (), send_all(plan, self.tls.as_ref(), &pace))?;
         let answers = answers.filter(|_| pace.ended_by().is_none());
         answers.with_context(|| pace.ended_early())
     }
@@ -33,7 +33,7 @@ impl Engine {
 }
 
 /// In the order of the cells.
-async fn all(
+async fn send_all(
     plan: &Plan,
     tls: Option<&TlsConnector>,
     pace: &Pace,
@@ -42,11 +42,14 @@ async fn all(
     let mut connections: Vec<Connections> = plan.arms.iter().map(|_| connections()).collect();
     let mut answers = BTreeMap::new();
     for subject in 0..plan.subjects.len() {
-        let sends = connections.iter_mut().enumerate().filter_map(|(arm, own)| {
-            let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
-            let index = plan.cells.iter().position(is_it)?;
-            Some(one(plan, index, own, pace))
-        });
+        let sends = connections
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(arm, arm_connections)| {
+                let is_it = |cell: &PlanCell| (cell.arm, cell.subject) == (arm, subject);
+                let index = plan.cells.iter().position(is_it)?;
+                Some(send_one(plan, index, arm_connections, pace))
+            });
         for answered in join_all(sends).await {
             answers.extend(answered?);
         }
@@ -54,18 +57,19 @@ async fn all(
     Ok(answers.into_values().collect())
 }
 
-/// With the index of the cell. `None` if the run ends meanwhile.
-async fn one(
+/// The index of the cell and its answer; `None` if the run ends meanwhile.
+async fn send_one(
     plan: &Plan,
     index: usize,
-    own: &mut Connections,
+    arm_connections: &mut Connections,
     pace: &Pace,
 ) -> anyhow::Result<Option<(usize, Result<Vec<u8>, Failure>)>> {
     let cell = &plan.cells[index];
     let mut decoder = Decoder::new()?;
-    own.open(plan, cell).await;
+    arm_connections.open(plan, cell).await;
     let send = async |at| {
-        own.exchange(plan, cell, index as u64, &mut decoder, at)
+        arm_connections
+            .exchange(plan, cell, index as u64, &mut decoder, at)
             .await
     };
     let node = plan.node(cell.link);

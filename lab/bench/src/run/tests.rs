@@ -15,7 +15,7 @@ use crate::plan::{Cell as PlanCell, LinkKind};
 use crate::protocol::Protocol;
 use crate::results::tests::results;
 use crate::results::{Results, ms};
-use crate::stream::Shape;
+use crate::stream::LinkShape;
 use server::{Reply, Server, good, http};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,7 +44,7 @@ pub(super) fn plan_of(
         arms: vec!["a".to_owned()],
         links: vec![LinkKind {
             endpoint,
-            shape: Shape::default(),
+            shape: LinkShape::default(),
             protocol: Protocol::Http,
         }],
         subjects: vec!["account of 1".to_owned()],
@@ -643,7 +643,7 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    plan.links[0].shape = Shape {
+    plan.links[0].shape = LinkShape {
         added: Duration::from_secs(60),
         rate: None,
     };

@@ -1,7 +1,7 @@
 //! Reads results from an untrusted file.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::plan::MOST_REQUESTS;
+use crate::plan::MAX_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use faultline_common::files;
@@ -82,8 +82,8 @@ fn read_results(database: &ForeignDatabase, header: &str) -> anyhow::Result<Resu
         |row| {
             let sample = sample(row)?;
             if sample.cell >= cells.len()
-                || u64::from(sample.round) >= MOST_REQUESTS
-                || sample.number >= MOST_REQUESTS
+                || u64::from(sample.round) >= MAX_REQUESTS
+                || sample.number >= MAX_REQUESTS
             {
                 bail!("request {} is damaged", sample.number);
             }
@@ -117,7 +117,7 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
             cells.push(CellHead {
                 arm: row.get(1)?,
                 subject: row.get(2)?,
-                size: whole(row, 3)?,
+                size: optional_u64(row, 3)?,
             });
             Ok(())
         },
@@ -125,17 +125,18 @@ fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
     Ok(cells)
 }
 
-fn whole(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {
+fn optional_u64(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {
     let number: Option<i64> = row.get(index)?;
     let number = number.map(u64::try_from).transpose();
     number.context("a number below 0")
 }
 
 fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
-    let needed = |index| whole(row, index)?.context("a number is missing in its table sample");
+    let required_u64 =
+        |index| optional_u64(row, index)?.context("a number is missing in its table sample");
     let mut phases = Some([0; PHASES.len()]);
     for index in 0..PHASES.len() {
-        let value = whole(row, 4 + index)?;
+        let value = optional_u64(row, 4 + index)?;
         // No real phase is longer, and below the limit sums cannot overflow.
         ensure!(
             value.is_none_or(|value| value < 1 << 60),
@@ -147,17 +148,17 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
         });
     }
     let failed = phases.is_none();
-    let of_good = |index| if failed { Ok(0) } else { needed(index) };
+    let of_good = |index| if failed { Ok(0) } else { required_u64(index) };
     Ok(Sample {
-        number: needed(0)?,
-        round: u32::try_from(needed(1)?)?,
-        cell: usize::try_from(needed(2)?)?,
-        at_ns: needed(3)?,
+        number: required_u64(0)?,
+        round: u32::try_from(required_u64(1)?)?,
+        cell: usize::try_from(required_u64(2)?)?,
+        at_ns: required_u64(3)?,
         phases,
         decode_cpu_ns: of_good(10)?,
         sent: of_good(11)?,
         received: of_good(12)?,
         failure: row.get(13)?,
-        refused: u32::try_from(needed(14)?)?,
+        refused: u32::try_from(required_u64(14)?)?,
     })
 }

@@ -43,12 +43,12 @@ pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
 
 impl ResultsFile {
     pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
-        let writing = ResultsWriter::create(path)?;
+        let writer = ResultsWriter::create(path)?;
         let (sender, messages) = channel();
         let thread = Builder::new()
             .name("results".to_owned())
-            .spawn(move || writing.until_the_end(&messages))
-            .with_context(|| named(path))?;
+            .spawn(move || writer.write_until_end(&messages))
+            .with_context(|| option_and_path(path))?;
         Ok(ResultsFile { sender, thread })
     }
 
@@ -93,13 +93,13 @@ impl ResultsFile {
     }
 }
 
-/// Only the table `run`.
+/// Creates a results file with the document as header and no requests.
 pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let mut database = create(path)?;
     transact(&mut database, |transaction| {
         insert_header(transaction, document)
     })
-    .with_context(|| named(path))
+    .with_context(|| option_and_path(path))
 }
 
 fn transact(
@@ -111,15 +111,15 @@ fn transact(
     Ok(transaction.commit()?)
 }
 
-fn named(path: &Path) -> String {
+fn option_and_path(path: &Path) -> String {
     format!("--out {}", path.display())
 }
 
 fn create(path: &Path) -> anyhow::Result<Connection> {
     check_new("--out", path)?;
     // Never writes through a symbolic link.
-    File::create_new(path).with_context(|| named(path))?;
-    let make = || -> anyhow::Result<Connection> {
+    File::create_new(path).with_context(|| option_and_path(path))?;
+    let initialize = || -> anyhow::Result<Connection> {
         // SQLite treats a name that begins with `file:` as a URI.
         let absolute = std::path::absolute(path)?;
         let mut database =
@@ -134,9 +134,11 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
         })?;
         Ok(database)
     };
-    make().with_context(|| named(path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(path);
-    })
+    initialize()
+        .with_context(|| option_and_path(path))
+        .inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })
 }
 
 struct ResultsWriter {
@@ -145,7 +147,7 @@ struct ResultsWriter {
     samples: Vec<Sample>,
     header: Option<Box<Header>>,
     buckets: Vec<Bucket>,
-    fails: bool,
+    is_failing: bool,
 }
 
 impl ResultsWriter {
@@ -156,11 +158,11 @@ impl ResultsWriter {
             samples: Vec::new(),
             header: None,
             buckets: Vec::new(),
-            fails: false,
+            is_failing: false,
         })
     }
 
-    fn until_the_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
+    fn write_until_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
         let mut last = Ok(());
         for message in messages {
             match message {
@@ -193,17 +195,22 @@ impl ResultsWriter {
         transact(&mut self.database, |transaction| {
             insert_header(transaction, &header)?;
             for (cell, head) in cells.iter().enumerate() {
-                let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
+                let row = params![
+                    cell as i64,
+                    head.arm,
+                    head.subject,
+                    head.size.map(sql_integer)
+                ];
                 transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
             }
             Ok(())
         })
-        .with_context(|| named(&self.path))?;
+        .with_context(|| option_and_path(&self.path))?;
         self.header = Some(header);
         Ok(())
     }
 
-    /// All pending data, or nothing.
+    /// Writes all pending data in one transaction.
     fn write(&mut self) -> anyhow::Result<()> {
         transact(&mut self.database, |transaction| {
             if let Some(header) = &self.header {
@@ -212,7 +219,12 @@ impl ResultsWriter {
             }
             insert_samples(transaction, &self.samples)?;
             for (cell, from, to, count) in &self.buckets {
-                let row = params![*cell as i64, whole(*from), whole(*to), whole(*count)];
+                let row = params![
+                    *cell as i64,
+                    sql_integer(*from),
+                    sql_integer(*to),
+                    sql_integer(*count)
+                ];
                 transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
             }
             Ok(())
@@ -222,18 +234,18 @@ impl ResultsWriter {
         Ok(())
     }
 
-    /// Reports only changes.
+    /// Reports the first failed write, and the first write that succeeds again.
     fn report_change(&mut self, written: &anyhow::Result<()>) {
-        let named = named(&self.path);
+        let option_and_path = option_and_path(&self.path);
         match written {
-            Err(error) if !self.fails => say(&format!(
-                "{named}: {}; what is measured stays in memory, and writing is tried again each second",
+            Err(error) if !self.is_failing => say(&format!(
+                "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second",
                 reason(error)
             )),
-            Ok(()) if self.fails => say(&format!("{named}: all is written again")),
+            Ok(()) if self.is_failing => say(&format!("{option_and_path}: all is written again")),
             _ => {}
         }
-        self.fails = written.is_err();
+        self.is_failing = written.is_err();
     }
 }
 
@@ -259,25 +271,25 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for s in samples {
-        let known = |number: u64| s.phases.map(|_| whole(number));
+        let if_succeeded = |number: u64| s.phases.map(|_| sql_integer(number));
         let [queued, connect, tls, first_byte, transfer, decode] = match s.phases {
-            Some(phases) => phases.map(|phase| Some(whole(phase))),
+            Some(phases) => phases.map(|phase| Some(sql_integer(phase))),
             None => [None; 6],
         };
         insert.execute(params![
-            whole(s.number),
+            sql_integer(s.number),
             s.round,
             s.cell as i64,
-            whole(s.at_ns),
+            sql_integer(s.at_ns),
             queued,
             connect,
             tls,
             first_byte,
             transfer,
             decode,
-            known(s.decode_cpu_ns),
-            known(s.sent),
-            known(s.received),
+            if_succeeded(s.decode_cpu_ns),
+            if_succeeded(s.sent),
+            if_succeeded(s.received),
             s.failure,
             s.refused,
         ])?;
@@ -298,6 +310,6 @@ fn buckets(results: &Results, cell: usize) -> Vec<Bucket> {
     buckets
 }
 
-fn whole(number: u64) -> i64 {
+fn sql_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -17,20 +17,20 @@ use tokio::time::{Instant, Sleep, sleep};
 /// In flight per direction.
 const MAX_IN_FLIGHT: usize = 4 << 20;
 /// Precision of the runtime's timers; the rest is active waiting.
-const TIMER: Duration = Duration::from_millis(2);
-const PIECE: usize = 1448;
+const TIMER_PRECISION: Duration = Duration::from_millis(2);
+const PIECE_BYTES: usize = 1448;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Shape {
+pub(crate) struct LinkShape {
     /// Added round-trip time.
     pub(crate) added: Duration,
     /// Bits per second in each direction.
     pub(crate) rate: Option<f64>,
 }
 
-impl Shape {
+impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
-    pub(crate) fn read(text: &str) -> Option<Shape> {
+    pub(crate) fn read(text: &str) -> Option<LinkShape> {
         let (added, rate) = text
             .split_once('@')
             .map_or((text, None), |(added, rate)| (added, Some(rate)));
@@ -38,10 +38,10 @@ impl Shape {
             .ok()
             .filter(|added| *added <= Duration::from_secs(60))?;
         let Some(rate) = rate else {
-            return Some(Shape { added, rate: None });
+            return Some(LinkShape { added, rate: None });
         };
         let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
-        (0.01..=1e5).contains(&megabits).then_some(Shape {
+        (0.01..=1e5).contains(&megabits).then_some(LinkShape {
             added,
             rate: Some(megabits * 1e6),
         })
@@ -52,7 +52,7 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for LinkShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "+{} ms", self.added.as_secs_f64() * 1e3)?;
         self.rate
@@ -62,34 +62,35 @@ impl fmt::Display for Shape {
 
 #[derive(Debug)]
 struct Direction {
-    shape: Shape,
+    shape: LinkShape,
     pieces: VecDeque<(Duration, Vec<u8>)>,
     buffered: usize,
-    free: Duration,
+    link_free_at: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Direction {
-    fn new(shape: Shape) -> Direction {
+    fn new(shape: LinkShape) -> Direction {
         let timer = Box::pin(sleep(Duration::ZERO));
         Direction {
             shape,
             pieces: VecDeque::new(),
             buffered: 0,
-            free: Duration::ZERO,
+            link_free_at: Duration::ZERO,
             timer,
         }
     }
 
-    fn put(&mut self, bytes: &[u8]) {
-        for piece in bytes.chunks(PIECE) {
-            let takes = self
+    fn enqueue(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            let seconds = self
                 .shape
                 .rate
                 .map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
-            self.free = self.free.max(clock::uptime()) + Duration::from_secs_f64(takes);
+            self.link_free_at =
+                self.link_free_at.max(clock::uptime()) + Duration::from_secs_f64(seconds);
             self.pieces
-                .push_back((self.free + self.shape.added / 2, piece.to_vec()));
+                .push_back((self.link_free_at + self.shape.added / 2, piece.to_vec()));
         }
         self.buffered += bytes.len();
     }
@@ -103,12 +104,14 @@ impl Direction {
             if left.is_zero() {
                 break;
             }
-            if left <= TIMER {
+            if left <= TIMER_PRECISION {
                 // Measurements are finer than the runtime's timers.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.timer.as_mut().reset(Instant::now() + left - TIMER);
+            self.timer
+                .as_mut()
+                .reset(Instant::now() + left - TIMER_PRECISION);
             ready!(self.timer.as_mut().poll(cx));
         }
         self.pieces
@@ -116,7 +119,7 @@ impl Direction {
             .map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
     }
 
-    fn passed(&mut self, bytes: usize) {
+    fn consume(&mut self, bytes: usize) {
         self.buffered -= bytes;
         if let Some((_, piece)) = self.pieces.front_mut() {
             piece.drain(..bytes);
@@ -127,16 +130,16 @@ impl Direction {
     }
 }
 
-pub(crate) struct Shaped<S> {
+pub(crate) struct ShapedStream<S> {
     stream: S,
     from_node: Direction,
     to_node: Direction,
     ended: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
-    pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
-        Shaped {
+impl<S: AsyncRead + AsyncWrite + Unpin> ShapedStream<S> {
+    pub(crate) fn new(stream: S, shape: LinkShape) -> ShapedStream<S> {
+        ShapedStream {
             stream,
             from_node: Direction::new(shape),
             to_node: Direction::new(shape),
@@ -144,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
         }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
         while !self.ended && self.from_node.buffered < MAX_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
@@ -153,68 +156,68 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
                 Poll::Ready(read) => read?,
             }
             self.ended = buffer.filled().is_empty();
-            self.from_node.put(buffer.filled());
+            self.from_node.enqueue(buffer.filled());
         }
         Ok(())
     }
 
     /// Ready when nothing is in flight.
-    fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_deliver(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, piece))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.to_node.passed(written);
+            self.to_node.consume(written);
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shaped<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ShapedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(given) = self.poll_give(cx) {
-            given?;
+        if let Poll::Ready(delivered) = self.poll_deliver(cx) {
+            delivered?;
         }
-        self.take(cx)?;
+        self.read_ahead(cx)?;
         if self.from_node.pieces.is_empty() && self.ended {
             return Poll::Ready(Ok(()));
         }
         let piece = ready!(self.from_node.poll_arrived(cx));
         let bytes = piece.len().min(buffer.remaining());
         buffer.put_slice(piece.get(..bytes).unwrap_or_default());
-        self.from_node.passed(bytes);
+        self.from_node.consume(bytes);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ShapedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.to_node.buffered >= MAX_IN_FLIGHT {
-            ready!(self.poll_give(cx))?;
+            ready!(self.poll_deliver(cx))?;
         }
-        self.to_node.put(bytes);
-        if let Poll::Ready(given) = self.poll_give(cx) {
-            given?;
+        self.to_node.enqueue(bytes);
+        if let Poll::Ready(delivered) = self.poll_deliver(cx) {
+            delivered?;
         }
         Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_give(cx)
+        self.poll_deliver(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_give(cx))?;
+        ready!(self.poll_deliver(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
@@ -226,11 +229,11 @@ mod tests {
     use tokio::runtime::Builder;
 
     /// How long 100,000 bytes take there and back.
-    fn took(shape: Shape) -> Duration {
+    fn took(shape: LinkShape) -> Duration {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (near, mut far) = duplex(1 << 20);
-            let mut near = Shaped::new(near, shape);
+            let mut near = ShapedStream::new(near, shape);
             let begun = clock::uptime();
             let sent: Vec<u8> = (0..100_000_u32).map(|index| (index % 251) as u8).collect();
             near.write_all(&sent).await.unwrap();
@@ -251,7 +254,8 @@ mod tests {
     #[test]
     fn network_link_specifications_round_trip() {
         let read = |text| {
-            Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
+            LinkShape::read(text)
+                .map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
         };
         assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
         assert_eq!(
@@ -268,7 +272,7 @@ mod tests {
             "1ms@NaNMbit",
             "@1Mbit",
         ] {
-            assert_eq!(Shape::read(bad), None, "{bad}");
+            assert_eq!(LinkShape::read(bad), None, "{bad}");
         }
     }
 
@@ -279,7 +283,7 @@ mod tests {
             assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}")
         };
         within(
-            took(Shape {
+            took(LinkShape {
                 added: ms(60),
                 rate: None,
             }),
@@ -287,12 +291,12 @@ mod tests {
         );
         // 800,000 bits at 4 Mbit/s are 200 ms in each direction.
         within(
-            took(Shape {
+            took(LinkShape {
                 added: ms(30),
                 rate: Some(4e6),
             }),
             430,
         );
-        within(took(Shape::default()), 0);
+        within(took(LinkShape::default()), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::evm::Evm;
 use super::solana::Solana;
-use super::talk::{Meter, Talk, in_time};
+use super::talk::{Meter, NodeClient, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
@@ -22,38 +22,38 @@ pub(super) enum Chain {
 impl Chain {
     pub(super) async fn perform(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
-        (act, times): (Operation, u32),
+        (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
-        let done = self.performed(talk, protocol, (act, times)).await;
+        let done = self.run_operation(talk, protocol, (operation, times)).await;
         if done.is_err() {
-            talk.give_up();
+            talk.drop_connections();
             // A failed write may have an effect.
             match self {
-                Chain::Evm(evm) => evm.unsure = true,
-                Chain::Solana(solana) => solana.unsure = true,
+                Chain::Evm(evm) => evm.effect_unknown = true,
+                Chain::Solana(solana) => solana.effect_unknown = true,
             }
         }
         done
     }
 
-    pub(super) fn writes(&self) -> bool {
+    pub(super) fn can_write(&self) -> bool {
         match self {
-            Chain::Evm(evm) => evm.writes(),
+            Chain::Evm(evm) => evm.can_write(),
             Chain::Solana(_) => true,
         }
     }
 
-    async fn performed(
+    async fn run_operation(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
-        (act, times): (Operation, u32),
+        (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
         // A busy client already has connections and subscriptions.
-        in_time(talk.timeout, self.ready(talk, protocol)).await?;
-        talk.forget_news();
+        in_time(talk.timeout, self.prepare(talk, protocol)).await?;
+        talk.drain_notifications();
         talk.meter = Meter::default();
         let mut begun = clock::uptime();
         for index in 0..times {
@@ -61,31 +61,31 @@ impl Chain {
                 // Renewal of the blockhash is not measured.
                 let (paused, meter) = (clock::uptime(), talk.meter);
                 if let Chain::Solana(solana) = self {
-                    solana.renew(talk).await?;
+                    solana.renew_blockhash(talk).await?;
                 }
                 talk.meter = meter;
-                talk.forget_news();
+                talk.drain_notifications();
                 begun += clock::uptime().saturating_sub(paused);
             }
-            in_time(talk.timeout, self.once(talk, protocol, act)).await?;
+            in_time(talk.timeout, self.run_once(talk, protocol, operation)).await?;
         }
         Ok(talk.meter.exchanged(clock::uptime().saturating_sub(begun)))
     }
 
-    async fn ready(&mut self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
+    async fn prepare(&mut self, talk: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         match self {
-            Chain::Evm(evm) => evm.ready(talk, protocol).await,
-            Chain::Solana(solana) => solana.ready(talk, protocol).await,
+            Chain::Evm(evm) => evm.prepare(talk, protocol).await,
+            Chain::Solana(solana) => solana.prepare(talk, protocol).await,
         }
     }
 
-    async fn once(
+    async fn run_once(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
-        act: Operation,
+        operation: Operation,
     ) -> Result<(), Failure> {
-        match (self, act) {
+        match (self, operation) {
             (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol).await,
             (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol).await,
             (Chain::Solana(solana), Operation::Write) => solana.write(talk, protocol).await,

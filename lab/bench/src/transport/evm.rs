@@ -1,6 +1,6 @@
 //! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
-use super::talk::{Talk, in_time};
+use super::talk::{NodeClient, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use serde_json::{Value, json};
@@ -30,13 +30,13 @@ const DEPLOYMENT: &str = "6017600c60003960176000f3";
 
 const GAS: &str = "0x30d40";
 
-/// Heads may be missed, so the receipt is polled at least this often.
-const NO_HEAD: Duration = Duration::from_secs(1);
+/// Notifications of new heads may be missed, so the receipt is polled at least this often.
+const MAX_HEAD_WAIT: Duration = Duration::from_secs(1);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Chain ids of development chains: geth and Ganache, Hardhat and Anvil.
-pub(super) const DEVELOPMENT: [&str; 2] = ["0x539", "0x7a69"];
+pub(super) const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
 pub(super) struct Evm {
     id: String,
@@ -44,7 +44,7 @@ pub(super) struct Evm {
     contract: Option<(String, String)>,
     value: u64,
     /// After a failed write, whose effect is unknown.
-    pub(super) unsure: bool,
+    pub(super) effect_unknown: bool,
 }
 
 impl Evm {
@@ -53,12 +53,16 @@ impl Evm {
             id: id.to_owned(),
             contract,
             value: 0,
-            unsure: false,
+            effect_unknown: false,
         }
     }
 
     /// The node signs for `payer`.
-    pub(super) async fn deploy(talk: &mut Talk, id: &str, payer: &str) -> Result<Evm, Failure> {
+    pub(super) async fn deploy(
+        talk: &mut NodeClient,
+        id: &str,
+        payer: &str,
+    ) -> Result<Evm, Failure> {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
         let hash = talk
@@ -81,25 +85,25 @@ impl Evm {
         Ok(Evm::new(id, Some((payer.to_owned(), address.to_owned()))))
     }
 
-    pub(super) fn writes(&self) -> bool {
+    pub(super) fn can_write(&self) -> bool {
         self.contract.is_some()
     }
 
-    pub(super) async fn ready(
+    pub(super) async fn prepare(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        if self.unsure && self.writes() {
+        if self.effect_unknown && self.can_write() {
             let stored = self.stored(talk, Protocol::HttpNew).await?;
             let number = stored
                 .as_str()
                 .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
             self.value = number.ok_or(Failure::Wrong)?;
-            self.unsure = false;
+            self.effect_unknown = false;
         }
         // A receipt may precede the newest state.
-        while self.writes() && self.read(talk, Protocol::HttpNew).await == Err(Failure::Wrong) {
+        while self.can_write() && self.read(talk, Protocol::HttpNew).await == Err(Failure::Wrong) {
             sleep(POLL_INTERVAL).await;
         }
         if talk.connect(protocol).await? {
@@ -108,7 +112,7 @@ impl Evm {
             if id.as_str() != Some(self.id.as_str()) {
                 return Err(Failure::OtherChain);
             }
-            if self.writes() {
+            if self.can_write() {
                 talk.call(protocol, "eth_subscribe", json!(["newHeads"]))
                     .await?;
             }
@@ -119,7 +123,7 @@ impl Evm {
     /// Over HTTP the receipt is polled; over a WebSocket after each new head.
     pub(super) async fn write(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
@@ -136,7 +140,7 @@ impl Evm {
                 }
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
-                    if let Ok(message) = timeout(NO_HEAD, talk.notified()).await {
+                    if let Ok(message) = timeout(MAX_HEAD_WAIT, talk.next_notification()).await {
                         message?;
                     }
                 }
@@ -149,17 +153,21 @@ impl Evm {
     }
 
     /// Must be the written number; without a contract, reads the newest block.
-    pub(super) async fn read(&self, talk: &mut Talk, protocol: Protocol) -> Result<(), Failure> {
+    pub(super) async fn read(
+        &self,
+        talk: &mut NodeClient,
+        protocol: Protocol,
+    ) -> Result<(), Failure> {
         let stored = self.stored(talk, protocol).await?;
         let is = format!("0x{:064x}", self.value);
-        if !self.writes() || stored.as_str() == Some(is.as_str()) {
+        if !self.can_write() || stored.as_str() == Some(is.as_str()) {
             Ok(())
         } else {
             Err(Failure::Wrong)
         }
     }
 
-    async fn stored(&self, talk: &mut Talk, protocol: Protocol) -> Result<Value, Failure> {
+    async fn stored(&self, talk: &mut NodeClient, protocol: Protocol) -> Result<Value, Failure> {
         let (method, params) = match &self.contract {
             None => ("eth_getBlockByNumber", json!(["latest", false])),
             Some((_, contract)) => (
@@ -171,7 +179,11 @@ impl Evm {
     }
 }
 
-async fn receipt(talk: &mut Talk, protocol: Protocol, hash: &Value) -> Result<Value, Failure> {
+async fn receipt(
+    talk: &mut NodeClient,
+    protocol: Protocol,
+    hash: &Value,
+) -> Result<Value, Failure> {
     talk.call(protocol, "eth_getTransactionReceipt", json!([hash]))
         .await
 }

@@ -1,6 +1,6 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
-use super::talk::Talk;
+use super::talk::NodeClient;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use base64::Engine as _;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Mainnet-beta, testnet and devnet, where nothing is written.
-pub(super) const PUBLIC: [&str; 3] = [
+pub(super) const PUBLIC_GENESIS_HASHES: [&str; 3] = [
     "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
     "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
     "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
 ];
-const AIRDROP: u64 = 10_000_000_000;
+const AIRDROP_LAMPORTS: u64 = 10_000_000_000;
 /// The target's initial balance, above the rent-exempt minimum.
-const FIRST: u64 = 1_000_000_000;
+const INITIAL_LAMPORTS: u64 = 1_000_000_000;
 /// A blockhash is valid for about a minute.
 const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
@@ -30,15 +30,15 @@ pub(super) struct Solana {
     lamports: u64,
     transfers: u64,
     /// After a failed transfer, whose effect is unknown.
-    pub(super) unsure: bool,
+    pub(super) effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
     subscription: Value,
 }
 
 impl Solana {
-    /// Makes the first transfer to the target.
-    pub(super) async fn funded(talk: &mut Talk) -> Result<Solana, Failure> {
+    /// Funds a new account with an airdrop and makes the first transfer to the target.
+    pub(super) async fn fund_new_account(talk: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
@@ -50,23 +50,23 @@ impl Solana {
             target: seed()?,
             lamports: 0,
             transfers: 0,
-            unsure: false,
+            effect_unknown: false,
             blockhash: [0; 32],
             blockhash_at: Duration::ZERO,
             subscription: Value::Null,
         };
         let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
-        let airdrop = json!([address, AIRDROP]);
+        let airdrop = json!([address, AIRDROP_LAMPORTS]);
         let signature = talk.call(Protocol::Http, "requestAirdrop", airdrop).await?;
-        confirmed(talk, Protocol::Http, &signature).await?;
-        solana.ready(talk, Protocol::Http).await?;
-        let signature = send(talk, Protocol::Http, &solana.transfer(FIRST)).await?;
-        confirmed(talk, Protocol::Http, &signature).await?;
-        solana.lamports = FIRST;
+        wait_until_processed(talk, Protocol::Http, &signature).await?;
+        solana.prepare(talk, Protocol::Http).await?;
+        let signature = send(talk, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
+        wait_until_processed(talk, Protocol::Http, &signature).await?;
+        solana.lamports = INITIAL_LAMPORTS;
         Ok(solana)
     }
 
-    pub(super) async fn renew(&mut self, talk: &mut Talk) -> Result<(), Failure> {
+    pub(super) async fn renew_blockhash(&mut self, talk: &mut NodeClient) -> Result<(), Failure> {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
@@ -85,20 +85,20 @@ impl Solana {
         Ok(())
     }
 
-    pub(super) async fn ready(
+    pub(super) async fn prepare(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        self.renew(talk).await?;
-        if self.unsure {
+        self.renew_blockhash(talk).await?;
+        if self.effect_unknown {
             let options = json!([self.target(), {"commitment": "processed"}]);
             let balance = talk.call(Protocol::HttpNew, "getBalance", options).await?;
             self.lamports = balance
                 .get("value")
                 .and_then(Value::as_u64)
                 .ok_or(Failure::Wrong)?;
-            self.unsure = false;
+            self.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
             // The WebSocket only delivers notifications.
@@ -115,13 +115,13 @@ impl Solana {
     /// Over HTTP the status is polled; over a WebSocket the node notifies.
     pub(super) async fn write(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (transaction, after) = self.next_transfer()?;
         if protocol != Protocol::WebSocket {
             let signature = send(talk, protocol, &transaction).await?;
-            confirmed(talk, protocol, &signature).await?;
+            wait_until_processed(talk, protocol, &signature).await?;
         } else {
             let signature = transaction
                 .get(1..65)
@@ -129,7 +129,7 @@ impl Solana {
             let options = json!([signature, {"commitment": "processed"}]);
             let subscription = talk.call(protocol, "signatureSubscribe", options).await?;
             send(talk, Protocol::Http, &transaction).await?;
-            let result = reported(talk, &subscription, |_| true).await?;
+            let result = wait_for_notification(talk, &subscription, |_| true).await?;
             if is_error(result.pointer("/value/err")) {
                 return Err(Failure::Wrong);
             }
@@ -138,25 +138,26 @@ impl Solana {
         Ok(())
     }
 
-    /// Waits until the account's change is read.
+    /// Changes the account, then waits until the node returns the new balance.
     pub(super) async fn read(
         &mut self,
-        talk: &mut Talk,
+        talk: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (transaction, after) = self.next_transfer()?;
-        let has = |account: &Value| {
+        let has_balance = |account: &Value| {
             account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
         };
         if protocol == Protocol::WebSocket {
             send(talk, Protocol::Http, &transaction).await?;
-            reported(talk, &self.subscription, has).await?;
+            wait_for_notification(talk, &self.subscription, has_balance).await?;
         } else {
             send(talk, protocol, &transaction).await?;
-            while !has(&talk
-                .call(protocol, "getAccountInfo", self.account())
-                .await?)
-            {
+            while !has_balance(
+                &talk
+                    .call(protocol, "getAccountInfo", self.account())
+                    .await?,
+            ) {
                 talk.next_poll().await;
             }
         }
@@ -172,7 +173,8 @@ impl Solana {
         json!([self.target(), {"encoding": "base64", "commitment": "processed"}])
     }
 
-    /// Also the target's balance after it. Different amounts give different signatures.
+    /// The transaction, and the target's balance after it. Each amount is different, so that each
+    /// signature is.
     fn next_transfer(&mut self) -> Result<(Vec<u8>, u64), Failure> {
         self.transfers += 1;
         let after = self.lamports.checked_add(self.transfers);
@@ -198,7 +200,11 @@ impl Solana {
 }
 
 /// Waits until the transaction is processed.
-async fn confirmed(talk: &mut Talk, protocol: Protocol, signature: &Value) -> Result<(), Failure> {
+async fn wait_until_processed(
+    talk: &mut NodeClient,
+    protocol: Protocol,
+    signature: &Value,
+) -> Result<(), Failure> {
     let begun = clock::uptime();
     loop {
         let statuses = talk
@@ -223,23 +229,27 @@ fn is_error(err: Option<&Value>) -> bool {
     err.is_some_and(|error| !error.is_null())
 }
 
-async fn send(talk: &mut Talk, protocol: Protocol, transaction: &[u8]) -> Result<Value, Failure> {
+async fn send(
+    talk: &mut NodeClient,
+    protocol: Protocol,
+    transaction: &[u8],
+) -> Result<Value, Failure> {
     let options = json!({"encoding": "base64", "skipPreflight": true});
     let params = json!([STANDARD.encode(transaction), options]);
     talk.call(protocol, "sendTransaction", params).await
 }
 
-async fn reported(
-    talk: &mut Talk,
+async fn wait_for_notification(
+    talk: &mut NodeClient,
     subscription: &Value,
-    is_it: impl Fn(&Value) -> bool,
+    accepts: impl Fn(&Value) -> bool,
 ) -> Result<Value, Failure> {
     loop {
-        let news = talk.notified().await?;
-        let of = news.pointer("/params/subscription") == Some(subscription);
-        if let Some(result) = news
+        let notifications = talk.next_notification().await?;
+        let is_ours = notifications.pointer("/params/subscription") == Some(subscription);
+        if let Some(result) = notifications
             .pointer("/params/result")
-            .filter(|result| of && is_it(result))
+            .filter(|result| is_ours && accepts(result))
         {
             return Ok(result.clone());
         }

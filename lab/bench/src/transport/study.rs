@@ -1,7 +1,7 @@
 //! The study of transports: times for single and repeated writes and reads, and whether the
 //! difference is significant.
 
-use crate::compare::{Compared, comparisons, interval_words, one};
+use crate::compare::{Comparison, comparisons, interval_label, one};
 use crate::render::unreliable_suffix;
 use crate::results::Results;
 use faultline_stats::arms::Direction;
@@ -56,7 +56,7 @@ pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
         Some(self::sentence(
             reference,
             &compared,
-            &interval_words(comparisons),
+            &interval_label(comparisons),
         ))
     };
     let mut sentences = Vec::new();
@@ -74,7 +74,7 @@ fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
         .map_or(0, |cell| results.summary(cell).failures.values().sum())
 }
 
-fn sentence(reference: &str, compared: &Compared, interval: &str) -> String {
+fn sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
     let (arm, mean) = (&compared.arm, &compared.mean);
     let ms = |ms: f64| number(ms, 3);
     let Some(direction) = compared.decision.shown() else {

@@ -1,6 +1,6 @@
 use crate::answer::{Decoded, result};
 use crate::failure::Failure;
-use crate::http::{Link, Opened, Raw};
+use crate::http::{Link, Opened, RawAnswer};
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
@@ -53,7 +53,7 @@ impl Meter {
     }
 
     /// A decoded answer, whose request was sent at `begun`.
-    fn add(&mut self, [connect, tls]: [Duration; 2], begun: Duration, raw: &Raw) {
+    fn add(&mut self, [connect, tls]: [Duration; 2], begun: Duration, raw: &RawAnswer) {
         let phases = [
             connect,
             tls,
@@ -70,11 +70,11 @@ impl Meter {
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct MessageKind {
     method: Option<IgnoredAny>,
 }
 
-pub(super) struct Talk {
+pub(super) struct NodeClient {
     http: LinkKind,
     websocket: LinkKind,
     tls: Option<TlsConnector>,
@@ -86,20 +86,20 @@ pub(super) struct Talk {
     pub(super) meter: Meter,
     links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
-    /// At most `limit` bytes.
-    news: VecDeque<Utf8Bytes>,
+    /// Notifications that were not read yet, at most `limit` bytes.
+    notifications: VecDeque<Utf8Bytes>,
     id: u64,
 }
 
-impl Talk {
+impl NodeClient {
     pub(super) fn new(
         [http, websocket]: [&LinkKind; 2],
         tls: Option<TlsConnector>,
         limit: usize,
         timeout: Duration,
         poll: Duration,
-    ) -> Talk {
-        Talk {
+    ) -> NodeClient {
+        NodeClient {
             http: http.clone(),
             websocket: websocket.clone(),
             tls,
@@ -109,7 +109,7 @@ impl Talk {
             meter: Meter::default(),
             links: BTreeMap::new(),
             socket: None,
-            news: VecDeque::new(),
+            notifications: VecDeque::new(),
             id: 0,
         }
     }
@@ -118,11 +118,11 @@ impl Talk {
         sleep(self.poll).await;
     }
 
-    /// After a failure, late messages are possible.
-    pub(super) fn give_up(&mut self) {
+    /// Drops all connections, because late messages are possible after a failure.
+    pub(super) fn drop_connections(&mut self) {
         self.links.clear();
         self.socket = None;
-        self.news.clear();
+        self.notifications.clear();
     }
 
     /// Returns whether it is a new WebSocket, without subscriptions.
@@ -146,7 +146,7 @@ impl Talk {
             }
             Protocol::WebSocket if self.socket.is_some() => Ok(false),
             Protocol::WebSocket => {
-                self.news.clear();
+                self.notifications.clear();
                 let tls = self.tls.as_ref();
                 let opened = Socket::open(&self.websocket, tls, self.limit, self.timeout).await?;
                 self.socket = Some(opened.link);
@@ -164,8 +164,8 @@ impl Talk {
     }
 
     /// Drains notifications before an unrelated measurement.
-    pub(super) fn forget_news(&mut self) {
-        self.news.clear();
+    pub(super) fn drain_notifications(&mut self) {
+        self.notifications.clear();
         let Some(socket) = &mut self.socket else {
             return;
         };
@@ -226,21 +226,26 @@ impl Talk {
             let message = socket.next().await?;
             let first_byte = socket.plain.first_read.replace(None).unwrap_or(message.end);
             let cpu = clock::thread_cpu();
-            let kind: Kind = serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
+            let kind: MessageKind =
+                serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
             let answer = kind
                 .method
                 .is_none()
                 .then(|| result(message.text.as_bytes(), self.id));
             self.meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
-                let queued: usize = self.news.iter().map(|news| news.len()).sum();
+                let queued: usize = self
+                    .notifications
+                    .iter()
+                    .map(|notifications| notifications.len())
+                    .sum();
                 if queued + message.text.len() > self.limit {
                     return Err(Failure::TooLarge);
                 }
-                self.news.push_back(message.text);
+                self.notifications.push_back(message.text);
                 continue;
             };
-            let raw = Raw {
+            let raw = RawAnswer {
                 status: StatusCode::OK,
                 retry_after: None,
                 body: message.text.into(),
@@ -254,9 +259,9 @@ impl Talk {
         }
     }
 
-    pub(super) async fn notified(&mut self) -> Result<Value, Failure> {
-        let text = match self.news.pop_front() {
-            Some(news) => news,
+    pub(super) async fn next_notification(&mut self) -> Result<Value, Failure> {
+        let text = match self.notifications.pop_front() {
+            Some(notifications) => notifications,
             None => {
                 let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
                 let received = socket.wire.received.get();
@@ -273,7 +278,7 @@ impl Talk {
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
-    use crate::stream::Shape;
+    use crate::stream::LinkShape;
     use tokio::runtime::Builder;
     use tokio::task::LocalSet;
 
@@ -283,7 +288,7 @@ mod tests {
         let url = format!("http://{}", silent.local_addr().unwrap());
         let link = || LinkKind {
             endpoint: Endpoint::read(&url).unwrap(),
-            shape: Shape::default(),
+            shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let runtime = Builder::new_current_thread()
@@ -293,7 +298,7 @@ mod tests {
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let limit = Duration::from_millis(200);
-            let mut talk = Talk::new([&link(), &link()], None, 1 << 20, limit, limit);
+            let mut talk = NodeClient::new([&link(), &link()], None, 1 << 20, limit, limit);
             let both = async {
                 let called = talk
                     .call(Protocol::Http, "eth_chainId", json!([]))

@@ -239,7 +239,7 @@ fn versions_are_sorted_by_version_order() {
         "3.0.0-beta.1",
         "3.0.0",
     ];
-    versions.sort_by(|a, b| by_version(a, b));
+    versions.sort_by(|a, b| compare_versions(a, b));
     assert_eq!(
         versions,
         [

@@ -3,7 +3,7 @@
 
 use super::Findings;
 use super::facts::HostFacts;
-use super::folders::working;
+use super::folders::work_folders;
 use crate::plan::{Begin, Plan};
 use rustix::fs::{Access, access};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const READ: u32 = 4;
 const WRITE: u32 = 2;
-const PASS: u32 = 1;
+const EXECUTE: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UserIds {
@@ -21,25 +21,26 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// Only certain cases: paths with an ACL, missing paths and missing users are left out.
-pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
-    let wanted = wanted(plan);
+/// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
+/// and missing users are left out.
+pub(super) fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
+    let required_access = required_access(plan);
     let Some(name) = &plan.workload.user else {
-        let mine = wanted
+        let mine = required_access
             .into_iter()
             .filter(|(_, path, bits)| bits & WRITE != 0 && path.is_dir());
-        let shut = mine.filter_map(|(_, path, _)| {
+        let unwritable = mine.filter_map(|(_, path, _)| {
             let error = access(path, Access::WRITE_OK | Access::EXEC_OK).err()?;
             let why = format!("may not be written by this program's user: {error}");
             Some((path.to_owned(), why))
         });
-        return shut.collect();
+        return unwritable.collect();
     };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let Some(who) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
         return BTreeMap::new();
     };
-    wanted
+    required_access
         .into_iter()
         .filter_map(|(_, path, bits)| Some((path.to_owned(), who.access_error(path, bits)?)))
         .collect()
@@ -47,13 +48,13 @@ pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
 
 /// What it is, and the access that is wanted. A cleared folder is given to the user before; any
 /// other must already be accessible.
-fn wanted(plan: &Plan) -> Vec<(String, &Path, u32)> {
+fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let bits = if plan.begin == Begin::AsIs {
-        WRITE | PASS
+        WRITE | EXECUTE
     } else {
         0
     };
-    let folders = working(plan).into_iter();
+    let folders = work_folders(plan).into_iter();
     let identities = plan
         .lanes
         .iter()
@@ -62,14 +63,14 @@ fn wanted(plan: &Plan) -> Vec<(String, &Path, u32)> {
     folders
         .map(|(what, path)| (what, path, bits))
         .chain(identities.map(|path| ("identity".to_owned(), path, READ)))
-        .chain(initial.map(|path| ("workload.working_folder".to_owned(), path, PASS)))
+        .chain(initial.map(|path| ("workload.working_folder".to_owned(), path, EXECUTE)))
         .collect()
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    for (what, path, _) in wanted(plan) {
-        if let Some(why) = facts.closed.get(path) {
-            found.refuse(
+pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    for (what, path, _) in required_access(plan) {
+        if let Some(why) = facts.inaccessible.get(path) {
+            findings.refuse(
                 format!(
                     "{what} {} {why}: every run would exit immediately, and that would count as a result",
                     path.display()
@@ -112,7 +113,7 @@ impl UserIds {
         above.reverse();
         let steps = above
             .into_iter()
-            .map(|folder| (folder, PASS))
+            .map(|folder| (folder, EXECUTE))
             .chain([(real.as_path(), bits)]);
         steps.into_iter().find_map(|(step, bits)| {
             let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
@@ -204,8 +205,8 @@ mod tests {
             groups: vec![u32::MAX - 7],
             ..sol()
         };
-        assert_eq!(sol.access_error(&ledger, PASS), None);
-        let warnings = sol.access_error(&ledger, WRITE | PASS).unwrap();
+        assert_eq!(sol.access_error(&ledger, EXECUTE), None);
+        let warnings = sol.access_error(&ledger, WRITE | EXECUTE).unwrap();
         assert!(
             warnings.starts_with("is not open to user \"sol\" (mode 755, of user "),
             "{warnings}"

@@ -7,10 +7,10 @@ use std::time::Duration;
 use toml::de::DeTable;
 
 /// The daemon's default.
-const USUAL_AT_TIP: Duration = Duration::from_secs(60);
-const LONGEST: u64 = 1 << 20;
+const DEFAULT_AT_TIP: Duration = Duration::from_secs(60);
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_LINES: usize = 2;
-const LONGEST_LINE: usize = 120;
+const MAX_LINE_CHARS: usize = 120;
 
 /// `None` without a configuration, or if it is unreadable, which is reported elsewhere.
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
@@ -47,7 +47,7 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
 
 fn short(line: &str) -> String {
     let line = line.strip_prefix("configuration: ").unwrap_or(line);
-    let cut: String = line.chars().take(LONGEST_LINE).collect();
+    let cut: String = line.chars().take(MAX_LINE_CHARS).collect();
     if cut.len() < line.len() {
         cut + "..."
     } else {
@@ -57,11 +57,11 @@ fn short(line: &str) -> String {
 
 pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
     let Some(file) = &plan.recorder.config else {
-        return Some(USUAL_AT_TIP);
+        return Some(DEFAULT_AT_TIP);
     };
     std::fs::metadata(file)
         .ok()
-        .filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
+        .filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_BYTES)?;
     let text = std::fs::read_to_string(file).ok()?;
     let table = DeTable::parse(&text).ok()?;
     let phase = table
@@ -70,6 +70,6 @@ pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
         .and_then(|phase| phase.get_ref().as_table());
     match phase.and_then(|phase| phase.get("at_tip_for")) {
         Some(time) => parse_time(time.get_ref().as_str()?).ok(),
-        None => Some(USUAL_AT_TIP),
+        None => Some(DEFAULT_AT_TIP),
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
-const RECORDED_HOURLY: u64 = 8 << 20;
+const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
-const DOWNLOADED: u64 = 100 << 30;
+const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SpaceNeed {
@@ -26,7 +26,7 @@ pub struct SpaceNeed {
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = plan.runs() as u64;
-    let hourly = RECORDED_HOURLY as f64
+    let hourly = RECORDING_BYTES_PER_HOUR as f64
         / plan
             .recorder
             .interval
@@ -52,7 +52,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
                     && plan.workload.cluster == Some(Cluster::MainnetBeta) =>
             {
                 (
-                    DOWNLOADED,
+                    DOWNLOADED_SNAPSHOT_BYTES,
                     "a snapshot of mainnet-beta, roughly; accounts and ledger come on top",
                     true,
                 )
@@ -70,7 +70,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     needs
 }
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
     for need in needs(plan, facts) {
         if let Some(device) = facts
@@ -82,7 +82,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         }
     }
     for needs in by_device.values() {
-        let sure: u64 = needs
+        let certain: u64 = needs
             .iter()
             .filter(|need| !need.rough)
             .map(|need| need.bytes)
@@ -96,16 +96,16 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         };
         let folders = needs.iter().map(|need| need.folder.display()).join(", ");
         let have = faultline_text::bytes(free);
-        if sure > free {
-            found.refuse(
+        if certain > free {
+            findings.refuse(
                 format!(
                     "{folders}: {} are needed, and {have} are free",
-                    faultline_text::bytes(sure)
+                    faultline_text::bytes(certain)
                 ),
                 "free space, or use other disks",
             );
         } else if all > free {
-            found.warn(
+            findings.warn(
                 format!(
                     "{folders}: roughly {} are needed, and {have} are free",
                     faultline_text::bytes(all)

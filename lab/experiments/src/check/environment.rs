@@ -5,7 +5,7 @@ use crate::plan::{Kind, Plan};
 use std::collections::BTreeMap;
 
 /// A module creates its datapoints only if it may log at `info`.
-const LOG: &str = "RUST_LOG";
+const LOG_VARIABLE: &str = "RUST_LOG";
 
 /// In all versions from 2.0.5 to 4.4.0. `solana_metrics` only prints existing datapoints.
 const DATAPOINTS: [&str; 6] = [
@@ -25,29 +25,30 @@ const REPLAY_LOG: [&str; 4] = [
     "solana_ledger::blockstore_processor",
 ];
 
-pub(super) fn check(plan: &Plan, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, findings: &mut Findings) {
     let replay = plan.workload.kind == Kind::Replay;
     let mut inspect = |whose: String, variables: &BTreeMap<String, String>| {
-        let Some(filter) = variables.get(LOG) else {
+        let Some(filter) = variables.get(LOG_VARIABLE) else {
             return;
         };
         let modules: &[&str] = if replay { &REPLAY_LOG } else { &DATAPOINTS };
-        let Some(module) = modules.iter().find(|module| !takes_info(filter, module)) else {
+        let Some(module) = modules.iter().find(|module| !passes_info(filter, module)) else {
             return;
         };
-        let head =
-            format!("{LOG} of {whose} is {filter:?}, which keeps {module} from logging at info");
+        let head = format!(
+            "{LOG_VARIABLE} of {whose} is {filter:?}, which keeps {module} from logging at info"
+        );
         if replay {
-            found.warn(
+            findings.warn(
                 format!(
                     "{head}: the report of a replay reads slots and cache numbers from its log"
                 ),
-                format!("{LOG}=solana=info,agave=info, or leave it out"),
+                format!("{LOG_VARIABLE}=solana=info,agave=info, or leave it out"),
             );
         } else {
-            found.warn(
+            findings.warn(
                 format!("{head}: its datapoints are not made, and replay times and cache numbers come from datapoints"),
-                format!("{LOG}=solana=info,agave=info,solana_metrics=warn, or leave it out"),
+                format!("{LOG_VARIABLE}=solana=info,agave=info,solana_metrics=warn, or leave it out"),
             );
         }
     };
@@ -60,7 +61,7 @@ pub(super) fn check(plan: &Plan, found: &mut Findings) {
 /// env_logger's rules: directives `NAME=LEVEL`, `NAME` or `LEVEL`, separated by commas. The longest
 /// matching prefix decides; of equal names the last. Invalid directives are skipped; without any,
 /// only errors pass.
-fn takes_info(filter: &str, module: &str) -> bool {
+fn passes_info(filter: &str, module: &str) -> bool {
     let mut parts = filter.split('/');
     let directives = parts.next().unwrap_or_default();
     // One `/` begins a pattern for lines; with more, env_logger ignores everything.
@@ -155,12 +156,12 @@ mod tests {
     fn a_log_filter_is_parsed_like_the_validator_parses_it() {
         for (filter, points, log) in FILTERS {
             assert_eq!(
-                DATAPOINTS.iter().all(|module| takes_info(filter, module)),
+                DATAPOINTS.iter().all(|module| passes_info(filter, module)),
                 points,
                 "points of {filter:?}"
             );
             assert_eq!(
-                REPLAY_LOG.iter().all(|module| takes_info(filter, module)),
+                REPLAY_LOG.iter().all(|module| passes_info(filter, module)),
                 log,
                 "log of {filter:?}"
             );

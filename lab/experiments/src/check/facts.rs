@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// By program file.
-pub type Options = BTreeMap<PathBuf, BTreeMap<&'static str, Switch>>;
+pub type Options = BTreeMap<PathBuf, BTreeMap<&'static str, OptionPresence>>;
 
 /// Unknown facts are `None`, or `Err` with the reason.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct HostFacts {
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
-    pub switches: BTreeMap<PathBuf, Switch>,
+    pub switches: BTreeMap<PathBuf, OptionPresence>,
     pub options: Options,
     /// Of runs and the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
@@ -27,7 +27,7 @@ pub struct HostFacts {
     /// `Err` if unusable.
     pub files: BTreeMap<PathBuf, Result<(), String>>,
     /// Unusable for the plan's user, with reasons.
-    pub closed: BTreeMap<PathBuf, String>,
+    pub inaccessible: BTreeMap<PathBuf, String>,
     pub user: Result<(), String>,
     /// Of [`super::TOOLS`].
     pub tools: BTreeSet<&'static str>,
@@ -52,9 +52,10 @@ pub struct LauncherFacts {
     pub can: Abilities,
 }
 
+/// Whether the text of a program file has an option or variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Switch {
-    There,
+pub enum OptionPresence {
+    Present,
     Missing,
     /// A script; the actual program is unknown.
     Script,

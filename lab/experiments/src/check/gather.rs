@@ -1,5 +1,5 @@
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
-use super::folders::working;
+use super::folders::work_folders;
 use super::programs::{command_of, program_of};
 use super::{TOOLS, access, configuration, options, stake, switch};
 use crate::host::host_now;
@@ -32,7 +32,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         folders: state.disks.into_iter().map(folder).collect(),
         io_devices: io_devices(plan),
         files: files(plan),
-        closed: access::closed(plan),
+        inaccessible: access::inaccessible(plan),
         user: user(plan),
         tools: TOOLS
             .into_iter()
@@ -82,7 +82,10 @@ fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
 
 /// Folders that are written to or provide the snapshot.
 fn named_folders(plan: &Plan) -> Vec<&Path> {
-    let mut all: Vec<&Path> = working(plan).into_iter().map(|(_, path)| path).collect();
+    let mut all: Vec<&Path> = work_folders(plan)
+        .into_iter()
+        .map(|(_, path)| path)
+        .collect();
     all.push(&plan.folder);
     if let Begin::Restore { from } = &plan.begin {
         all.push(from);

@@ -7,63 +7,63 @@ use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
 const CGROUP_V1: &str = "cgroup v1";
-/// A twentieth of memory, within these bounds.
-const RESERVE: (u64, u64) = (512 << 20, 8 << 30);
+/// Bounds of the memory for the rest of the host, which is a twentieth of all.
+const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     match &facts.launcher {
         Ok(launcher) => {
             for arm in &plan.arms {
-                possible(plan, arm, (&launcher.name, &launcher.can), facts, found);
+                check_abilities(plan, arm, (&launcher.name, &launcher.can), facts, findings);
             }
         }
-        Err(why) => found.refuse(
+        Err(why) => findings.refuse(
             format!("no group of processes can be made here: {why}"),
             "run as root, on a host with systemd or with cgroups that may be written",
         ),
     }
     for arm in &plan.arms {
-        meaningful(arm, facts, found);
+        check_memory_max(arm, facts, findings);
     }
-    cpus(plan, facts, found);
+    cpus(plan, facts, findings);
     if plan.concurrent.is_some() {
-        together(plan, facts, found);
+        check_concurrent(plan, facts, findings);
     }
 }
 
-fn possible(
+fn check_abilities(
     plan: &Plan,
     arm: &Arm,
     (launcher, can): (&str, &Abilities),
     facts: &HostFacts,
-    found: &mut Findings,
+    findings: &mut Findings,
 ) {
     let name = &arm.name;
     if arm.memory_high.is_some() && !can.memory_high {
-        found.refuse(
+        findings.refuse(
             format!("arm {name:?} sets memory_high, which {launcher} does not have"),
             "use a host with cgroup version 2, or leave memory_high out",
         );
     }
     if arm.memory_max.is_some() && !can.memory_max {
-        found.refuse(
+        findings.refuse(
             format!("arm {name:?} sets memory_max, and {launcher} cannot limit memory here"),
             "enable the memory controller, or use the other launcher",
         );
     }
     if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher == CGROUP_V1 {
-        found.refuse(
+        findings.refuse(
             format!("arm {name:?} sets swap_max without memory_max, and {launcher} limits only both together"),
             "give it a memory_max as well, or leave swap_max out",
         );
     }
     match arm.swap_max {
-        Some(bytes) if bytes > 0 && !can.swap_max => found.refuse(
+        Some(bytes) if bytes > 0 && !can.swap_max => findings.refuse(
             format!("arm {name:?} sets swap_max, and {launcher} cannot limit swap here"),
             "leave swap_max out and switch swap off (swapoff -a)",
         ),
         // Without swap, no limit is needed.
-        Some(0) if !can.swap_max && facts.swap != Some(0) => found.refuse(
+        Some(0) if !can.swap_max && facts.swap != Some(0) => findings.refuse(
             format!("arm {name:?} shall not swap, and {launcher} cannot keep it from that here"),
             "switch swap off (swapoff -a)",
         ),
@@ -71,20 +71,20 @@ fn possible(
     }
     let cpus = arm.cpus.is_some() || plan.lanes.iter().any(|lane| lane.cpus.is_some());
     if cpus && !can.cpus {
-        found.refuse(
+        findings.refuse(
             format!("arm {name:?} has CPUs of its own, which {launcher} cannot give here"),
             "enable the cpuset controller, or leave cpus out",
         );
     }
     if !arm.io.is_empty() && !can.io {
-        found.refuse(
+        findings.refuse(
             format!("arm {name:?} limits devices, which {launcher} cannot do here"),
             "enable the io (version 1: blkio) controller, or leave io out",
         );
     }
     for limit in &arm.io {
         if let Some(Err(why)) = facts.io_devices.get(&limit.device) {
-            found.refuse(
+            findings.refuse(
                 format!("io of arm {name:?}: {}: {why}", limit.device.display()),
                 "name a block device, or a file on one",
             );
@@ -93,12 +93,12 @@ fn possible(
 }
 
 /// Whether an outer limit takes effect before `max`.
-fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
+fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
     let levels = match &facts.levels {
         Ok(levels) => levels,
         Err(why) => {
             let what = format!("{what} {}", size(max));
-            found.warn(
+            findings.warn(
                 format!("{what}, and a limit around it cannot be read: {why}"),
                 "see to it that no cgroup above has less",
             );
@@ -118,17 +118,17 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
         );
         let remedy = "that limit is met first: free memory there, or lower memory_max";
         if level.level == Level::Machine {
-            found.warn(what, remedy);
+            findings.warn(what, remedy);
         } else {
-            found.refuse(what, remedy);
+            findings.refuse(what, remedy);
         }
     }
 }
 
-fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
+fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     if let Some(max) = arm.memory_max {
         let what = format!("memory_max of arm {:?} is", arm.name);
-        outer_levels(&what, max, facts, found);
+        outer_levels(&what, max, facts, findings);
     }
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
         return;
@@ -136,22 +136,22 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
     let (name, shown, all) = (&arm.name, size(max), size(ram));
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
-        found.refuse(
+        findings.refuse(
             format!(
                 "memory_max of arm {name:?} is {shown}, and this host has {all}: it would be another arm than it says"
             ),
             "leave the arm out, or leave memory_max out and call the arm by what the host has",
         );
     } else if max >= ram / 100 * 95 {
-        found.warn(
+        findings.warn(
             format!("memory_max of arm {name:?}, {shown}, is 95 % or more of the host's {all}"),
             "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
         );
     }
 }
 
-fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let Some(there) = &facts.cpus else { return };
+fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    let Some(host_cpus) = &facts.cpus else { return };
     let of_lanes = plan
         .lanes
         .iter()
@@ -169,10 +169,10 @@ fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         if let Some(cpu) = wanted
             .numbers()
             .iter()
-            .find(|cpu| !there.numbers().contains(cpu))
+            .find(|cpu| !host_cpus.numbers().contains(cpu))
         {
-            found.refuse(
-                format!("{whose} wants CPU {cpu}, and this host has {there}"),
+            findings.refuse(
+                format!("{whose} wants CPU {cpu}, and this host has {host_cpus}"),
                 "name CPUs that are there",
             );
         }
@@ -180,7 +180,7 @@ fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 }
 
 /// Concurrent runs share one host.
-fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let twice = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.twice));
@@ -189,7 +189,7 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for arm in all() {
         match arm.memory_max {
             Some(max) => sum = sum.saturating_add(max),
-            None => found.refuse(
+            None => findings.refuse(
                 format!(
                     "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
                     arm.name
@@ -198,36 +198,36 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             ),
         }
     }
-    outer_levels("the limits of all arms together are", sum, facts, found);
+    outer_levels("the limits of all arms together are", sum, facts, findings);
     if let Some(ram) = facts.ram {
-        let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
+        let reserve = (ram / 20).clamp(RESERVE_BOUNDS.0, RESERVE_BOUNDS.1);
         if sum.saturating_add(reserve) > ram {
             let [sum, reserve, ram] = [sum, reserve, ram].map(size);
-            found.refuse(
+            findings.refuse(
                 format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
             );
         }
     }
     if plan.lanes.iter().any(|lane| lane.cpus.is_none()) {
-        found.warn(
+        findings.warn(
             "not every lane has CPUs of its own, so runs take CPU time from one another",
             "give each lane cpus, as in cpus = \"0-7\"",
         );
     }
-    let ported = |lane: &Lane| {
+    let has_ports = |lane: &Lane| {
         lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some()
     };
-    if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(ported) {
-        found.warn(
+    if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(has_ports) {
+        findings.warn(
             "not every lane says which ports it has, and validators at the same time must not share any",
             "give each lane rpc_port, gossip_port and port_range, and the command {rpc_port} and so on",
         );
     }
-    shared_devices(plan, facts, found);
+    shared_devices(plan, facts, findings);
 }
 
-fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
         folders
@@ -256,8 +256,8 @@ fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             let remedy = "put each lane on a device of its own, or give every arm the same io limits; where neither can be \
                           had, concurrent.shared_device = \"warn\"";
             match severity {
-                Severity::Refuse => found.refuse(what, remedy),
-                _ => found.warn(what, remedy),
+                Severity::Refuse => findings.refuse(what, remedy),
+                _ => findings.warn(what, remedy),
             }
         }
     }

@@ -2,7 +2,7 @@
 //! option ends a validator at once.
 
 use super::Findings;
-use super::facts::{HostFacts, Options, Switch};
+use super::facts::{HostFacts, OptionPresence, Options};
 use super::programs::{command_of, program_of};
 use super::switch::search;
 use crate::plan::{Arm, Plan};
@@ -100,17 +100,17 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                 continue;
             };
             match known.and_then(|options| options.get(option)) {
-                Some(Switch::Missing) => found.refuse(
+                Some(OptionPresence::Missing) => found.refuse(
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
                     ),
                     *instead,
                 ),
-                Some(Switch::Script) => found.warn(
+                Some(OptionPresence::Script) => found.warn(
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
-                Some(Switch::There | Switch::Unreadable(_)) | None => {}
+                Some(OptionPresence::Present | OptionPresence::Unreadable(_)) | None => {}
             }
         }
     }

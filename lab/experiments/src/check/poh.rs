@@ -11,10 +11,10 @@ const OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",
 ];
-const USUAL: u32 = 0;
+const DEFAULT_CORE: u32 = 0;
 
-/// The plan's, or all except the proof-of-history CPUs of every arm and lane: the same in every
-/// run. `None` for all.
+/// The recorder's CPUs, the same in every run: those of the plan, or all except the
+/// proof-of-history CPUs of every arm and lane. `None` for all.
 pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     if plan.recorder.cpus.is_some() {
         return plan.recorder.cpus.clone();
@@ -23,8 +23,11 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     if plan.workload.kind == Kind::Replay {
         return None;
     }
-    let taken = taken(plan, allowed);
-    let left: Vec<&u32> = allowed.iter().filter(|cpu| !taken.contains(cpu)).collect();
+    let poh_cpus = poh_cpus(plan, allowed);
+    let left: Vec<&u32> = allowed
+        .iter()
+        .filter(|cpu| !poh_cpus.contains(cpu))
+        .collect();
     if left.is_empty() || left.len() == allowed.len() {
         None
     } else {
@@ -32,44 +35,44 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     }
 }
 
-fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
-    let mut taken = BTreeSet::new();
+fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
+    let mut poh_cpus = BTreeSet::new();
     for arm in &plan.arms {
         for lane in &plan.lanes {
-            let mut numbers = of_command(plan, arm, lane);
+            let mut numbers = cores_of_command(plan, arm, lane);
             if numbers.is_empty() {
-                numbers.insert(USUAL);
+                numbers.insert(DEFAULT_CORE);
             }
             let own = arm.limits(lane).cpus;
-            let of_group = own.as_ref().map_or(allowed, CpuSet::numbers);
+            let group_cpus = own.as_ref().map_or(allowed, CpuSet::numbers);
             for number in numbers {
                 // The option may also mean the CPU's number.
-                taken.insert(number);
-                taken.extend(
+                poh_cpus.insert(number);
+                poh_cpus.extend(
                     usize::try_from(number)
                         .ok()
-                        .and_then(|number| of_group.get(number)),
+                        .and_then(|number| group_cpus.get(number)),
                 );
             }
         }
     }
-    taken
+    poh_cpus
 }
 
-fn of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
+fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
     };
     let options = expanded
         .environment
         .values()
-        .map(|value| named(value))
-        .chain([named(&expanded.command.join(" "))]);
+        .map(|value| cores_named_in(value))
+        .chain([cores_named_in(&expanded.command.join(" "))]);
     options.flatten().collect()
 }
 
 /// The text may be shell code.
-fn named(text: &str) -> BTreeSet<u32> {
+fn cores_named_in(text: &str) -> BTreeSet<u32> {
     let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
     let mut words = text.split(separates).filter(|word| !word.is_empty());
     let mut found = BTreeSet::new();
@@ -139,7 +142,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_command_text_is_parsed_without_panic(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
-            drop(named(&text));
+            drop(cores_named_in(&text));
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::Findings;
-use super::facts::{HostFacts, Switch};
+use super::facts::{HostFacts, OptionPresence};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         .is_ok_and(|launcher| launcher.name == "systemd");
     if facts.other_user && !systemd && !facts.tools.contains(SETPRIV) {
         found.refuse(
-            "workload.user is another user, and setpriv is not in PATH, which becomes him",
+            "workload.user is another user, and setpriv, which switches to that user, is not in PATH",
             "install util-linux",
         );
     }
@@ -121,21 +121,21 @@ fn cache(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         }
         let (name, shown) = (&arm.name, file.display());
         match facts.switches.get(&file) {
-            Some(Switch::There) | None => {}
-            Some(Switch::Missing) => found.refuse(
+            Some(OptionPresence::Present) | None => {}
+            Some(OptionPresence::Missing) => found.refuse(
                 format!(
                     "arm {name:?} sets cache_entries, but {variable} is not in {shown}: it would be ignored silently"
                 ),
                 "use a binary with the switch, as scripts/install-agave builds it",
             ),
-            Some(Switch::Script) => found.refuse(
+            Some(OptionPresence::Script) => found.refuse(
                 format!(
                     "arm {name:?} sets cache_entries, and {shown} is a script: which program it starts is not known"
                 ),
                 "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
                  $FAULTLINE_BINARY in the script",
             ),
-            Some(Switch::Unreadable(why)) => found.refuse(
+            Some(OptionPresence::Unreadable(why)) => found.refuse(
                 format!("arm {name:?} sets cache_entries, and {shown} cannot be looked at: {why}"),
                 "name a program file that can be read",
             ),

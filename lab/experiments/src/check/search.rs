@@ -5,73 +5,73 @@ use faultline_text::{size, time};
 use std::time::Duration;
 
 /// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
-const SHORT: Duration = Duration::from_secs(60);
+const MIN_DWELL: Duration = Duration::from_secs(60);
 
-/// A search lifts its limit after five seconds without samples.
-const OFTEN: Duration = Duration::from_secs(2);
+/// Samples must come this often: a search lifts its limit after five seconds without samples.
+const MAX_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Reports the tip on every request.
+/// With this option, the validator reports the tip on every request.
 const FULL_API: &str = "--full-rpc-api";
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(search) = &plan.search else { return };
     if let Ok(launcher) = &facts.launcher {
-        check_launcher(launcher, found);
+        check_launcher(launcher, findings);
     }
     if facts.swap != Some(0) {
-        found.refuse(
+        findings.refuse(
             "swap is on, or it is not known whether: with swap anonymous memory can be reclaimed, and a headroom over it means nothing",
             "switch swap off (swapoff -a)",
         );
     }
     if let Some(ram) = facts.ram.filter(|ram| search.from >= *ram) {
         let (from, ram) = (size(search.from), size(ram));
-        found.refuse(
+        findings.refuse(
             format!("search.from is {from}, and this host has {ram}: the first limit would be none"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
         );
     }
-    if search.dwell < SHORT || search.settle < SHORT / 2 {
+    if search.dwell < MIN_DWELL || search.settle < MIN_DWELL / 2 {
         let (settle, dwell) = (time(search.settle), time(search.dwell));
-        found.warn(
+        findings.warn(
             format!(
                 "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
             ),
             "settle = \"2m\", dwell = \"8m\"",
         );
     }
-    check_interval(plan, found);
-    check_api(plan, found);
+    check_interval(plan, findings);
+    check_api(plan, findings);
     let shortest = search.shortest();
     if shortest > search.most {
         let (most, shortest) = (time(search.most), time(shortest));
-        found.warn(
+        findings.warn(
             format!(
                 "search.most is {most}, and a search takes {shortest} even if few dwells are enough"
             ),
             "a longer most, or a shorter dwell or settle",
         );
     }
-    found.ignore(
+    findings.ignore(
         "a run starts once, so the least memory of the start is not searched: the answer names the highest unreclaimable memory \
          before the tip, and a start needs at least that",
         "confirm the answer with an arm that has it as memory_max from the beginning",
     );
-    found.ignore(
+    findings.ignore(
         "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
         "search again on another day, or with replicates = 3",
     );
 }
 
-fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
+fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     if !launcher.can.memory_high && !launcher.can.memory_max {
-        found.refuse(
+        findings.refuse(
             format!("{} cannot limit memory here", launcher.name),
             "enable the memory controller",
         );
     }
     if !launcher.can.memory_high && launcher.can.memory_max {
-        found.warn(
+        findings.warn(
             format!(
                 "{} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
                  a validator ends itself then",
@@ -81,7 +81,7 @@ fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
         );
     }
     if !launcher.can.pressure {
-        found.warn(
+        findings.warn(
             format!(
                 "{} does not report how long a group waits for memory, so that cannot end a dwell early",
                 launcher.name
@@ -91,7 +91,7 @@ fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
     }
 }
 
-fn check_api(plan: &Plan, found: &mut Findings) {
+fn check_api(plan: &Plan, findings: &mut Findings) {
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
     // A script may set it itself.
     if plan.workload.binary.is_none()
@@ -110,17 +110,21 @@ fn check_api(plan: &Plan, found: &mut Findings) {
         .chain(arguments)
         .any(|word| word == FULL_API)
     {
-        found.warn(
+        findings.warn(
             format!("the command has no {FULL_API}: only pushes report the distance to the tip, up to 25 s late"),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),
         );
     }
 }
 
-fn check_interval(plan: &Plan, found: &mut Findings) {
-    if let Some(interval) = plan.recorder.interval.filter(|interval| *interval > OFTEN) {
+fn check_interval(plan: &Plan, findings: &mut Findings) {
+    if let Some(interval) = plan
+        .recorder
+        .interval
+        .filter(|interval| *interval > MAX_INTERVAL)
+    {
         let interval = time(interval);
-        found.refuse(
+        findings.refuse(
             format!("recorder.interval is {interval}: a search has to know the distance to the tip more often"),
             "recorder.interval = \"1s\", which is the default",
         );

@@ -15,8 +15,8 @@ const TRIES: RetryPolicy = RetryPolicy {
     patience: Duration::from_secs(10),
 };
 
-/// 64 numbers in JSON.
-const LONGEST: u64 = 4096;
+/// Maximum size of a keypair file, which has 64 numbers in JSON.
+const MAX_KEYPAIR_BYTES: u64 = 4096;
 
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
     ask_with(plan, TRIES)
@@ -127,7 +127,7 @@ fn public_key(file: &Path) -> Result<String, String> {
         )
     };
     let meta = std::fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    if !meta.is_file() || meta.len() > LONGEST {
+    if !meta.is_file() || meta.len() > MAX_KEYPAIR_BYTES {
         return Err(no_keypair());
     }
     let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -1,15 +1,15 @@
 //! Searches a program file for a name.
 
-use super::facts::Switch;
+use super::facts::OptionPresence;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 const ELF: &[u8] = b"\x7fELF";
-const PIECE: usize = 1 << 18;
+const CHUNK_BYTES: usize = 1 << 18;
 
 /// `name` followed by `except` does not count.
-pub(super) fn search(file: &Path, name: &str, except: &str) -> Switch {
+pub(super) fn search(file: &Path, name: &str, except: &str) -> OptionPresence {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
         false => Err(std::io::Error::other("is no file")),
@@ -20,17 +20,17 @@ pub(super) fn search(file: &Path, name: &str, except: &str) -> Switch {
             .take(ELF.len() as u64)
             .read_to_end(&mut start)?;
         if start != ELF {
-            return Ok(Switch::Script);
+            return Ok(OptionPresence::Script);
         }
         Ok(
             if contains(&mut file, name.as_bytes(), except.as_bytes())? {
-                Switch::There
+                OptionPresence::Present
             } else {
-                Switch::Missing
+                OptionPresence::Missing
             },
         )
     });
-    searched.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
+    searched.unwrap_or_else(|error| OptionPresence::Unreadable(error.to_string()))
 }
 
 /// Uses constant memory.
@@ -40,13 +40,16 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
     }
     let mut buffer: Vec<u8> = Vec::new();
     loop {
-        let read = file.by_ref().take(PIECE as u64).read_to_end(&mut buffer)?;
+        let read = file
+            .by_ref()
+            .take(CHUNK_BYTES as u64)
+            .read_to_end(&mut buffer)?;
         // A match at the end of this piece is decided with the next one.
         let is_last = read == 0;
         let decided = buffer
             .len()
             .saturating_sub(if is_last { 0 } else { except.len() });
-        if found(&buffer, decided, wanted, except) {
+        if has_match(&buffer, decided, wanted, except) {
             return Ok(true);
         }
         if is_last {
@@ -57,7 +60,7 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
 }
 
 /// Horspool's algorithm.
-fn found(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
+fn has_match(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
     let mut step = [wanted.len(); 256];
     for (at, byte) in wanted.iter().enumerate().take(wanted.len() - 1) {
         step[usize::from(*byte)] = wanted.len() - 1 - at;
@@ -90,27 +93,27 @@ mod tests {
             search(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
         };
         let mut program = b"\x7fELF".to_vec();
-        program.resize(PIECE * 2 - 10, b'A');
-        assert_eq!(searched(&program), Switch::Missing);
+        program.resize(CHUNK_BYTES * 2 - 10, b'A');
+        assert_eq!(searched(&program), OptionPresence::Missing);
         // Over the border of two pieces.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
-        assert_eq!(searched(&program), Switch::There);
+        assert_eq!(searched(&program), OptionPresence::Present);
         assert_eq!(
             searched(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
-            Switch::Script
+            OptionPresence::Script
         );
-        assert_eq!(searched(b""), Switch::Script);
+        assert_eq!(searched(b""), OptionPresence::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
             assert!(matches!(
                 search(&unreadable, "A", ""),
-                Switch::Unreadable(_)
+                OptionPresence::Unreadable(_)
             ));
         }
     }
 
     #[test]
     fn an_option_is_not_matched_inside_a_longer_one_across_chunks() {
-        for before in PIECE - 40..PIECE + 4 {
+        for before in CHUNK_BYTES - 40..CHUNK_BYTES + 4 {
             let file = |text: &str| [vec![b'x'; before], text.into()].concat();
             let there = |text: &str| {
                 contains(&mut file(text).as_slice(), b"read-cache-limit", b"-mb").unwrap()
@@ -124,7 +127,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_chunked_option_search_equals_a_substring_search(text in "[ab]{0,40}", wanted in "[ab]{1,6}") {
-            prop_assert_eq!(found(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
+            prop_assert_eq!(has_match(text.as_bytes(), text.len(), wanted.as_bytes(), b""), text.contains(&wanted));
         }
     }
 }

@@ -74,7 +74,7 @@ fn fit(plan: &Plan) -> HostFacts {
     };
     let mut folders = BTreeMap::new();
     for (number, (_, path)) in (1..)
-        .zip(super::folders::working(plan))
+        .zip(super::folders::work_folders(plan))
         .chain([(50, (String::new(), plan.folder.as_path()))])
     {
         let fact = FolderFacts {
@@ -102,7 +102,7 @@ fn fit(plan: &Plan) -> HostFacts {
         folders,
         io_devices: BTreeMap::new(),
         files: BTreeMap::new(),
-        closed: BTreeMap::new(),
+        inaccessible: BTreeMap::new(),
         user: Ok(()),
         tools: super::TOOLS.into(),
         other_user: false,
@@ -310,21 +310,26 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 #[test]
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
-    let with = |switch: Switch| HostFacts {
+    let with = |switch: OptionPresence| HostFacts {
         switches: BTreeMap::from([("/v".into(), switch)]),
         ..fit(&plan)
     };
-    assert_eq!(shown_findings(&plan, &with(Switch::There)), []);
+    assert_eq!(shown_findings(&plan, &with(OptionPresence::Present)), []);
     only(
         &plan,
-        &with(Switch::Missing),
+        &with(OptionPresence::Missing),
         Refuse,
         "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
     );
-    only(&plan, &with(Switch::Script), Refuse, "/v is a script");
     only(
         &plan,
-        &with(Switch::Unreadable("denied".to_owned())),
+        &with(OptionPresence::Script),
+        Refuse,
+        "/v is a script",
+    );
+    only(
+        &plan,
+        &with(OptionPresence::Unreadable("denied".to_owned())),
         Refuse,
         "denied",
     );
@@ -334,7 +339,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         "memory_max = \"8G\"",
         "cache_entries = 1024\nbinary = \"/b\"",
     );
-    assert_eq!(shown_findings(&named, &with(Switch::Script)), []);
+    assert_eq!(shown_findings(&named, &with(OptionPresence::Script)), []);
 }
 
 #[test]
@@ -931,9 +936,9 @@ fn limitations_of_an_experiment_design_are_reported() {
 #[test]
 fn temporary_host_conditions_give_only_a_warning() {
     let plan = plan(TWO_ARMS);
-    let host_finding = |passes| HostFinding {
+    let host_finding = |is_temporary| HostFinding {
         severity: Refuse,
-        passes,
+        is_temporary,
         what: "swap is on".to_owned(),
     };
     only(
@@ -993,7 +998,7 @@ fn facts_of_this_host_can_be_gathered() {
             && there.free.is_some()
     );
     let shell = facts.programs["sh"].clone().unwrap();
-    assert_eq!(facts.switches[&shell], Switch::Missing);
+    assert_eq!(facts.switches[&shell], OptionPresence::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
 }
 
@@ -1043,7 +1048,7 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
     let plan = plan(TWO_ARMS);
     let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
     let facts = HostFacts {
-        closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
+        inaccessible: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
         ..fit(&plan)
     };
     only(

@@ -8,12 +8,12 @@ const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const NO_STAKE: &str =
     "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
 
-pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Findings) {
+pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }
     for section in vote_accounts(plan) {
-        found.refuse(
+        findings.refuse(
             format!(
                 "{section} sets a vote account, and each run stops and restarts this validator"
             ),
@@ -22,7 +22,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Fi
     }
     let others = other_identities(plan);
     for section in &others {
-        found.refuse(
+        findings.refuse(
             format!("{section} names another identity than the one whose stake is checked"),
             "set `identity` to that file, and pass \"{identity}\" to the command; if it may vote, pass --i-vote",
         );
@@ -34,27 +34,27 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Fi
         // An invalid keypair is refused elsewhere.
         let unusable = |file| matches!(facts.files.get(file), Some(Err(_)));
         if !lane.identity.as_ref().is_some_and(unusable) {
-            stake(plan, lane, facts.stakes.get(&lane.name), found);
+            stake(plan, lane, facts.stakes.get(&lane.name), findings);
         }
     }
 }
 
-fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) {
-    let who = plan.of_lane("the identity", lane);
+fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, findings: &mut Findings) {
+    let who = plan.with_lane_name("the identity", lane);
     match stake {
         None => {}
         Some(Stake::Known(0)) if passes_identity(plan, lane) => {}
-        Some(Stake::Known(0)) => found.warn(
+        Some(Stake::Known(0)) => findings.warn(
             format!("{who} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
-        Some(Stake::Votes) => found.refuse(
+        Some(Stake::Votes) => findings.refuse(
             format!("{who} has a vote account that votes, without active stake yet"),
             NO_STAKE,
         ),
         Some(Stake::Known(lamports)) => {
             let sol = lamports / 1_000_000_000;
-            found.refuse(
+            findings.refuse(
                 format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
                 NO_STAKE,
             );
@@ -63,7 +63,7 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) 
             // A private cluster loses nothing, but a named node must answer.
             let workload = &plan.workload;
             let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
-            found.add(
+            findings.add(
                 if own { Severity::Warn } else { Severity::Refuse },
                 format!("cannot determine whether {who} has stake: {why}"),
                 "set workload.identity, and workload.cluster_rpc to a node that answers, as in \"https://HOST\"; \

@@ -22,7 +22,7 @@ pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     }
 }
 
-pub(super) fn begun_with(standing: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
+pub(super) fn launcher_of(standing: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
     match &standing.begun {
         Some(begun) if begun.launcher == "systemd" => systemd(),
         _ => direct(),

@@ -30,7 +30,7 @@ impl Journal {
 
     /// Removes an incomplete last line.
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
-        let (lines, length) = whole(path)?;
+        let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
         file.set_len(length)
             .and_then(|()| file.sync_all())
@@ -67,10 +67,10 @@ impl Journal {
 
 /// Fails on an invalid line in the middle.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Line>> {
-    whole(path).map(|(lines, _)| lines)
+    read_lines(path).map(|(lines, _)| lines)
 }
 
-fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
+fn read_lines(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);

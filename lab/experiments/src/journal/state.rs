@@ -25,8 +25,8 @@ pub struct JournalState {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// [`JournalState::runner_starts`] at that time.
-    pub life: u32,
+    /// [`JournalState::runner_starts`] when it began.
+    pub runner_start: u32,
     pub unix_ns: i64,
     /// Only runs with at least one line.
     pub runs: BTreeMap<u32, RunAttempt>,
@@ -53,7 +53,7 @@ pub struct SearchLog {
 
 /// A run with a result, in a complete turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Counted<'e> {
+pub struct CountedRun<'e> {
     pub scheduled: &'e Scheduled,
     pub turn: u32,
     pub attempt: u32,
@@ -92,7 +92,7 @@ impl JournalState {
             Entry::TurnBegun { turn, attempt } => {
                 let begun = Attempt {
                     number: *attempt,
-                    life: self.runner_starts,
+                    runner_start: self.runner_starts,
                     unix_ns,
                     runs: BTreeMap::new(),
                 };
@@ -197,7 +197,7 @@ impl JournalState {
         let before = self.attempts_of(turn);
         let failed = before
             .iter()
-            .filter(|attempt| attempt.life == self.runner_starts)
+            .filter(|attempt| attempt.runner_start == self.runner_starts)
             .count();
         let attempt = before
             .last()
@@ -209,8 +209,8 @@ impl JournalState {
         })
     }
 
-    /// Their runner was killed or still works.
-    pub fn unended(&self) -> Vec<(u32, u32)> {
+    /// Run and attempt of runs that began and have no end: their runner was killed, or still works.
+    pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
         let open = self.scheduled().filter_map(|(turn, scheduled)| {
             let newest = self.newest(turn)?;
             let ended = newest
@@ -223,11 +223,11 @@ impl JournalState {
     }
 
     /// Only of complete turns.
-    pub fn counted(&self) -> Vec<Counted<'_>> {
+    pub fn counted(&self) -> Vec<CountedRun<'_>> {
         let done = self.scheduled().filter(|(turn, _)| self.is_done(turn));
         done.filter_map(|(turn, scheduled)| {
             let newest = self.newest(turn)?;
-            Some(Counted {
+            Some(CountedRun {
                 scheduled,
                 turn: turn.number,
                 attempt: newest.number,
@@ -238,7 +238,7 @@ impl JournalState {
     }
 }
 
-impl Counted<'_> {
+impl CountedRun<'_> {
     /// `512G, run 2`.
     pub(crate) fn name(&self) -> String {
         format!(
@@ -250,7 +250,7 @@ impl Counted<'_> {
 }
 
 impl SearchLog {
-    /// Given that nothing runs any more.
+    /// Whether it was cut off, provided that nothing runs any more.
     fn is_cut_off(&self) -> bool {
         !self.lines.is_empty() && self.answer.is_none()
     }

@@ -9,7 +9,7 @@ pub struct CacheTotals {
     /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
     /// program, even if nothing is evicted.
     pub water_level: u64,
-    /// Only points with evictions.
+    /// The same, only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
     /// By eviction passes.
@@ -44,33 +44,36 @@ impl CacheTotals {
 }
 
 /// A pass evicts down to this percentage of the capacity.
-const TARGET: u64 = 90;
+const EVICTION_TARGET_PERCENT: u64 = 90;
 /// Concurrent batches can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
 
 /// Whether the run behaved like this capacity. An evicting pass begins at nine tenths of it or
 /// slightly above. Without evictions, every sufficient capacity behaves the same.
-pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
-    let target = u64::from(entries) * TARGET / 100;
+pub fn validity(entries: u32, cache_totals: &CacheTotals) -> Validity {
+    let target = u64::from(entries) * EVICTION_TARGET_PERCENT / 100;
     let message = format!(
         "the highest water level is {}, with {} insertions and {} evictions",
-        seen.water_level, seen.insertions, seen.evictions
+        cache_totals.water_level, cache_totals.insertions, cache_totals.evictions
     );
-    if seen.points == 0 {
+    if cache_totals.points == 0 {
         Validity::Unproven("nothing was recorded of the program cache".to_owned())
-    } else if seen.water_level > u64::from(entries).max(target + BATCH_OVERSHOOT) {
+    } else if cache_totals.water_level > u64::from(entries).max(target + BATCH_OVERSHOOT) {
         Validity::Invalid(format!(
             "the program cache was larger than {entries} entries: {message}"
         ))
-    } else if seen.evictions > 0 && seen.water_level_evicting == 0 {
+    } else if cache_totals.evictions > 0 && cache_totals.water_level_evicting == 0 {
         Validity::Unproven(format!(
             "the program cache's capacity is unknown: {message}"
         ))
-    } else if seen.evictions > 0 && seen.water_level_evicting < target {
+    } else if cache_totals.evictions > 0 && cache_totals.water_level_evicting < target {
         Validity::Invalid(format!(
             "the program cache was smaller than {entries} entries: {message}"
         ))
-    } else if seen.evictions == 0 && seen.water_level == 0 && seen.insertions > target {
+    } else if cache_totals.evictions == 0
+        && cache_totals.water_level == 0
+        && cache_totals.insertions > target
+    {
         Validity::Unproven(format!(
             "the program cache's capacity is unknown: {message}"
         ))
@@ -140,7 +143,9 @@ mod tests {
 
     #[test]
     fn unrecorded_cache_data_gives_no_validity() {
-        let unproven = |seen: CacheTotals| matches!(validity(512, &seen), Validity::Unproven(_));
+        let unproven = |cache_totals: CacheTotals| {
+            matches!(validity(512, &cache_totals), Validity::Unproven(_))
+        };
         assert!(unproven(CacheTotals::default()));
         assert!(unproven(CacheTotals {
             points: 5,

@@ -6,13 +6,13 @@ use faultline_text::{count, time};
 use std::time::Duration;
 
 /// Tolerated share of missing ticks.
-const SHARE: f64 = 0.05;
+const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share missing, a recording proves nothing.
-const HALF: f64 = 0.5;
+const USELESS_SHARE: f64 = 0.5;
 /// A busy host delays any process this long.
-const MOMENT: Duration = Duration::from_secs(2);
+const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 /// Maximum gap, or this many intervals if longer.
-const GAP: Duration = Duration::from_secs(10);
+const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,35 +30,37 @@ impl RunPeriod {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct TickCoverage {
     pub due: u64,
     pub missing: u64,
     pub longest: Duration,
     pub interval: Duration,
 }
 
-impl Recorded {
+impl TickCoverage {
     /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
-    pub fn of(ticks: &[TickRow], lasted: RunPeriod, interval: Duration) -> Self {
+    pub fn of(ticks: &[TickRow], run_period: RunPeriod, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
-        let due = u64::try_from(lasted.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
+        let due =
+            u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
         // The wall clock may jump back later.
         let after = ticks
             .iter()
-            .position(|tick| tick.unix_ns > lasted.from_unix_ns)
+            .position(|tick| tick.unix_ns > run_period.from_unix_ns)
             .unwrap_or(ticks.len());
         let Some(before) = ticks.get(after.saturating_sub(1)) else {
-            return Recorded {
+            return TickCoverage {
                 due,
                 missing: due,
-                longest: lasted.length,
+                longest: run_period.length,
                 interval,
             };
         };
         let from = before
             .uptime_ns
-            .saturating_add(lasted.from_unix_ns.saturating_sub(before.unix_ns));
-        let to = from.saturating_add(i64::try_from(lasted.length.as_nanos()).unwrap_or(i64::MAX));
+            .saturating_add(run_period.from_unix_ns.saturating_sub(before.unix_ns));
+        let to =
+            from.saturating_add(i64::try_from(run_period.length.as_nanos()).unwrap_or(i64::MAX));
         let (mut seen, mut last, mut longest) = (0_u64, from, 0);
         for at in ticks
             .iter()
@@ -72,7 +74,7 @@ impl Recorded {
         longest = longest.max(to - last);
         // The first tick is due within an interval after the beginning.
         let missing = due.saturating_sub(seen);
-        Recorded {
+        TickCoverage {
             due,
             missing,
             longest: Duration::from_nanos(u64::try_from(longest).unwrap_or(0)),
@@ -80,9 +82,9 @@ impl Recorded {
         }
     }
 
-    pub fn too_little(&self) -> Option<String> {
-        let gap = self.longest > GAP.max(self.interval * GAP_INTERVALS);
-        (gap || self.lacks(SHARE)).then(|| {
+    pub fn coverage_doubt(&self) -> Option<String> {
+        let gap = self.longest > MAX_GAP.max(self.interval * GAP_INTERVALS);
+        (gap || self.lacks(MAX_MISSING_SHARE)).then(|| {
             format!(
                 "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
                 count(self.missing),
@@ -96,13 +98,16 @@ impl Recorded {
         let time = self
             .interval
             .saturating_mul(u32::try_from(self.missing).unwrap_or(u32::MAX));
-        time >= MOMENT && self.missing as f64 > share * self.due as f64
+        time >= MIN_MISSING_TIME && self.missing as f64 > share * self.due as f64
     }
 
     /// If most of its recording is missing, a run with a planned end is repeated. Any other end has
     /// its own evidence.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
-        match (outcome, self.too_little().filter(|_| self.lacks(HALF))) {
+        match (
+            outcome,
+            self.coverage_doubt().filter(|_| self.lacks(USELESS_SHARE)),
+        ) {
             (Outcome::Completed, Some(why)) => Outcome::Failed { why },
             (outcome, _) => outcome,
         }
@@ -116,7 +121,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     /// A tick each second but for those left out; the daemon began at second 100, the run at 110.
-    fn recorded(left_out: impl Fn(i64) -> bool, seconds: i64, jump: i64) -> Recorded {
+    fn recorded(left_out: impl Fn(i64) -> bool, seconds: i64, jump: i64) -> TickCoverage {
         let row = |at: i64| TickRow {
             id: at,
             session: 1,
@@ -130,11 +135,11 @@ mod tests {
             .filter(|at| !left_out(*at - 10))
             .map(row)
             .collect();
-        let lasted = RunPeriod {
+        let run_period = RunPeriod {
             from_unix_ns: 110 * SECOND,
             length: Duration::from_secs(seconds as u64),
         };
-        Recorded::of(&ticks, lasted, Duration::from_secs(1))
+        TickCoverage::of(&ticks, run_period, Duration::from_secs(1))
     }
 
     #[test]
@@ -146,22 +151,26 @@ mod tests {
                 (60, 0, Duration::from_secs(1)),
                 "{jump}"
             );
-            assert_eq!(whole.too_little(), None);
+            assert_eq!(whole.coverage_doubt(), None);
         }
     }
 
     #[test]
     fn a_short_recorder_gap_is_accepted_but_many_or_long_are_not() {
-        assert_eq!(recorded(|at| at == 3, 8, 0).too_little(), None);
+        assert_eq!(recorded(|at| at == 3, 8, 0).coverage_doubt(), None);
         assert_eq!(
-            recorded(|at| (3..6).contains(&at), 100, 0).too_little(),
+            recorded(|at| (3..6).contains(&at), 100, 0).coverage_doubt(),
             None
         );
-        assert!(recorded(|at| at % 10 == 3, 100, 0).too_little().is_some());
+        assert!(
+            recorded(|at| at % 10 == 3, 100, 0)
+                .coverage_doubt()
+                .is_some()
+        );
         let long = recorded(|at| (500..512).contains(&at), 1000, 0);
         let words =
             "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
-        assert_eq!(long.too_little().as_deref(), Some(words));
+        assert_eq!(long.coverage_doubt().as_deref(), Some(words));
         assert_eq!(long.checked_outcome(Outcome::Completed), Outcome::Completed);
     }
 
@@ -178,7 +187,7 @@ mod tests {
             hung.checked_outcome(Outcome::OutOfMemory),
             Outcome::OutOfMemory
         );
-        let nothing = Recorded::of(
+        let nothing = TickCoverage::of(
             &[],
             RunPeriod {
                 from_unix_ns: 0,

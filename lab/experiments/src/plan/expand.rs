@@ -12,16 +12,16 @@ pub struct Expanded {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
-    /// In the arm, not in the workload.
+pub struct UnknownPlaceholder {
+    /// Whether it is in the arm, not in the workload.
     pub of_arm: bool,
     pub what: String,
 }
 
-/// Several words; not valid inside a word.
-const WHOLE: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
+/// Placeholders that become several words: each must be a word by itself.
+const LIST_PLACEHOLDERS: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
-const SINGLE: [&str; 12] = [
+const VALUE_PLACEHOLDERS: [&str; 12] = [
     "ledger",
     "accounts",
     "snapshots",
@@ -35,15 +35,18 @@ const SINGLE: [&str; 12] = [
     "run",
     "run_folder",
 ];
-const PREFIX: &str = "FAULTLINE_";
+const VARIABLE_PREFIX: &str = "FAULTLINE_";
 
 pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
     let named = |name: &&str| {
         variable
-            .strip_prefix(PREFIX)
+            .strip_prefix(VARIABLE_PREFIX)
             .is_some_and(|rest| rest == name.to_uppercase())
     };
-    SINGLE.iter().chain(&WHOLE).any(named)
+    VALUE_PLACEHOLDERS
+        .iter()
+        .chain(&LIST_PLACEHOLDERS)
+        .any(named)
 }
 
 /// Returns all placeholders without a value as errors.
@@ -53,7 +56,7 @@ pub fn expand(
     lane: &Lane,
     run_folder: &Path,
     replicate: u32,
-) -> Result<Expanded, Vec<Unknown>> {
+) -> Result<Expanded, Vec<UnknownPlaceholder>> {
     let mut filler = Filler {
         values: values(plan, arm, lane, run_folder, replicate),
         unknown: Vec::new(),
@@ -79,10 +82,10 @@ pub fn expand(
     }
     for (name, value) in filler.values {
         if let Some(value) = value {
-            environment.insert(format!("{PREFIX}{}", name.to_uppercase()), value);
+            environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);
         }
     }
-    environment.extend(lists(plan, &arguments));
+    environment.extend(list_variables(plan, &arguments));
     if let Some(entries) = arm.cache_entries {
         environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
     }
@@ -94,14 +97,14 @@ pub fn expand(
 
 struct Filler {
     values: BTreeMap<&'static str, Option<String>>,
-    unknown: Vec<Unknown>,
+    unknown: Vec<UnknownPlaceholder>,
 }
 
 impl Filler {
     fn fill(&mut self, text: &str, of_arm: bool, location: &str) -> String {
         fill(text, &self.values).unwrap_or_else(|what| {
             let what = format!("{location}: {what}");
-            self.unknown.push(Unknown { of_arm, what });
+            self.unknown.push(UnknownPlaceholder { of_arm, what });
             String::new()
         })
     }
@@ -127,8 +130,8 @@ fn command(plan: &Plan, arguments: &[String], filler: &mut Filler) -> Vec<String
     command
 }
 
-/// The variables for [`WHOLE`].
-fn lists(plan: &Plan, arguments: &[String]) -> [(String, String); 3] {
+/// The variables for [`LIST_PLACEHOLDERS`].
+fn list_variables(plan: &Plan, arguments: &[String]) -> [(String, String); 3] {
     let entrypoints = options("--entrypoint", &plan.workload.entrypoints);
     let known_validators = options("--known-validator", &plan.workload.known_validators);
     [
@@ -217,7 +220,7 @@ fn value<'v>(
     name: &str,
     values: &'v BTreeMap<&'static str, Option<String>>,
 ) -> Result<&'v str, String> {
-    if WHOLE.contains(&name) {
+    if LIST_PLACEHOLDERS.contains(&name) {
         return Err(format!(
             "{{{name}}} becomes several words: let it be a word of the command by itself"
         ));
@@ -228,7 +231,7 @@ fn value<'v>(
             "{{{name}}} is used, but {name} is not given for every arm and lane"
         )),
         None => {
-            let known = values.keys().copied().chain(WHOLE).join(", ");
+            let known = values.keys().copied().chain(LIST_PLACEHOLDERS).join(", ");
             Err(format!(
                 "{{{name}}} stands for nothing; write {{{{ for a brace. Known: {known}"
             ))

@@ -15,37 +15,41 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-const LARGEST: u64 = 1 << 20;
+const MAX_PLAN_BYTES: u64 = 1 << 20;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
-    let alone = |what: String| {
+    let file_error = |what: String| {
         vec![ConfigError {
             file: Some(file.to_owned()),
             ..ConfigError::new(what)
         }]
     };
-    let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
+    let absolute = std::path::absolute(file).map_err(|error| file_error(error.to_string()))?;
     match std::fs::metadata(file) {
         Ok(meta) if !meta.is_file() => {
-            return Err(alone("is no file: name the plan's own file".to_owned()));
+            return Err(file_error(
+                "is no file: name the plan's own file".to_owned(),
+            ));
         }
-        Ok(meta) if meta.len() > LARGEST => {
-            return Err(alone("is larger than 1 MiB, so it is no plan".to_owned()));
+        Ok(meta) if meta.len() > MAX_PLAN_BYTES => {
+            return Err(file_error(
+                "is larger than 1 MiB, so it is no plan".to_owned(),
+            ));
         }
         _ => {}
     }
-    let text = std::fs::read_to_string(file).map_err(|error| alone(error.to_string()))?;
+    let text = std::fs::read_to_string(file).map_err(|error| file_error(error.to_string()))?;
     parse(&text, &absolute)
 }
 
 /// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
 /// Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
-    let base = Base(file.parent().unwrap_or(Path::new("/")).to_owned());
+    let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top| {
-        let (plan, places) = sections(&mut top, &base);
+        let (plan, source_lines) = sections(&mut top, &plan_folder);
         let errors = top.errors();
         top.finish();
         let plan = Plan {
@@ -55,17 +59,17 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
         };
         // Consequences of mistakes are not reported.
         if errors.is_empty() {
-            whole::check(&plan, &places, errors);
-            search::check(&plan, places.search, errors);
+            whole::check(&plan, &source_lines, errors);
+            search::check(&plan, source_lines.search, errors);
         }
         plan
     });
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-struct Base(PathBuf);
+struct PlanFolder(PathBuf);
 
-impl Base {
+impl PlanFolder {
     /// Absolute, without `.`; `..` is resolved lexically.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
@@ -94,7 +98,7 @@ impl Base {
 }
 
 #[derive(Default)]
-struct Places {
+struct SourceLines {
     arms: Vec<Option<usize>>,
     lanes: Vec<Option<usize>>,
     workload: Option<usize>,
@@ -104,19 +108,19 @@ struct Places {
     search: Option<usize>,
 }
 
-fn sections(top: &mut Table<'_>, base: &Base) -> (Plan, Places) {
-    let mut plan = general(top, base);
-    let mut places = Places::default();
+fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
+    let mut plan = general(top, plan_folder);
+    let mut source_lines = SourceLines::default();
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
     let mut single = None;
-    let apart = top.has("lane");
+    let has_lane_tables = top.has("lane");
     top.table("workload", |t| {
-        places.workload = t.line();
-        plan.workload = workload::workload(t, base);
-        single = workload::single_lane(t, base);
-        if single.is_none() && !apart {
+        source_lines.workload = t.line();
+        plan.workload = workload::workload(t, plan_folder);
+        single = workload::single_lane(t, plan_folder);
+        if single.is_none() && !has_lane_tables {
             t.lacks(
                 "ledger",
                 "workload.ledger is missing: the folder that a run works in",
@@ -124,12 +128,17 @@ fn sections(top: &mut Table<'_>, base: &Base) -> (Plan, Places) {
         }
     });
     plan.stop = stops(plan.workload.kind);
-    workload::lanes(top, base, single, (&mut plan.lanes, &mut places));
-    begin(top, &mut plan, (base, &mut places));
+    workload::lanes(
+        top,
+        plan_folder,
+        single,
+        (&mut plan.lanes, &mut source_lines),
+    );
+    begin(top, &mut plan, (plan_folder, &mut source_lines));
     let searches = top.has("search");
     top.table("stop", |t| {
-        places.counted_from = t.line_of("counted_from");
-        places.first_transaction_within = t.line_of("first_transaction_within");
+        source_lines.counted_from = t.line_of("counted_from");
+        source_lines.first_transaction_within = t.line_of("first_transaction_within");
         if searches && t.has("duration") {
             t.errors().push(
                 t.line_of("duration"),
@@ -139,38 +148,44 @@ fn sections(top: &mut Table<'_>, base: &Base) -> (Plan, Places) {
         stop(t, &mut plan.stop);
     });
     top.table("host", |t| host(t, &mut plan.host));
-    top.table("recorder", |t| plan.recorder = recorder(t, base));
+    top.table("recorder", |t| plan.recorder = recorder(t, plan_folder));
     top.table("report", |t| {
         plan.report.primary = t.take("primary", |v| metric(text(v)?));
         plan.report.margin = t.take("margin", |v| percent(number(v)?));
     });
-    (plan.arms, places.arms) = arms::arms(top, base);
+    (plan.arms, source_lines.arms) = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
-    places.search = top.line_of("search");
+    source_lines.search = top.line_of("search");
     if searches {
-        places.arms = vec![places.search];
+        source_lines.arms = vec![source_lines.search];
     }
     search::search(top, &mut plan);
-    (plan, places)
+    (plan, source_lines)
 }
 
 /// The keys before all sections.
-fn general(top: &mut Table<'_>, base: &Base) -> Plan {
-    let mut plan = empty();
+fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
+    let mut plan = default_plan();
     plan.name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
-    plan.folder = top.need("folder", |v| base.path(v)).unwrap_or_default();
+    plan.folder = top
+        .need("folder", |v| plan_folder.path(v))
+        .unwrap_or_default();
     let replicates = top.take("replicates", |v| within(v, 1..=1000));
     top.set("attempts", &mut plan.attempts, |v| within(v, 1..=100));
     top.set("seed", &mut plan.seed, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan);
-    // Only balanced in pairs.
+    // ABBA is balanced only with an even number of replicates.
     let pairs = plan.order == Order::Abba && !top.has("concurrent");
-    let usual = if top.has("search") { 1 } else { 3 };
-    plan.replicates = replicates.unwrap_or(if pairs && usual > 1 { 4 } else { usual });
+    let default_replicates = if top.has("search") { 1 } else { 3 };
+    plan.replicates = replicates.unwrap_or(if pairs && default_replicates > 1 {
+        4
+    } else {
+        default_replicates
+    });
     plan
 }
 
-fn empty() -> Plan {
+fn default_plan() -> Plan {
     Plan {
         file: PathBuf::new(),
         text: String::new(),
@@ -273,7 +288,11 @@ fn order(top: &mut Table<'_>, plan: &mut Plan) {
     }
 }
 
-fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Places)) {
+fn begin(
+    top: &mut Table<'_>,
+    plan: &mut Plan,
+    (plan_folder, source_lines): (&PlanFolder, &mut SourceLines),
+) {
     if !top.has("begin") {
         top.lacks(
             "begin",
@@ -281,10 +300,10 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Plac
         );
     }
     top.table("begin", |t| {
-        places.how = t.line_of("how");
+        source_lines.how = t.line_of("how");
         let how = [("download", 0), ("restore", 1), ("as-is", 2)];
         let how = t.need("how", |v| choice(v, &how));
-        let from = t.take("from", |v| base.path(v));
+        let from = t.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
             (Some(1), Some(from)) => Begin::Restore { from },
             (Some(1), None) if !t.has("from") => {
@@ -355,15 +374,17 @@ fn host(t: &mut Table<'_>, rules: &mut HostRules) {
     t.set("leftovers", &mut rules.leftovers, severity);
 }
 
-fn recorder(t: &mut Table<'_>, base: &Base) -> Recorder {
+fn recorder(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
     Recorder {
-        program: t.take("program", |v| text(v).map(|text| base.program(&text))),
-        config: t.take("config", |v| base.path(v)),
+        program: t.take("program", |v| {
+            text(v).map(|text| plan_folder.program(&text))
+        }),
+        config: t.take("config", |v| plan_folder.path(v)),
         interval: t.take("interval", |v| {
             at_least(time(v)?, Duration::from_millis(100))
         }),
         cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
-        targets: t.take("targets", |v| targets(base.path(v)?)),
+        targets: t.take("targets", |v| targets(plan_folder.path(v)?)),
     }
 }
 
@@ -380,18 +401,20 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    // An invalid arm may lack its name.
-    let sound = top.errors().is_empty();
+    // After a mistake, an arm may lack its name: then `twice` is not checked.
+    let is_valid = top.errors().is_empty();
     top.table("concurrent", |t| {
         let twice = t.take("twice", |v| {
             let wanted = text(v)?;
             let arm_index = arms.iter().position(|arm| *arm == wanted);
-            arm_index.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
-                format!(
-                    "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
-                    arms.iter().map(|name| format!("{name:?}")).join(", ")
-                )
-            })
+            arm_index
+                .or_else(|| (!is_valid).then_some(0))
+                .ok_or_else(|| {
+                    format!(
+                        "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
+                        arms.iter().map(|name| format!("{name:?}")).join(", ")
+                    )
+                })
         });
         let shared_device = t
             .take("shared_device", severity)

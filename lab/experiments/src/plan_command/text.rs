@@ -5,7 +5,7 @@ use faultline_text::{bytes, size, table, time};
 use std::time::Duration;
 
 /// `--json` has all rows.
-const SHOWN: usize = 200;
+const MAX_ROWS: usize = 200;
 
 pub(super) fn page(outlook: &Outlook) -> String {
     let mut out = format!("{}   {}\n", outlook.name, outlook.plan.display());
@@ -37,7 +37,7 @@ pub(super) fn page(outlook: &Outlook) -> String {
         );
     }
     out += &match &outlook.search {
-        Some(search) => format!("\n{}", searched(search)),
+        Some(search) => format!("\n{}", search_steps(search)),
         None => format!("\n{}", arms(&outlook.arms)),
     };
     out += &format!("\n{}", schedule(outlook));
@@ -50,11 +50,13 @@ fn seconds(seconds: u64) -> String {
 }
 
 fn arms(arms: &[ArmOutlook]) -> String {
-    let rows = arms.iter().map(|arm| vec![arm.name.clone(), differs(arm)]);
+    let rows = arms
+        .iter()
+        .map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
     table(&["arm", "what it sets"], rows.collect())
 }
 
-fn searched(search: &SearchOutlook) -> String {
+fn search_steps(search: &SearchOutlook) -> String {
     let (from, width) = (size(search.from), search.width_percent);
     let [settle, dwell, most, horizon] = [
         search.settle_seconds,
@@ -74,7 +76,7 @@ fn searched(search: &SearchOutlook) -> String {
     )
 }
 
-fn differs(arm: &ArmOutlook) -> String {
+fn arm_settings(arm: &ArmOutlook) -> String {
     let limits = &arm.limits;
     let limit =
         |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", size(value)));
@@ -127,8 +129,8 @@ fn schedule(outlook: &Outlook) -> String {
             rows.push(row);
         }
     }
-    let left = rows.len().saturating_sub(SHOWN);
-    rows.truncate(SHOWN);
+    let left = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
     let mut heads = vec!["turn", "run", "arm", "replicate"];
     heads.extend(lanes.then_some("lane"));
     let mut out = table(&heads, rows);

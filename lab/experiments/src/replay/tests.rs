@@ -124,15 +124,18 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
     // Both replayed the same.
     assert_eq!(small.2, large.2);
-    let seen = |name: &str| {
-        seen(
+    let cache_totals = |name: &str| {
+        cache_totals(
             &Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join("../faultline/tests/fixtures")
                 .join(name),
         )
         .unwrap()
     };
-    let (small, large) = (seen("replay-512.log"), seen("replay-1024.log"));
+    let (small, large) = (
+        cache_totals("replay-512.log"),
+        cache_totals("replay-1024.log"),
+    );
     assert_eq!(cache::validity(512, &small), Validity::Valid, "{small:?}");
     assert!(
         matches!(cache::validity(1024, &small), Validity::Invalid(_)),

@@ -1,6 +1,6 @@
-use super::headline::{self, Tally, invalid, runs};
+use super::headline::{self, ArmTally, invalid, runs};
 use super::search::{self, Search};
-use super::{Counted, Experiment, section};
+use super::{CountedRun, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
 use faultline_pages::groups::by_key;
@@ -8,7 +8,7 @@ use faultline_pages::model::Caveat;
 use faultline_report::report::ReportContext;
 use itertools::Itertools;
 
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
 const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that the pushes arrive. \
      Files in memory at the beginning: end what else uses them, or `begin.page_cache = \"drop-all\"`. \
@@ -17,7 +17,7 @@ const UNPROVEN_REMEDY: &str = "No datapoints of the program cache: check that th
 
 pub(crate) fn context<'e>(
     experiment: &'e Experiment,
-    counted: &[Counted<'e>],
+    counted: &[CountedRun<'e>],
     searches: &[Search<'e>],
     unread: Vec<String>,
 ) -> ReportContext {
@@ -31,7 +31,7 @@ pub(crate) fn context<'e>(
         .join(" ");
     ReportContext {
         title: format!("Experiment {}", experiment.plan.name),
-        before: headline::unfinished(&tallies),
+        headline_prefix: headline::unfinished(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, &tallies, counted, unread),
@@ -50,8 +50,8 @@ pub(crate) fn context<'e>(
 
 fn caveats(
     experiment: &Experiment,
-    tallies: &[Tally<'_>],
-    counted: &[Counted<'_>],
+    tallies: &[ArmTally<'_>],
+    counted: &[CountedRun<'_>],
     unread: Vec<String>,
 ) -> Vec<Caveat> {
     let mut caveats = Vec::new();
@@ -64,8 +64,8 @@ fn caveats(
         ));
     }
     caveats.extend(invalid_or_unproven(counted));
-    let early = |one: &&Counted<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
-    let early: Vec<String> = counted.iter().filter(early).map(Counted::name).collect();
+    let early = |one: &&CountedRun<'_>| one.ending.outcome != Outcome::Completed && !invalid(one);
+    let early: Vec<String> = counted.iter().filter(early).map(CountedRun::name).collect();
     if !early.is_empty() && early.len() < counted.len() {
         let early = listed(&early);
         caveats.push(Caveat::new(
@@ -84,7 +84,7 @@ fn caveats(
     caveats
 }
 
-fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
+fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
     let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
     for one in counted {
         match &one.ending.validity {
@@ -114,7 +114,7 @@ fn invalid_or_unproven(counted: &[Counted<'_>]) -> Vec<Caveat> {
     caveats
 }
 
-fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
+fn warnings(one: &CountedRun<'_>) -> Vec<(String, String)> {
     let warning = |note: &String| {
         note.strip_prefix("warning: ")
             .map(|warning| (warning.to_owned(), one.name()))
@@ -122,7 +122,7 @@ fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
     one.ending.notes.iter().filter_map(warning).collect()
 }
 
-fn unfinished(experiment: &Experiment, tallies: &[Tally<'_>]) -> Option<Caveat> {
+fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Caveat> {
     let (counted, all) = headline::progress(tallies);
     if counted >= all {
         return None;
@@ -152,8 +152,8 @@ fn unfinished(experiment: &Experiment, tallies: &[Tally<'_>]) -> Option<Caveat> 
 }
 
 fn listed(runs: &[String]) -> String {
-    let named = runs.iter().take(NAMED).join("; ");
-    match runs.len().saturating_sub(NAMED) {
+    let named = runs.iter().take(MAX_NAMED).join("; ");
+    match runs.len().saturating_sub(MAX_NAMED) {
         0 => named,
         more => format!("{named} and {more} more"),
     }

@@ -2,12 +2,12 @@
 
 use crate::outcome::{Ending, Outcome};
 use crate::plan::{Arm, Kind};
-use faultline_report::run::FromExperiment;
+use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{End, Evidence};
 
-pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperiment {
+pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
     let (kept_up, why) = answer(&ending.outcome, kind);
-    FromExperiment {
+    ExperimentOutcome {
         replay: kind == Kind::Replay,
         kept_up,
         why,

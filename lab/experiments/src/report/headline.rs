@@ -1,29 +1,33 @@
-//! Sentences that hold at any time: also without runs, without kills, and before the end.
+//! Sentences about outcomes. They are true at any time: without runs, without kills, before the
+//! end.
 
 use super::from_experiment::words;
-use super::{Counted, Experiment};
+use super::{CountedRun, Experiment};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::Kind;
 use itertools::Itertools;
 
-const NAMED: usize = 12;
+const MAX_NAMED: usize = 12;
 
-pub(crate) struct Tally<'e> {
+pub(crate) struct ArmTally<'e> {
     pub(crate) arm: &'e str,
     pub(crate) planned: usize,
     pub(crate) begun: bool,
-    /// Of runs that count and are compared.
+    /// Outcomes of the runs that count and are compared.
     pub(crate) ends: Vec<&'e Outcome>,
     /// Runs that count but do not match their arm.
     pub(crate) left_out: usize,
 }
 
-pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
+pub(crate) fn tallies<'e>(
+    experiment: &'e Experiment,
+    counted: &[CountedRun<'e>],
+) -> Vec<ArmTally<'e>> {
     let standing = &experiment.standing;
     let of = |arm: &'e str| {
         let scheduled = || standing.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
-        Tally {
+        ArmTally {
             arm,
             planned: scheduled().count(),
             begun: scheduled().any(|(turn, run)| {
@@ -45,23 +49,28 @@ pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -
         .collect()
 }
 
-pub(crate) fn invalid(one: &Counted<'_>) -> bool {
+pub(crate) fn invalid(one: &CountedRun<'_>) -> bool {
     matches!(one.ending.validity, Validity::Invalid(_))
 }
 
-/// Runs that count, and all runs.
-pub(crate) fn progress(tallies: &[Tally<'_>]) -> (usize, usize) {
+/// The number of runs that count, and of all runs.
+pub(crate) fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
-    (tallies.iter().map(Tally::counted).sum(), planned)
+    (tallies.iter().map(ArmTally::counted).sum(), planned)
 }
 
-pub(crate) fn unfinished(tallies: &[Tally<'_>]) -> Option<String> {
-    let (there, planned) = progress(tallies);
-    (there < planned).then(|| format!("Not finished: {there} of {} count so far.", runs(planned)))
+pub(crate) fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
+    let (counted_runs, planned) = progress(tallies);
+    (counted_runs < planned).then(|| {
+        format!(
+            "Not finished: {counted_runs} of {} count so far.",
+            runs(planned)
+        )
+    })
 }
 
 /// `None` if nothing ended early.
-pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
+pub(crate) fn ends(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     let of = |which: fn(&Outcome) -> bool| {
         let sentences = tallies.iter().filter_map(|tally| {
             let count = tally.ends.iter().filter(|outcome| which(outcome)).count();
@@ -122,8 +131,8 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
 }
 
 fn sentence(what: &str, arms: &[String]) -> Option<String> {
-    let more = arms.len().saturating_sub(NAMED);
-    let named = arms.get(..NAMED).unwrap_or(arms).join(", ");
+    let more = arms.len().saturating_sub(MAX_NAMED);
+    let named = arms.get(..MAX_NAMED).unwrap_or(arms).join(", ");
     match (arms.is_empty(), more) {
         (true, _) => None,
         (false, 0) => Some(format!("{what}: {named}.")),
@@ -140,14 +149,14 @@ pub(crate) fn by_a_rule(outcome: &Outcome) -> bool {
 }
 
 /// One sentence for each arm without compared runs, or without success.
-pub(crate) fn points(tallies: &[Tally<'_>], kind: Kind) -> Vec<String> {
+pub(crate) fn points(tallies: &[ArmTally<'_>], kind: Kind) -> Vec<String> {
     tallies
         .iter()
         .filter_map(|tally| point(tally, kind))
         .collect()
 }
 
-fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
+fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
     let arm = tally.arm;
     if tally.ends.is_empty() {
         return Some(match (tally.left_out, tally.begun) {
@@ -179,7 +188,7 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
     Some(format!("{arm} did not {whole}{of}: {}.", how.join("; ")))
 }
 
-impl Tally<'_> {
+impl ArmTally<'_> {
     pub(super) fn counted(&self) -> usize {
         self.ends.len() + self.left_out
     }

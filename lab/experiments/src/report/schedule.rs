@@ -6,7 +6,7 @@ use faultline_pages::cells::{count, duration, known, missing, table};
 use faultline_pages::model::{Cell, Table};
 use faultline_text::moment;
 
-const MOST: usize = 1000;
+const MAX_ROWS: usize = 1000;
 const NO_END: &str = "no end is written down";
 const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
@@ -29,7 +29,7 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
     let all = experiment.standing.scheduled();
     listed.rows = all
-        .take(MOST)
+        .take(MAX_ROWS)
         .map(|(turn, scheduled)| row(experiment, turn, scheduled))
         .collect();
     listed
@@ -38,9 +38,9 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
 fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
     let attempts = experiment.standing.attempts_of(turn);
     let newest = attempts.last();
-    let tried = newest.and_then(|newest| newest.runs.get(&scheduled.run));
-    let begun = newest.map(|newest| begun(newest, tried));
-    let ended = tried.and_then(|tried| tried.ended.as_ref());
+    let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let begun = newest.map(|newest| begun(newest, run_attempt));
+    let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
     let outcome = match (newest, ended) {
         (_, Some((ending, _))) => words(&ending.outcome, experiment.plan.workload.kind),
         (Some(_), None) => CUT_OFF.to_owned(),
@@ -64,9 +64,9 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
     ]
 }
 
-fn begun(attempt: &Attempt, tried: Option<&RunAttempt>) -> i64 {
-    tried
-        .and_then(|tried| tried.steps.first())
+fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
+    run_attempt
+        .and_then(|run_attempt| run_attempt.steps.first())
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
 }
 
@@ -92,15 +92,14 @@ pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
             }
             for scheduled in &turn.runs {
                 listed.rows.extend(
-                    attempt
-                        .runs
-                        .get(&scheduled.run)
-                        .map(|tried| attempt_row(experiment, scheduled, attempt, tried)),
+                    attempt.runs.get(&scheduled.run).map(|run_attempt| {
+                        attempt_row(experiment, scheduled, attempt, run_attempt)
+                    }),
                 );
             }
         }
     }
-    listed.rows.truncate(MOST);
+    listed.rows.truncate(MAX_ROWS);
     (!listed.rows.is_empty()).then_some(listed)
 }
 
@@ -108,9 +107,9 @@ fn attempt_row(
     experiment: &Experiment,
     scheduled: &Scheduled,
     attempt: &Attempt,
-    tried: &RunAttempt,
+    run_attempt: &RunAttempt,
 ) -> Vec<Cell> {
-    let why = match &tried.ended {
+    let why = match &run_attempt.ended {
         Some((ending, _)) if ending.outcome.is_result() => {
             format!(
                 "another run of the turn has no result; this one {}",
@@ -120,7 +119,7 @@ fn attempt_row(
         Some((ending, _)) => words(&ending.outcome, experiment.plan.workload.kind),
         None => CUT_OFF.to_owned(),
     };
-    let ended = tried
+    let ended = run_attempt
         .ended
         .as_ref()
         .map(|(_, ended)| Cell::Text(moment(*ended)));
@@ -130,7 +129,7 @@ fn attempt_row(
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
         known(f64::from(attempt.number), 0),
-        Cell::Text(moment(begun(attempt, Some(tried)))),
+        Cell::Text(moment(begun(attempt, Some(run_attempt)))),
         ended.unwrap_or_else(|| missing(NO_END)),
         Cell::Text(why),
     ]

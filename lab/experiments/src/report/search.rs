@@ -13,12 +13,12 @@ use faultline_text::moment;
 use std::collections::BTreeMap;
 pub(crate) use words::headline;
 
-const MOST: usize = 1000;
+const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
 type Value = fn(&Evidence) -> Option<f64>;
 
-/// Of the public clusters.
-const EPOCH: u64 = 432_000;
+/// Slots per epoch of the public clusters.
+const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// The search of the newest attempt at a run.
 pub(crate) struct Search<'e> {
@@ -28,9 +28,10 @@ pub(crate) struct Search<'e> {
     /// Earlier searches that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
-    /// First and last one processed meanwhile.
+    /// The first and the last slot that the run processed.
     slots: Option<(u64, u64)>,
-    only: bool,
+    /// Whether the experiment has no other search.
+    is_only_search: bool,
 }
 
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
@@ -38,7 +39,7 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
     let Some(rules) = &plan.search else {
         return Vec::new();
     };
-    let only = standing.scheduled().count() == 1;
+    let is_only_search = standing.scheduled().count() == 1;
     let of = |(_, one): (&Turn, &'e Scheduled)| {
         let searched = &standing.newest_run(one.run)?.searched;
         let run = runs
@@ -51,7 +52,7 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
             cut_off: standing.searches_cut_off(one.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
-            only,
+            is_only_search,
         })
     };
     standing.scheduled().filter_map(of).collect()
@@ -93,7 +94,7 @@ impl<'e> Search<'e> {
 
     /// Includes the replicate if there are several.
     fn id(&self, id: &str) -> String {
-        if self.only {
+        if self.is_only_search {
             id.to_owned()
         } else {
             format!("{id}-{}", self.scheduled.replicate)
@@ -101,7 +102,7 @@ impl<'e> Search<'e> {
     }
 
     fn title(&self, title: &str) -> String {
-        if self.only {
+        if self.is_only_search {
             title.to_owned()
         } else {
             format!("{title}: search {}", self.scheduled.replicate)
@@ -213,7 +214,7 @@ impl<'e> Search<'e> {
         let mut listed = table(&self.id("dwells"), &self.title("Dwells"), &columns, note);
         listed.rows = self
             .timed_dwells()
-            .take(MOST)
+            .take(MAX_ROWS)
             .zip(1..)
             .map(|((dwell, ended), number)| row(number, dwell, ended))
             .collect();

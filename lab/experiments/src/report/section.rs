@@ -1,17 +1,17 @@
 use super::from_experiment::words;
-use super::{Counted, Experiment, schedule};
+use super::{CountedRun, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
 use faultline_pages::cells::{self, GIB, count, known, number, table, text, without_missing};
 use faultline_pages::model::{Block, Cell, Section, Table};
 
-pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
+pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![
         Block::Text(origin(experiment)),
         Block::Table(arms(&experiment.plan, counted)),
     ];
     if experiment.plan.search.is_some() {
-        // A search has one arm without settings.
+        // A search has one arm without settings, so there is no table of arms.
         blocks.truncate(1);
     }
     if !counted.is_empty() {
@@ -80,7 +80,7 @@ fn origin(experiment: &Experiment) -> String {
     sentences
 }
 
-fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
+fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
     let columns = [
         ("Arm", ""),
         ("Memory limit", "GiB"),
@@ -98,7 +98,7 @@ fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
                 result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {
-        let of = |which: fn(&Counted<'_>) -> bool| {
+        let of = |which: fn(&CountedRun<'_>) -> bool| {
             let runs = counted.iter().filter(|one| one.scheduled.arm == arm.name);
             count(runs.filter(|one| which(one)).count())
         };
@@ -122,7 +122,7 @@ fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
     without_missing(listed)
 }
 
-fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
+fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
     let columns = [
         ("Run", ""),
         ("Number", ""),
@@ -147,7 +147,7 @@ fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
     without_missing(listed)
 }
 
-fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
+fn run_row(experiment: &Experiment, one: &CountedRun<'_>) -> Vec<Cell> {
     let evidence = &one.ending.evidence;
     let gib = |bytes: Option<u64>| {
         number(
@@ -190,7 +190,7 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     ]
 }
 
-fn notes(counted: &[Counted<'_>]) -> Option<Table> {
+fn notes(counted: &[CountedRun<'_>]) -> Option<Table> {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
     let mut listed = table(
         "notes",

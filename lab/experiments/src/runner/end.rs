@@ -1,7 +1,7 @@
 use super::{Runner, Running, TurnError, search};
 use crate::folder::RECORDING;
 use crate::journal::{Entry, Step};
-use crate::judge::gaps::{Recorded, RunPeriod};
+use crate::judge::gaps::{RunPeriod, TickCoverage};
 use crate::judge::{self, EndFacts, cache};
 use crate::outcome::{Ending, Outcome, Validity};
 use crate::watch::Watch;
@@ -14,19 +14,19 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits are reported.
-const MOMENT: Duration = Duration::from_secs(2);
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
     /// Also journals the results.
     pub(super) fn conclude(
         &mut self,
         runs: &mut [Running],
-        which: &[usize],
+        indices: &[usize],
     ) -> Result<(), TurnError> {
         let mut concluded: Vec<&mut Running> = runs
             .iter_mut()
             .enumerate()
-            .filter(|(index, _)| which.contains(index))
+            .filter(|(index, _)| indices.contains(index))
             .map(|(_, run)| run)
             .collect();
         for run in &concluded {
@@ -34,7 +34,7 @@ impl Runner<'_> {
         }
         let now = self.system.now();
         for run in &mut concluded {
-            run.lasted = run.watch.as_ref().map(|watch| {
+            run.run_period = run.watch.as_ref().map(|watch| {
                 let began = watch.began();
                 RunPeriod {
                     from_unix_ns: began.unix_ns,
@@ -46,7 +46,7 @@ impl Runner<'_> {
         for run in concluded {
             let after = self
                 .close(run)
-                .map_err(|error| self.halt(run.scheduled.run, &error))?;
+                .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             self.step(run, Step::Judge)?;
             let ending = self.judge(run, after);
             self.write_end(run, ending)?;
@@ -55,10 +55,10 @@ impl Runner<'_> {
     }
 
     /// Returns the original reason, or a worse one.
-    pub(super) fn abandon(&mut self, runs: &mut [Running], halt: TurnError) -> TurnError {
+    pub(super) fn abandon(&mut self, runs: &mut [Running], turn_error: TurnError) -> TurnError {
         let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
         let mut worse = None;
-        if !matches!(halt, TurnError::Journal(_)) {
+        if !matches!(turn_error, TurnError::Journal(_)) {
             for run in &left {
                 worse = worse.or(self.step(run, Step::End).err());
             }
@@ -72,7 +72,7 @@ impl Runner<'_> {
             }
             (run.launched, run.recorder) = (None, None);
             let number = run.scheduled.run;
-            let outcome = match &halt {
+            let outcome = match &turn_error {
                 TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
@@ -92,9 +92,9 @@ impl Runner<'_> {
             worse = worse.or(self.write_end(run, ending).err());
         }
         // A full disk explains a failed write.
-        match (halt, worse) {
+        match (turn_error, worse) {
             (TurnError::StoppedBy(_) | TurnError::Failed { .. }, Some(worse)) => worse,
-            (halt, _) => halt,
+            (turn_error, _) => turn_error,
         }
     }
 
@@ -118,15 +118,15 @@ impl Runner<'_> {
                     .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
-            let hurry = self
+            let is_forced = self
                 .system
                 .stop_request()
                 .is_some_and(|stop_request| stop_request.force);
             let waited = self.system.now().uptime.saturating_sub(since);
-            if all || hurry || waited >= self.plan.stop.grace {
+            if all || is_forced || waited >= self.plan.stop.grace {
                 return;
             }
-            if waited >= MOMENT && !std::mem::replace(&mut printed, true) {
+            if waited >= REPORT_AFTER && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
                     .filter_map(|run| (!ended(run)).then_some(run.scheduled.run));
@@ -183,7 +183,7 @@ impl Runner<'_> {
             why,
             before,
             after,
-            left: run.lingers,
+            left: run.has_survivors,
         };
         let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(remarks);
@@ -195,7 +195,7 @@ impl Runner<'_> {
                     .map(|entries| cache::validity(entries, &seen))
                     .unwrap_or_default();
                 let outcome = recorded.checked_outcome(outcome);
-                let doubt = recorded.too_little().filter(|_| outcome.is_result());
+                let doubt = recorded.coverage_doubt().filter(|_| outcome.is_result());
                 (outcome, cache.with_doubt(doubt))
             }
             Err(error) => (
@@ -209,7 +209,7 @@ impl Runner<'_> {
         let late = run
             .watch
             .as_ref()
-            .and_then(Watch::too_late)
+            .and_then(Watch::excessive_delay)
             .filter(|_| outcome == Outcome::Completed);
         let validity = validity.with_doubt(late.map(|late| {
             format!(
@@ -217,7 +217,7 @@ impl Runner<'_> {
                 time(late)
             )
         }));
-        let stopped_unix_ns = run.lasted.map(RunPeriod::until_unix_ns);
+        let stopped_unix_ns = run.run_period.map(RunPeriod::until_unix_ns);
         Ending {
             outcome,
             validity,
@@ -227,14 +227,14 @@ impl Runner<'_> {
         }
     }
 
-    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, Recorded)> {
+    fn recorded(&mut self, run: &Running) -> anyhow::Result<(cache::CacheTotals, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
         let seen = self.system.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL);
-        let lasted = run.lasted.context("it was never begun")?;
+        let run_period = run.run_period.context("it was never begun")?;
         Ok((
             seen,
-            Recorded::of(&self.system.ticks(&recording)?, lasted, interval),
+            TickCoverage::of(&self.system.ticks(&recording)?, run_period, interval),
         ))
     }
 

@@ -1,4 +1,4 @@
-use crate::folder::{self, GATE, OUTPUT, OWN};
+use crate::folder::{self, GATE, OUTPUT, PROGRAM_FOLDER};
 use crate::passwd;
 use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
 use crate::schedule::Scheduled;
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// After this additional time, a capable launcher kills the run.
-const SPARE: Duration = Duration::from_secs(3600);
-const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const KILL_MARGIN: Duration = Duration::from_secs(3600);
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Held back at a gate in `run_folder`.
+/// The job of a run, which waits at a gate in `run_folder`.
 pub(super) fn job(
     plan: &Plan,
     (arm, lane): (&Arm, &Lane),
@@ -24,13 +24,19 @@ pub(super) fn job(
     (scope, run_folder): (&str, &Path),
     launcher: &dyn Launcher,
 ) -> anyhow::Result<Job> {
-    let expanded = expand(plan, arm, lane, &run_folder.join(OWN), run.replicate)
-        .map_err(|unknown| anyhow::anyhow!(unknown.iter().map(|one| &one.what).join("; ")))?;
+    let expanded = expand(
+        plan,
+        arm,
+        lane,
+        &run_folder.join(PROGRAM_FOLDER),
+        run.replicate,
+    )
+    .map_err(|unknown| anyhow::anyhow!(unknown.iter().map(|one| &one.what).join("; ")))?;
     let gate = run_folder.join(GATE);
     let mut command = gated(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::group(scope, run.run, attempt, "validator"),
+        name: folder::group_name(scope, run.run, attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),
@@ -72,7 +78,7 @@ pub(super) fn environment(
     user: Option<&str>,
     given: BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let mut all = BTreeMap::from([
         (OsString::from("PATH"), path),
         ("LANG".into(), "C.UTF-8".into()),
@@ -104,7 +110,7 @@ pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
 
 /// Only recorder and launcher may write outside of the program's subfolder.
 pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
-    let own = folder.join(OWN);
+    let own = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&own).at(&own)?;
     match owner(user)? {
         Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).at(&own),
@@ -124,7 +130,7 @@ fn longest(plan: &Plan) -> Option<Duration> {
         Some(search) => (before.max(search.most), search.most),
         None => (before, stop.duration),
     };
-    Some(before + length + stop.grace + SPARE)
+    Some(before + length + stop.grace + KILL_MARGIN)
 }
 
 #[cfg(test)]
@@ -140,7 +146,7 @@ mod tests {
         let plan = crate::plan::parse(text, Path::new("/plan.toml")).unwrap();
         assert_eq!(
             longest(&plan),
-            Some(Duration::from_secs(40 * 3600 + 60) + SPARE)
+            Some(Duration::from_secs(40 * 3600 + 60) + KILL_MARGIN)
         );
     }
 }

@@ -2,7 +2,7 @@ mod observer;
 mod recorder;
 
 use super::job::owner;
-use super::system::{CacheDropped, Observer, Order, Recorder, StopRequest, System};
+use super::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System};
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
 use crate::host::{self, HostFinding};
@@ -25,25 +25,26 @@ use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
 
-const PIECE: Duration = Duration::from_millis(900);
-const NAMED: usize = 3;
+/// One wait lasts at most this long.
+const MAX_WAIT: Duration = Duration::from_millis(900);
+const MAX_NAMED: usize = 3;
 /// From this share of cached pages, files are not cold.
-const WARM: f64 = 0.01;
-/// Irrelevant for a limit, whatever the share.
+const WARM_SHARE: f64 = 0.01;
+/// Fewer cached bytes do not matter for a limit, whatever their share.
 const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
-pub struct Real {
+pub struct RealSystem {
     launcher: Box<dyn Launcher>,
     signals: Signals,
     stop_request: Option<StopRequest>,
     root: HostRoot,
 }
 
-impl Real {
+impl RealSystem {
     /// From here on, signals do not end this program.
     pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
         let signals = Signals::listen().context("signals cannot be heard")?;
-        Ok(Real {
+        Ok(RealSystem {
             launcher,
             signals,
             stop_request: None,
@@ -52,7 +53,7 @@ impl Real {
     }
 }
 
-impl System for Real {
+impl System for RealSystem {
     fn now(&self) -> Now {
         Now {
             uptime: clock::uptime(),
@@ -66,13 +67,13 @@ impl System for Real {
     }
 
     fn wait(&mut self, at_most: Duration) {
-        let Ok(received) = self.signals.wait(None, at_most.min(PIECE)) else {
-            std::thread::sleep(at_most.min(PIECE));
+        let Ok(received) = self.signals.wait(None, at_most.min(MAX_WAIT)) else {
+            std::thread::sleep(at_most.min(MAX_WAIT));
             return;
         };
         for signal in received {
             // A closed terminal does not stop an experiment.
-            if let Some(name) = signal.stops() {
+            if let Some(name) = signal.stop_signal_name() {
                 let force = self.stop_request.is_some();
                 let by = self
                     .stop_request
@@ -101,15 +102,15 @@ impl System for Real {
     }
 
     fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
-        let looks = plan.host.busy_cpus.severity != Severity::Ignore;
-        let used = faultline_runner::isolation::host::cpu_use(&self.root).filter(|_| looks);
+        let checks_load = plan.host.busy_cpus.severity != Severity::Ignore;
+        let used = faultline_runner::isolation::host::cpu_use(&self.root).filter(|_| checks_load);
         let before = used.map(|used| (used, clock::uptime()));
         while before
             .as_ref()
-            .is_some_and(|(_, at)| clock::uptime() < *at + PIECE)
+            .is_some_and(|(_, at)| clock::uptime() < *at + MAX_WAIT)
             && self.stop_request.is_none()
         {
-            self.wait(PIECE);
+            self.wait(MAX_WAIT);
         }
         let busy = before.and_then(|(before, at)| {
             let after = faultline_runner::isolation::host::cpu_use(&self.root)?;
@@ -117,7 +118,7 @@ impl System for Real {
         });
         let groups = self.launcher.leftovers(scope)?;
         let folder = Folder::new(&plan.folder);
-        Ok(host::remarks(
+        Ok(host::host_findings(
             &plan.host,
             &host::host_state(plan, &self.root, folder.path(), busy, groups),
         ))
@@ -176,14 +177,20 @@ impl System for Real {
         if plan.page_cache == PageCache::DropFiles {
             let read = program_files(plan)
                 .into_iter()
-                .map(|file| warmed(&file, cold::warm_file(&file)));
+                .map(|file| warming_error(&file, cold::warm_file(&file)));
             dropped.lines.extend(read.flatten());
         }
         Ok(dropped)
     }
 
-    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
-        Ok(Box::new(recorder::Daemon::start(&*self.launcher, order)?))
+    fn record(
+        &mut self,
+        recorder_request: &RecorderRequest<'_>,
+    ) -> anyhow::Result<Box<dyn Recorder>> {
+        Ok(Box::new(recorder::Daemon::start(
+            &*self.launcher,
+            recorder_request,
+        )?))
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
@@ -207,12 +214,13 @@ impl System for Real {
     }
 
     fn cache(&mut self, recording: &Path) -> anyhow::Result<cache::CacheTotals> {
-        let seen = cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
-        if seen.points > 0 {
-            return Ok(seen);
+        let cache_totals =
+            cache::CacheTotals::of(&Recording::open(recording)?.program_cache_points()?);
+        if cache_totals.points > 0 {
+            return Ok(cache_totals);
         }
         // A replay exits before it has pushed its points; its log has them too.
-        Ok(replay::seen(&recording.with_file_name(OUTPUT)).unwrap_or(seen))
+        Ok(replay::cache_totals(&recording.with_file_name(OUTPUT)).unwrap_or(cache_totals))
     }
 
     fn ticks(&mut self, recording: &Path) -> anyhow::Result<Vec<TickRow>> {
@@ -237,10 +245,10 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
 fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named = all
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(|entry| format!("{} ({})", entry.path.display(), entry.why))
         .join(", ");
-    match (named.is_empty(), all.len().saturating_sub(NAMED)) {
+    match (named.is_empty(), all.len().saturating_sub(MAX_NAMED)) {
         (true, _) => String::new(),
         (false, 0) => format!("{what}{named}"),
         (false, more) => format!("{what}{named} and {more} more"),
@@ -249,7 +257,7 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
 
 fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
     let (sampled_at, not_cold) = match found {
-        Ok(found) => judged(&found),
+        Ok(found) => residency_words(&found),
         Err(error) => (
             None,
             Some(format!("the cold start could not be verified: {error}")),
@@ -261,8 +269,9 @@ fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
     }
 }
 
-/// Every run should find its program cached.
-fn warmed(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
+/// A message if a program file could not be read into the page cache: every run should find it
+/// there.
+fn warming_error(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
     let error = read.err()?;
     Some(format!(
         "{}: whether it is charged to this run is not known: {error}",
@@ -270,13 +279,13 @@ fn warmed(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
     ))
 }
 
-fn judged(found: &Residency) -> (Option<String>, Option<String>) {
+fn residency_words(found: &Residency) -> (Option<String>, Option<String>) {
     let Some(share) = found.share() else {
         return (Some("the folders hold no pages".to_owned()), None);
     };
     let resident = found.resident_bytes();
     let percent = 100.0 * share;
-    if share >= WARM && resident >= NEGLIGIBLE_BYTES {
+    if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES {
         let words = format!(
             "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
             bytes(resident)

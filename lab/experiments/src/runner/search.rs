@@ -5,7 +5,7 @@ use super::{Runner, Running, TurnError};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
 use crate::plan::{Plan, Search};
-use crate::search::{Action, Answer, Line, Machine, Reading, Verdict};
+use crate::search::{Action, Answer, Line, Reading, SearchMachine, Verdict};
 use crate::watch::StopReason;
 use anyhow::Context;
 use faultline_runner::isolation::{Evidence, Launched};
@@ -16,7 +16,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The daemon's default distance in slots up to which a validator is near the tip.
 const AT_TIP: u64 = 32;
 /// A restarting systemd does not answer for a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum page size: the kernel rounds limits down to pages.
 const PAGE: u64 = 64 << 10;
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
@@ -30,17 +30,17 @@ impl FailureTimer {
     pub(super) fn tolerate<T>(
         &mut self,
         now: Duration,
-        came: anyhow::Result<T>,
+        result: anyhow::Result<T>,
     ) -> anyhow::Result<Option<T>> {
-        match came {
-            Ok(came) => {
+        match result {
+            Ok(result) => {
                 self.0 = None;
-                Ok(Some(came))
+                Ok(Some(result))
             }
             Err(error) => {
                 let lasted = now.saturating_sub(*self.0.get_or_insert(now));
                 let message = || format!("this has failed for {}", time(lasted));
-                if lasted < PATIENCE {
+                if lasted < FAILURE_TIMEOUT {
                     Ok(None)
                 } else {
                     Err(error.context(message()))
@@ -50,8 +50,8 @@ impl FailureTimer {
     }
 }
 
-pub(super) struct Searching {
-    machine: Machine,
+pub(super) struct RunningSearch {
+    machine: SearchMachine,
     observer: Box<dyn Observer>,
     answer: Option<Answer>,
     /// OOM events so far.
@@ -61,17 +61,17 @@ pub(super) struct Searching {
     error: FailureTimer,
 }
 
-impl Searching {
-    /// Whether a write into a full cgroup fails.
+impl RunningSearch {
+    /// `hard`: whether a write into a full cgroup fails.
     fn begin(
         plan: &Plan,
         rules: Search,
         hard: bool,
         observer: Box<dyn Observer>,
     ) -> anyhow::Result<Self> {
-        let machine = Machine::new(rules, at_tip(plan), hard)
+        let machine = SearchMachine::new(rules, at_tip(plan), hard)
             .context("[search] cannot be searched by these rules")?;
-        Ok(Searching {
+        Ok(RunningSearch {
             machine,
             observer,
             answer: None,
@@ -81,7 +81,7 @@ impl Searching {
         })
     }
 
-    /// The reading is empty while the limit is not as requested: a dwell then shows nothing.
+    /// While the limit is not as requested, the reading is empty, so that a dwell shows nothing.
     fn read(
         &mut self,
         now: Duration,
@@ -89,15 +89,15 @@ impl Searching {
     ) -> anyhow::Result<(Reading, Evidence)> {
         let pending_limit = self
             .pending_limit
-            .map_or(Ok(()), |bytes| relimit(launched, bytes));
-        let moved = pending_limit.is_ok();
+            .map_or(Ok(()), |bytes| set_memory_limit(launched, bytes));
+        let is_applied = pending_limit.is_ok();
         let sampled_evidence = pending_limit.and_then(|()| launched.evidence());
-        if moved {
+        if is_applied {
             self.pending_limit = None;
         }
         let Some(evidence) = self.error.tolerate(now, sampled_evidence)? else {
             // If the launcher does not answer, files and recording are still readable.
-            let seen = moved.then(|| self.observer.read(now));
+            let seen = is_applied.then(|| self.observer.read(now));
             return Ok((
                 seen.unwrap_or(Reading {
                     at: now,
@@ -117,8 +117,8 @@ impl Searching {
     }
 
     /// The next poll retries a failure.
-    fn relimit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
-        self.pending_limit = relimit(launched, bytes).err().map(|_| bytes);
+    fn set_memory_limit(&mut self, launched: &mut dyn Launched, bytes: Option<u64>) {
+        self.pending_limit = set_memory_limit(launched, bytes).err().map(|_| bytes);
     }
 
     /// It waits because it is full, or had an OOM event since the last poll.
@@ -155,8 +155,8 @@ fn at_tip(plan: &Plan) -> u64 {
 
 /// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
 /// unreclaimable memory, and the search asks again.
-fn relimit(launched: &mut dyn Launched, wanted: Option<u64>) -> anyhow::Result<()> {
-    let applied = launched.relimit(wanted)?;
+fn set_memory_limit(launched: &mut dyn Launched, wanted: Option<u64>) -> anyhow::Result<()> {
+    let applied = launched.set_memory_limit(wanted)?;
     let holds = match (wanted, applied) {
         (None, applied) => applied.is_none(),
         (Some(wanted), Some(applied)) => applied.saturating_add(PAGE) > wanted,
@@ -180,7 +180,7 @@ impl Runner<'_> {
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.system.observe(pid, &run.folder.join(RECORDING));
         let hard = !self.system.launcher().can().memory_high;
-        run.search = Some(Searching::begin(&self.plan, rules, hard, observer)?);
+        run.search = Some(RunningSearch::begin(&self.plan, rules, hard, observer)?);
         let number = run.scheduled.run;
         if self.standing.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
@@ -190,35 +190,35 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Nothing without a search, or after its end.
+    /// Polls the search. Does nothing without a search, or after its end.
     pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
         };
-        let acts = if searching.is_over() {
+        let actions = if searching.is_over() {
             Ok(())
         } else {
             self.poll_search(run, &mut searching)
         };
         run.search = Some(searching);
-        acts
+        actions
     }
 
     fn poll_search(
         &mut self,
         run: &mut Running,
-        searching: &mut Searching,
+        searching: &mut RunningSearch,
     ) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
         let seen = launched.and_then(|launched| searching.read(now, launched));
-        let (reading, evidence) = seen.map_err(|error| self.halt(number, &error))?;
+        let (reading, evidence) = seen.map_err(|error| self.turn_error(number, &error))?;
         for act in searching.machine.poll(&reading) {
             match act {
                 Action::Limit(limit) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
-                        searching.relimit(launched, limit);
+                        searching.set_memory_limit(launched, limit);
                     }
                 }
                 Action::Line(line) => self.search_line(run, line)?,
@@ -237,7 +237,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Only if that dwell was under a limit.
+    /// Journals the dwell in which the validator ended, if it was under a limit.
     pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
         let searching = run
             .search
@@ -272,13 +272,17 @@ impl Runner<'_> {
     }
 }
 
-/// Under pressure a process hardly reacts to signals. A failure is reported.
+/// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
+/// noted.
 pub(super) fn lift(run: &mut Running) {
-    let may_reach_limit = run.search.as_ref().is_some_and(Searching::may_reach_limit);
+    let may_reach_limit = run
+        .search
+        .as_ref()
+        .is_some_and(RunningSearch::may_reach_limit);
     let Some(launched) = run.launched.as_mut().filter(|_| may_reach_limit) else {
         return;
     };
-    if let Err(error) = relimit(&mut **launched, None) {
+    if let Err(error) = set_memory_limit(&mut **launched, None) {
         run.notes.push(format!(
             "warning: its limit of memory could not be lifted: {error:#}"
         ));
@@ -349,7 +353,7 @@ mod tests {
             most: second,
             horizon: second,
         };
-        let mut searching = Searching::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
+        let mut searching = RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
         let mut evidence = Evidence::default();
         let mut seen = |name: &str, count: u64| {
             evidence.memory_events.insert(name.to_owned(), count);

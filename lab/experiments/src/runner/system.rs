@@ -35,7 +35,10 @@ pub trait System {
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
 
     /// On return it listens and follows its process, if one was given.
-    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>>;
+    fn record(
+        &mut self,
+        recorder_request: &RecorderRequest<'_>,
+    ) -> anyhow::Result<Box<dyn Recorder>>;
 
     /// Observes the cgroup of this process.
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
@@ -71,7 +74,7 @@ pub struct StopRequest {
 }
 
 #[derive(Debug, Clone)]
-pub struct Order<'a> {
+pub struct RecorderRequest<'a> {
     pub name: GroupName,
     pub plan: &'a Plan,
     pub folder: &'a Path,

@@ -1,4 +1,4 @@
-use super::system::Order;
+use super::system::RecorderRequest;
 use super::{Runner, Running, TurnError, job, search};
 use crate::journal::{self, Entry, Step};
 use crate::judge::killed_for_memory;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_secs(1);
+const WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
@@ -34,11 +34,11 @@ struct JobState {
     killed: bool,
     /// With its last output.
     recorder_ended: Option<(End, String)>,
-    /// Not checked while its first process runs.
+    /// Whether its cgroup is empty. Not checked while its first process runs.
     empty: bool,
 }
 
-fn ask(run: &mut Running) -> anyhow::Result<JobState> {
+fn poll_job(run: &mut Running) -> anyhow::Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
@@ -78,7 +78,7 @@ impl Runner<'_> {
             .and_then(|()| self.watch(&mut runs));
         match done {
             Ok(()) => Ok(()),
-            Err(halt) => Err(self.abandon(&mut runs, halt)),
+            Err(turn_error) => Err(self.abandon(&mut runs, turn_error)),
         }
     }
 
@@ -103,7 +103,7 @@ impl Runner<'_> {
         })
     }
 
-    pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> TurnError {
+    pub(super) fn turn_error(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
         if journal::is_full(error)
             || self
@@ -142,10 +142,10 @@ impl Runner<'_> {
                 continue;
             }
             for run in &mut *runs {
-                self.heed()?;
+                self.check_stop_request()?;
                 self.step(run, step)?;
                 let taken = self.take(step, turn, run);
-                taken.map_err(|error| self.halt(run.scheduled.run, &error))?;
+                taken.map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
@@ -208,8 +208,13 @@ impl Runner<'_> {
 
     fn record(&mut self, turn: u32, run: &mut Running) -> anyhow::Result<Vec<String>> {
         let pid = run.launched.as_ref().map(|launched| launched.pid());
-        let order = Order {
-            name: crate::folder::group(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+        let recorder_request = RecorderRequest {
+            name: crate::folder::group_name(
+                &self.scope,
+                run.scheduled.run,
+                run.attempt,
+                "recorder",
+            ),
             plan: &self.plan,
             folder: &run.folder,
             labels: run.scheduled.labels(&self.plan.name, turn),
@@ -217,7 +222,7 @@ impl Runner<'_> {
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
         };
-        let recorder = self.system.record(&order)?;
+        let recorder = self.system.record(&recorder_request)?;
         let target = Target::new(
             &self.plan.name,
             &run.scheduled,
@@ -269,17 +274,17 @@ impl Runner<'_> {
             if left.is_zero() {
                 break;
             }
-            self.heed()?;
-            self.system.wait(left.min(PAUSE));
+            self.check_stop_request()?;
+            self.system.wait(left.min(WAIT_INTERVAL));
         }
         let first = runs.first().map_or(0, |run| run.scheduled.run);
         let since = self.system.now().uptime;
         loop {
-            self.heed()?;
+            self.check_stop_request()?;
             let found = self
                 .system
                 .host(&self.plan, &self.scope)
-                .map_err(|error| self.halt(first, &error))?;
+                .map_err(|error| self.turn_error(first, &error))?;
             let messages = |severity: Severity| {
                 found
                     .iter()
@@ -291,9 +296,9 @@ impl Runner<'_> {
             if patient
                 && found
                     .iter()
-                    .any(|finding| finding.passes && finding.severity != Severity::Ignore)
+                    .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore)
             {
-                self.system.wait(PAUSE);
+                self.system.wait(WAIT_INTERVAL);
             } else if refused.is_empty() {
                 return Ok(messages(Severity::Warn)
                     .map(|what| format!("warning: {what}"))
@@ -305,7 +310,7 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn heed(&self) -> Result<(), TurnError> {
+    pub(super) fn check_stop_request(&self) -> Result<(), TurnError> {
         match self.system.stop_request() {
             Some(request) => Err(TurnError::StoppedBy(format!("stopped by {}", request.by))),
             None => Ok(()),
@@ -321,13 +326,13 @@ impl Runner<'_> {
         };
         let mut observed_at = Duration::ZERO;
         loop {
-            self.heed()?;
+            self.check_stop_request()?;
             self.system.wait(pause);
             // A search polls more often: under systemd each check for the end is a request to PID
             // 1.
             let now = self.system.now().uptime;
-            let looks = now.saturating_sub(observed_at) >= POLL_INTERVAL;
-            if looks {
+            let is_due = now.saturating_sub(observed_at) >= POLL_INTERVAL;
+            if is_due {
                 observed_at = now;
             }
             let mut time_is_up = Vec::new();
@@ -336,12 +341,12 @@ impl Runner<'_> {
                     continue;
                 };
                 self.search(run)?;
-                if !looks && run.why.is_none() {
+                if !is_due && run.why.is_none() {
                     continue;
                 }
                 match self
                     .observe(run)
-                    .map_err(|error| self.halt(run.scheduled.run, &error))?
+                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
                     RunPoll::Runs => {}
                     RunPoll::TimeUp => time_is_up.push(index),
@@ -362,7 +367,7 @@ impl Runner<'_> {
     }
 
     fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
-        let state = ask(run);
+        let state = poll_job(run);
         let JobState {
             ended,
             evidence,
@@ -393,8 +398,8 @@ impl Runner<'_> {
         }
         if ended.is_some() && !killed {
             // A log writer may need a moment to exit.
-            let lingered = std::mem::replace(&mut run.lingers, !empty);
-            if run.lingers && !lingered {
+            let lingered = std::mem::replace(&mut run.has_survivors, !empty);
+            if run.has_survivors && !lingered {
                 return Ok(RunPoll::Runs);
             }
         }
@@ -428,7 +433,7 @@ impl Runner<'_> {
             free_bytes.is_none_or(|free| free >= MIN_FREE_BYTES),
             "the recording cannot be written"
         );
-        if let Some(silent) = watch.falls_silent() {
+        if let Some(silent) = watch.newly_silent() {
             let silent = time(silent);
             let message = format!("run {run}: faultlined has recorded nothing for {silent}");
             self.system.print(&message);

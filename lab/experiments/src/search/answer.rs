@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Maximum relative growth up to the horizon.
-const SETTLES: f64 = 0.05;
-const HOURS: [f64; 3] = [1.0, 12.0, 24.0];
+const MAX_RELATIVE_GROWTH: f64 = 0.05;
+const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 
 /// In bytes, with numbers of successes and failures.
 pub type Confirmed = staircase::Confirmed<u64>;
@@ -15,7 +15,8 @@ pub type Confirmed = staircase::Confirmed<u64>;
 pub struct Answer {
     pub outcome: Outcome,
     pub confirmed: Option<Confirmed>,
-    /// Before the tip. One start cannot be tried at several limits, so it needs at least this.
+    /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
+    /// is only a lower bound of what it needs.
     pub start: u64,
     /// At the end.
     pub unreclaimable: Option<u64>,
@@ -23,12 +24,12 @@ pub struct Answer {
     /// versions.
     #[serde(default)]
     pub highest: Option<u64>,
-    /// In an hour; absent with too few samples.
+    /// Growth in bytes per hour; absent with too few samples.
     pub grows: Option<f64>,
     /// Growth up to the horizon stays below 5 %; absent if unknown.
     pub settles: Option<bool>,
-    /// With the upper end of the headroom. One entry if it settles, else for 1, 12 and 24 h at the
-    /// tip.
+    /// Sufficient memory, with the upper end of the headroom. One entry (for the horizon) if it
+    /// settles, else for 1, 12 and 24 h at the tip.
     pub memory: Vec<Memory>,
 }
 
@@ -78,7 +79,7 @@ impl Outcome {
         }
     }
 
-    fn enough(&self) -> Option<u64> {
+    fn sufficient_headroom(&self) -> Option<u64> {
         match self {
             Outcome::NeverFailed { lowest } => Some(*lowest),
             _ => self.interval().map(|[_, _, high]| high),
@@ -98,10 +99,10 @@ impl Answer {
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
-        let (line, newest) = (growth.line(), growth.newest());
-        let settles = line
-            .zip(newest)
-            .map(|(line, (now, _))| line.slope * horizon.as_secs_f64() <= SETTLES * now as f64);
+        let (line, newest) = (growth.line(), growth.newest_and_highest());
+        let settles = line.zip(newest).map(|(line, (now, _))| {
+            line.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
+        });
         let after = |hours: f64| -> Option<Memory> {
             let (line, (_, highest)) = (line?, newest?);
             let unreclaimable = if settles? {
@@ -111,12 +112,14 @@ impl Answer {
             };
             Some(Memory {
                 hours,
-                bytes: start.max(unreclaimable).saturating_add(outcome.enough()?),
+                bytes: start
+                    .max(unreclaimable)
+                    .saturating_add(outcome.sufficient_headroom()?),
             })
         };
         let memory = match settles {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
-            _ => HOURS.map(after).to_vec(),
+            _ => FORECAST_HOURS.map(after).to_vec(),
         };
         Answer {
             confirmed,

@@ -1,30 +1,31 @@
 //! Moves the limit in small steps, because a large one reclaims more than necessary. Detects
 //! dangers that lift it at once.
 
-use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, Reading, SILENT, STALLED};
+use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, VALIDATOR_SILENT};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Interval of setting an effective limit again: under systemd it is work for PID 1.
-const AGAIN: Duration = Duration::from_secs(10);
-/// A limit that is too low by more than this fraction of the headroom is raised at once.
-const RAISED: u64 = 32;
+const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
+/// A limit that is too low by more than the headroom divided by this is raised at once.
+const RAISE_DIVISOR: u64 = 32;
 /// A limit is lowered to at least this share of the last one.
-const LOWERED: f64 = 0.94;
+const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
-const OVER: f64 = 1.005;
+const RECLAIMED_RATIO: f64 = 1.005;
 /// From this multiple, the kernel does not enforce the limit: cgroup v1 may refuse it, and
 /// `memory.high` may be exceeded.
-const EXCEEDED: f64 = 1.02;
-/// Maximum decrease: the writer, PID 1 under systemd, reclaims the excess meanwhile.
-const STEP: u64 = 1 << 30;
-/// Stalls are averaged over this time, ...
-const STALLS: Duration = Duration::from_secs(10);
-/// ... and over this at least.
-const SHORTEST: Duration = Duration::from_secs(2);
+const EXCEEDED_RATIO: f64 = 1.02;
+/// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
+/// meanwhile.
+const MAX_STEP_BYTES: u64 = 1 << 30;
+/// Stalls are averaged over this time.
+const STALL_WINDOW: Duration = Duration::from_secs(10);
+/// Stalls are averaged over at least this time.
+const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
-const WINDOW: Duration = Duration::from_secs(10);
+const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
 const PAGE: u64 = 4096;
 
@@ -33,11 +34,12 @@ pub(super) struct Approach {
     window: Duration,
     limit: Option<u64>,
     headroom: Option<u64>,
-    set: Duration,
-    /// When last lowered by a whole step. A limit that only follows memory has arrived.
-    lowered: Option<Duration>,
+    set_at: Duration,
+    /// When the limit was last lowered by a whole step. A limit that only follows memory has
+    /// arrived.
+    lowered_at: Option<Duration>,
     /// When memory and slots behind were last read.
-    seen: Option<Duration>,
+    last_complete: Option<Duration>,
     /// The last reading that was not silent.
     last_answer: Duration,
     unreclaimable: VecDeque<(Duration, u64)>,
@@ -51,13 +53,13 @@ pub(super) struct Approach {
 impl Approach {
     pub(super) fn new(settle: Duration) -> Self {
         Approach {
-            window: WINDOW.min(settle),
+            window: REFAULT_WINDOW.min(settle),
             ..Approach::default()
         }
     }
 
-    pub(super) fn lowered(&self) -> Option<Duration> {
-        self.lowered
+    pub(super) fn lowered_at(&self) -> Option<Duration> {
+        self.lowered_at
     }
 
     pub(super) fn limit(&self) -> Option<u64> {
@@ -65,13 +67,13 @@ impl Approach {
     }
 
     fn record(&mut self, reading: &Reading) {
-        keep(
+        push_recent(
             &mut self.unreclaimable,
             SECOND,
             reading.at,
             reading.unreclaimable,
         );
-        keep(
+        push_recent(
             &mut self.refaults,
             self.window,
             reading.at,
@@ -82,12 +84,14 @@ impl Approach {
         while self
             .stalls
             .get(1)
-            .is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALLS)
+            .is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALL_WINDOW)
         {
             self.stalls.pop_front();
         }
-        if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
-            self.seen = Some(reading.at);
+        if reading.unreclaimable.is_some() && reading.behind.is_some()
+            || self.last_complete.is_none()
+        {
+            self.last_complete = Some(reading.at);
         }
         if !reading.is_silent() {
             self.last_answer = reading.at;
@@ -111,7 +115,7 @@ impl Approach {
             .is_some_and(|behind| behind > MAX_SLOTS_BEHIND)
         {
             Some("it is too far behind")
-        } else if self.stalled().is_some_and(|full| full > STALLED) {
+        } else if self.stalled().is_some_and(|full| full > MAX_STALL_PERCENT) {
             Some("it waits for memory too long")
         } else if risen
             .zip(self.headroom)
@@ -119,12 +123,12 @@ impl Approach {
         {
             Some("unreclaimable memory rose by half of the headroom within a second")
         } else if self
-            .seen
-            .is_some_and(|seen| reading.at.saturating_sub(seen) > MAX_DATA_AGE)
+            .last_complete
+            .is_some_and(|last_complete| reading.at.saturating_sub(last_complete) > MAX_DATA_AGE)
         {
             let silent = reading.at.saturating_sub(self.last_answer) > MAX_DATA_AGE;
             Some(if silent {
-                SILENT
+                VALIDATOR_SILENT
             } else {
                 "its memory or its distance to the tip could not be read"
             })
@@ -147,11 +151,11 @@ impl Approach {
         &mut self,
         headroom: Option<u64>,
         reading: &Reading,
-        acts: &mut Vec<Action>,
+        actions: &mut Vec<Action>,
     ) -> bool {
         let Some(headroom) = headroom else {
             if self.limit.is_some() {
-                self.lift(acts);
+                self.lift(actions);
             }
             return true;
         };
@@ -161,35 +165,38 @@ impl Approach {
         let target = page(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
         if self.limit.is_none() {
-            // Not caused by the limit.
+            // Earlier stalls were not caused by the limit.
             self.stalls.clear();
-            (self.seen, self.last_answer) = (Some(reading.at), reading.at);
+            (self.last_complete, self.last_answer) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page(memory)),
-            Some(limit) if target > limit.saturating_add(headroom / RAISED) => target,
-            Some(limit) if reading.at.saturating_sub(self.set) < SECOND => return limit == target,
+            Some(limit) if target > limit.saturating_add(headroom / RAISE_DIVISOR) => target,
+            Some(limit) if reading.at.saturating_sub(self.set_at) < SECOND => {
+                return limit == target;
+            }
             Some(limit) if target >= limit => target,
             // The last step has not been reclaimed yet.
-            Some(limit) if memory as f64 > OVER * limit as f64 => limit,
+            Some(limit) if memory as f64 > RECLAIMED_RATIO * limit as f64 => limit,
             Some(limit) => {
-                let step = page((limit as f64 * (1.0 - LOWERED)) as u64).min(STEP);
+                let step =
+                    page((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64).min(MAX_STEP_BYTES);
                 let next = limit.saturating_sub(step);
                 if next > target {
-                    self.lowered = Some(reading.at);
+                    self.lowered_at = Some(reading.at);
                 }
                 target.max(next)
             }
         };
         if self.limit == Some(next)
             && reading.applied_limit == self.limit
-            && reading.at.saturating_sub(self.set) < AGAIN
+            && reading.at.saturating_sub(self.set_at) < REAPPLY_INTERVAL
         {
             return next == target;
         }
         self.limit = Some(next);
-        self.set = reading.at;
-        acts.push(Action::Limit(self.limit));
+        self.set_at = reading.at;
+        actions.push(Action::Limit(self.limit));
         next == target
     }
 
@@ -198,17 +205,17 @@ impl Approach {
         let target = reading
             .unreclaimable
             .zip(self.headroom)
-            .map(|(applied_limit, headroom)| applied_limit.saturating_add(headroom));
+            .map(|(unreclaimable, headroom)| unreclaimable.saturating_add(headroom));
         target
             .zip(reading.memory)
-            .is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
+            .is_some_and(|(target, memory)| memory as f64 > EXCEEDED_RATIO * target as f64)
     }
 
-    pub(super) fn lift(&mut self, acts: &mut Vec<Action>) {
+    pub(super) fn lift(&mut self, actions: &mut Vec<Action>) {
         if self.limit.is_some() {
-            acts.push(Action::Limit(None));
+            actions.push(Action::Limit(None));
         }
-        (self.limit, self.headroom, self.lowered) = (None, None, None);
+        (self.limit, self.headroom, self.lowered_at) = (None, None, None);
         self.stalls.clear();
     }
 
@@ -217,7 +224,7 @@ impl Approach {
         let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
         let passed = now
             .checked_sub(*then)
-            .filter(|passed| *passed >= SHORTEST)?;
+            .filter(|passed| *passed >= MIN_STALL_WINDOW)?;
         Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
@@ -229,7 +236,7 @@ impl Approach {
     }
 }
 
-fn keep(
+fn push_recent(
     values: &mut VecDeque<(Duration, u64)>,
     window: Duration,
     at: Duration,

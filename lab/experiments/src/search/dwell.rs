@@ -1,33 +1,35 @@
-use super::{Evidence, MAX_DATA_AGE, Reading, SILENT, Verdict};
+use super::{Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The first and last part are compared; a window of one part detects a busy host.
-const PARTS: u32 = 8;
-/// In a shorter part, a single poll or late wake-up is a large share.
-const PART: Duration = Duration::from_secs(1);
+const PARTS_OF_DWELL: u32 = 8;
+/// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
+const MIN_PART: Duration = Duration::from_secs(1);
 /// Quantile of replay times that is compared with a reference.
 const REPLAY_QUANTILE: f64 = 0.95;
 /// The quantile may be this multiple of the reference's.
 const MAX_REPLAY_RATIO: f64 = 1.2;
+/// Mean slots behind in the last part may exceed those in the first part by this.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
-/// Share of runnable time that replay threads wait for a CPU on a busy host, ...
-const BUSY: f64 = 0.05;
-/// ... if the ratio of waiting to running is also this multiple of the reference's.
-const BUSIER: f64 = 2.0;
-/// With a smaller share of a reference's slots the cluster is slow, and following it is easy.
-const SLOW: f64 = 0.95;
+/// On a busy host, replay threads wait for a CPU for more than this share of their runnable time.
+const BUSY_SHARE: f64 = 0.05;
+/// On a busy host, their ratio of waiting to running is also above this multiple of the
+/// reference's.
+const BUSY_RATIO: f64 = 2.0;
+/// A cluster that makes a smaller share of a reference's slots is slow, and easy to follow.
+const SLOW_CLUSTER_SHARE: f64 = 0.95;
 /// Minimum time for counting slots: a recording is up to a second old.
-const RATE: Duration = Duration::from_secs(30);
+const MIN_COUNTING_TIME: Duration = Duration::from_secs(30);
 /// Replay times of a smaller share of a reference's slots say too little: pushes deliver them late.
 const MIN_REPLAY_SHARE: f64 = 0.25;
 /// A limit exceeded in more polls was not effective.
-const EXCEEDED: f64 = 0.1;
+const MAX_EXCEEDED_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
-const GAP: Duration = Duration::from_secs(2);
+const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
-/// A cluster's load changes over hours.
-const NEWEST: usize = 3;
+/// References whose median counts: a cluster's load changes over hours.
+const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Debug, Default)]
 pub(super) struct References(Vec<Evidence>);
@@ -65,7 +67,7 @@ impl References {
         self.median(|evidence| evidence.cluster)
     }
 
-    /// Usual number at the end, rounded up.
+    /// Median of slots behind at the end, rounded up.
     pub(super) fn behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.behind_last)
             .map(|behind| behind.ceil() as u64)
@@ -73,7 +75,13 @@ impl References {
 
     /// Of two middle values, the upper one.
     fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
-        let mut values: Vec<f64> = self.0.iter().rev().take(NEWEST).filter_map(of).collect();
+        let mut values: Vec<f64> = self
+            .0
+            .iter()
+            .rev()
+            .take(MEDIAN_OF_NEWEST)
+            .filter_map(of)
+            .collect();
         values.sort_unstable_by(f64::total_cmp);
         values.get(values.len() / 2).copied()
     }
@@ -85,24 +93,30 @@ pub(super) struct Dwell {
     length: Duration,
     first: Reading,
     last: Reading,
-    seen: Duration,
+    /// When memory and slots behind were last read.
+    last_complete: Duration,
     /// The last reading that was not silent.
     last_answer: Duration,
-    /// Between two readings, or without slots behind or memory. Silence of the validator does not
-    /// count.
+    /// The longest time between two readings, or without slots behind or memory. Silence of the
+    /// validator does not count.
     gap: Duration,
     /// The validator was silent while its recorder worked.
     silent: bool,
+    /// The most slots behind.
     most: Option<u64>,
-    beginning: (u64, u64),
+    /// Sum and number of slots behind in the first part.
+    behind_at_start: (u64, u64),
+    /// Times and slots behind in the last part.
     end: VecDeque<(Duration, u64)>,
+    /// Replay times in µs.
     replay: Vec<f64>,
-    full: Option<f64>,
-    /// Waited and run times, over one part.
-    cpu: VecDeque<(Duration, Duration, Duration)>,
+    /// The highest PSI `max_stall_percent` of memory, in percent.
+    max_stall_percent: Option<f64>,
+    /// Times of readings, with the total times that replay threads waited and ran, over one part.
+    replay_cpu: VecDeque<(Duration, Duration, Duration)>,
     waited: Option<f64>,
     /// Polls, and those above the limit.
-    looks: (u32, u32),
+    polls: (u32, u32),
 }
 
 impl Dwell {
@@ -113,7 +127,7 @@ impl Dwell {
             length,
             last: first.clone(),
             first: first.clone(),
-            seen: reading.at,
+            last_complete: reading.at,
             last_answer: reading.at,
             ..Dwell::default()
         };
@@ -122,7 +136,7 @@ impl Dwell {
     }
 
     fn part(&self) -> Duration {
-        (self.length / PARTS).max(PART)
+        (self.length / PARTS_OF_DWELL).max(MIN_PART)
     }
 
     pub(super) fn take(&mut self, reading: &Reading) {
@@ -132,16 +146,17 @@ impl Dwell {
             self.last_answer = at;
         }
         if reading.behind.is_some() && reading.unreclaimable.is_some() {
-            self.seen = at;
+            self.last_complete = at;
         } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
             self.silent = true;
-        } else if at.saturating_sub(self.seen) > MAX_DATA_AGE {
-            self.gap = self.gap.max(at.saturating_sub(self.seen));
+        } else if at.saturating_sub(self.last_complete) > MAX_DATA_AGE {
+            self.gap = self.gap.max(at.saturating_sub(self.last_complete));
         }
         if let Some(behind) = reading.behind {
             self.most = self.most.max(Some(behind));
             if at.saturating_sub(self.began) <= self.part() {
-                self.beginning = (self.beginning.0 + behind, self.beginning.1 + 1);
+                self.behind_at_start =
+                    (self.behind_at_start.0 + behind, self.behind_at_start.1 + 1);
             }
             self.end.push_back((at, behind));
         }
@@ -164,29 +179,29 @@ impl Dwell {
     }
 
     pub(super) fn stalls(&mut self, percent: Option<f64>) {
-        self.full = most(self.full, percent);
+        self.max_stall_percent = most(self.max_stall_percent, percent);
     }
 
     pub(super) fn exceeds(&mut self, limit: bool) {
-        self.looks = (self.looks.0 + 1, self.looks.1 + u32::from(limit));
+        self.polls = (self.polls.0 + 1, self.polls.1 + u32::from(limit));
     }
 
     fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
         let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else {
             return;
         };
-        self.cpu.push_back((reading.at, waited, ran));
-        while self.cpu.len() > 2
+        self.replay_cpu.push_back((reading.at, waited, ran));
+        while self.replay_cpu.len() > 2
             && self
-                .cpu
+                .replay_cpu
                 .get(1)
                 .is_some_and(|(then, ..)| reading.at.saturating_sub(*then) >= part)
         {
-            self.cpu.pop_front();
+            self.replay_cpu.pop_front();
         }
         // A shorter range than a part says little.
         let first = self
-            .cpu
+            .replay_cpu
             .front()
             .map(|(then, ..)| reading.at.saturating_sub(*then));
         if first.is_some_and(|span| span >= part) {
@@ -198,7 +213,7 @@ impl Dwell {
     /// they hardly ran. A late wake-up of an idle thread delays nothing.
     fn share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
-            (self.cpu.front()?, self.cpu.back()?);
+            (self.replay_cpu.front()?, self.replay_cpu.back()?);
         let (waited, ran) = (
             waited.saturating_sub(*waited_before),
             ran.saturating_sub(*ran_before),
@@ -216,14 +231,14 @@ impl Dwell {
         self.lasted() >= self.length
     }
 
-    /// More slots were slow than a whole dwell allows, and the rest would only prolong the
-    /// recovery. On a busy host the dwell continues, because the host may become quiet.
+    /// Whether more slots were slow already than a whole dwell allows. The rest would only prolong
+    /// the recovery. On a busy host the dwell continues, because the host may become quiet.
     pub(super) fn has_failed(&self, usual: &References) -> bool {
         let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else {
             return false;
         };
-        let least = if self.length >= RATE {
-            RATE
+        let least = if self.length >= MIN_COUNTING_TIME {
+            MIN_COUNTING_TIME
         } else {
             self.part()
         };
@@ -257,7 +272,7 @@ impl Dwell {
             seconds,
             replayed: self.replay.len(),
             behind_most: self.most,
-            behind_first: mean(self.beginning.0, self.beginning.1),
+            behind_first: mean(self.behind_at_start.0, self.behind_at_start.1),
             behind_last: mean(
                 self.end.iter().map(|(_, behind)| behind).sum(),
                 self.end.len() as u64,
@@ -269,7 +284,7 @@ impl Dwell {
             refaults: rate(self.first.refaults, self.last.refaults),
             waited: self.waited(),
             cluster: rate(self.first.tip, self.last.tip),
-            memory_full: self.full,
+            memory_full: self.max_stall_percent,
             unreclaimable: self.last.unreclaimable,
             memory: self.last.memory,
             why: Vec::new(),
@@ -284,29 +299,30 @@ impl Dwell {
         danger: Option<&str>,
     ) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
-        let mut fails: Vec<String> = danger.map(str::to_owned).into_iter().collect();
-        if self.silent && danger != Some(SILENT) {
-            fails.push(SILENT.to_owned());
+        let mut failures: Vec<String> = danger.map(str::to_owned).into_iter().collect();
+        if self.silent && danger != Some(VALIDATOR_SILENT) {
+            failures.push(VALIDATOR_SILENT.to_owned());
         }
-        fails.extend(behind(&evidence, at_tip));
+        failures.extend(behind(&evidence, at_tip));
         if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
             && now > MAX_REPLAY_RATIO * usual
         {
-            fails.push(format!(
+            failures.push(format!(
                 "95 % of the slots were replayed within {now:.0} us, in the references within {usual:.0} us"
             ));
         }
         let mut void = self.unknown(&evidence);
-        let long = self.lasted() >= RATE;
+        let long = self.lasted() >= MIN_COUNTING_TIME;
         if let (Some(now), Some(usual), true) = (evidence.cluster, usual.cluster(), long)
-            && now < SLOW * usual
+            && now < SLOW_CLUSTER_SHARE * usual
         {
             void.push(format!(
                 "the cluster made {now:.2} slots a second, in the references {usual:.2}"
             ));
         }
-        // On a quiet host it would have kept up too.
-        if !fails.is_empty() {
+        // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
+        // one.
+        if !failures.is_empty() {
             void.extend(busy(evidence.waited, usual));
         } else if long
             && usual.replayed().is_some_and(|usual| {
@@ -317,12 +333,12 @@ impl Dwell {
                 "the replay of only {} slots became known",
                 evidence.replayed
             ));
-        } else if f64::from(self.looks.1) > EXCEEDED * f64::from(self.looks.0) {
+        } else if f64::from(self.polls.1) > MAX_EXCEEDED_SHARE * f64::from(self.polls.0) {
             void.push(
                 "its memory was above the limit, which the kernel could not reclaim".to_owned(),
             );
         }
-        let verdict = match (void.is_empty(), fails.is_empty()) {
+        let verdict = match (void.is_empty(), failures.is_empty()) {
             (false, _) => Verdict::Void,
             (true, true) => Verdict::KeptUp,
             (true, false) => Verdict::Failed,
@@ -330,12 +346,12 @@ impl Dwell {
         evidence.why = if verdict == Verdict::Void {
             void
         } else {
-            fails
+            failures
         };
         (verdict, evidence)
     }
 
-    /// Without a limit: kept up or void.
+    /// The verdict of a dwell without a limit: kept up or void.
     pub(super) fn reference(
         mut self,
         at_tip: u64,
@@ -345,7 +361,7 @@ impl Dwell {
         let mut evidence = self.evidence();
         let mut void = self.unknown(&evidence);
         void.extend(danger.map(str::to_owned));
-        void.extend(self.silent.then(|| SILENT.to_owned()));
+        void.extend(self.silent.then(|| VALIDATOR_SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
         void.extend(busy(evidence.waited, usual));
         let verdict = if void.is_empty() {
@@ -360,7 +376,7 @@ impl Dwell {
     /// Names required data that is missing.
     fn unknown(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
-        if self.gap > GAP {
+        if self.gap > MAX_READING_GAP {
             why.push(format!(
                 "nothing was read for {:.1} s",
                 self.gap.as_secs_f64()
@@ -396,9 +412,9 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
 }
 
 fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
-    let waited = waited.filter(|waited| *waited > BUSY)?;
+    let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
     let usual = usual.waited()?;
-    (for_what_ran(waited) > BUSIER * for_what_ran(usual)).then(|| {
+    (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(usual)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
             100.0 * waited,
@@ -408,7 +424,7 @@ fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
 }
 
 /// Converts a share waited into waiting per running time: a share of a half cannot double.
-fn for_what_ran(share: f64) -> f64 {
+fn waiting_per_running(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 

@@ -3,17 +3,17 @@
 use super::Reading;
 use std::time::Duration;
 
-const MOST: usize = 256;
+const MAX_SAMPLES: usize = 256;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     began: Option<Duration>,
-    /// Each time, the interval doubles.
-    thinned: u32,
+    /// How often samples were thinned. Each time, the interval doubles.
+    thinnings: u32,
     samples: Vec<(f64, f64)>,
-    sampled: Option<Duration>,
-    /// Of all readings.
+    sampled_at: Option<Duration>,
+    /// The newest and the highest bytes of all readings.
     newest_and_highest: Option<(u64, u64)>,
 }
 
@@ -33,25 +33,25 @@ impl Growth {
         let before = self.newest_and_highest.map_or(0, |(_, highest)| highest);
         self.newest_and_highest = Some((bytes, bytes.max(before)));
         if self
-            .sampled
-            .is_some_and(|last| reading.at.saturating_sub(last) < INTERVAL * (1 << self.thinned))
+            .sampled_at
+            .is_some_and(|last| reading.at.saturating_sub(last) < INTERVAL * (1 << self.thinnings))
         {
             return;
         }
-        self.sampled = Some(reading.at);
+        self.sampled_at = Some(reading.at);
         self.samples
             .push((reading.at.saturating_sub(began).as_secs_f64(), bytes as f64));
-        if self.samples.len() >= MOST {
+        if self.samples.len() >= MAX_SAMPLES {
             let mut keep = false;
             self.samples.retain(|_| {
                 keep = !keep;
                 keep
             });
-            self.thinned += 1;
+            self.thinnings += 1;
         }
     }
 
-    pub(super) fn newest(&self) -> Option<(u64, u64)> {
+    pub(super) fn newest_and_highest(&self) -> Option<(u64, u64)> {
         self.newest_and_highest
     }
 

@@ -31,8 +31,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Recorder and memory are readable. A validator with a known tip answers; the cluster may have
-    /// stopped.
+    /// Whether the validator does not answer, although recorder and memory are readable. If the tip
+    /// is known, the validator answers, and the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
         self.fresh && self.behind.is_none() && self.tip.is_none() && self.unreclaimable.is_some()
     }
@@ -77,7 +77,8 @@ pub struct DwellResult {
 }
 
 impl Line {
-    /// Counts as failed without a dwell, because memory rose by `burst` within a second before.
+    /// A confirmation that counts as failed without a dwell: unreclaimable memory has risen by
+    /// `burst` within a second.
     pub(super) fn untried(headroom: u64, burst: u64, unreclaimable: Option<u64>) -> Self {
         let burst = faultline_text::bytes(burst);
         let why = format!(
@@ -131,11 +132,13 @@ pub struct Evidence {
     #[serde(skip)]
     pub replayed: usize,
     pub replay_p95_us: Option<f64>,
+    /// Refaults of file pages per second.
     pub refaults: Option<f64>,
     /// Share that replay threads waited for a CPU, in the busiest eighth.
     pub waited: Option<f64>,
-    /// Slots per second.
+    /// New slots of the cluster per second.
     pub cluster: Option<f64>,
+    /// The highest PSI `full` of memory, in percent.
     pub memory_full: Option<f64>,
     /// At the end, in bytes.
     pub unreclaimable: Option<u64>,

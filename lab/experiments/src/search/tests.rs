@@ -20,7 +20,7 @@ fn rules() -> Search {
 
 /// What a search came to, and its lines.
 fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
         let reading = plant.read();
@@ -210,7 +210,7 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
 #[test]
 fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
-    let mut machine = Machine::new(
+    let mut machine = SearchMachine::new(
         Search {
             most: seconds(1000),
             ..rules()
@@ -220,13 +220,15 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     )
     .expect("rules");
     let over = (0..8000).find_map(|_| {
-        let acts = machine.poll(&plant.read());
-        acts.iter().for_each(|act| {
+        let actions = machine.poll(&plant.read());
+        actions.iter().for_each(|act| {
             if let Action::Limit(limit) = act {
                 plant.limit(*limit);
             }
         });
-        acts.into_iter().find(|act| matches!(act, Action::Over(_)))
+        actions
+            .into_iter()
+            .find(|act| matches!(act, Action::Over(_)))
     });
     let Some(Action::Over(answer)) = over else {
         panic!("no end")
@@ -237,16 +239,16 @@ fn an_expired_search_ends_with_the_limit_lifted() {
 #[test]
 fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
     let mut plant = Plant::new(200 * MIB, 8);
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let answer = (0..200_000).find_map(|_| {
-        let acts = machine.poll(&plant.read());
+        let actions = machine.poll(&plant.read());
         if matches!(
             machine.stage,
             Stage::Dwelling(DwellPurpose::Confirm { .. }, _)
         ) {
             machine.rules.most = Duration::ZERO;
         }
-        acts.into_iter().find_map(|act| match act {
+        actions.into_iter().find_map(|act| match act {
             Action::Limit(limit) => {
                 plant.limit(limit);
                 None
@@ -269,9 +271,9 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
 }
 
 /// A machine in its first dwell under a limit, and its plant.
-fn squeezed() -> (Machine, Plant) {
+fn squeezed() -> (SearchMachine, Plant) {
     let (mut machine, mut plant) = (
-        Machine::new(rules(), 32, false).expect("rules"),
+        SearchMachine::new(rules(), 32, false).expect("rules"),
         Plant::new(200 * MIB, 8),
     );
     while !matches!(machine.stage, Stage::Dwelling(DwellPurpose::Probe(_), _)) {
@@ -297,8 +299,8 @@ fn every_danger_lifts_the_limit_in_the_same_poll() {
         let (mut machine, mut plant) = squeezed();
         let mut reading = plant.read();
         danger(&mut reading);
-        let acts = machine.poll(&reading);
-        assert_eq!(acts.first(), Some(&Action::Limit(None)), "{acts:?}");
+        let actions = machine.poll(&reading);
+        assert_eq!(actions.first(), Some(&Action::Limit(None)), "{actions:?}");
         let shown = |act: &Action| {
             matches!(
                 act,
@@ -308,7 +310,7 @@ fn every_danger_lifts_the_limit_in_the_same_poll() {
                 }))
             )
         };
-        assert!(acts.iter().any(shown), "{acts:#?}");
+        assert!(actions.iter().any(shown), "{actions:#?}");
         assert!(matches!(machine.stage, Stage::Recovering(_)));
     }
 }
@@ -333,7 +335,7 @@ fn the_limit_is_lifted_when_memory_cannot_be_read() {
 #[test]
 fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
     let (mut machine, mut plant) = (
-        Machine::new(rules(), 32, false).expect("rules"),
+        SearchMachine::new(rules(), 32, false).expect("rules"),
         Plant::new(200 * MIB, 9),
     );
     let mut last: Option<u64> = None;
@@ -376,7 +378,7 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
         settle: seconds(2),
         ..rules()
     };
-    let mut machine = Machine::new(rules, 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules, 32, false).expect("rules");
     let (mut limit, mut steps) = (None, 0);
     for poll in 0..4 * 3600_u64 {
         let memory = limit.unwrap_or(400 * GIB);
@@ -418,8 +420,10 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
     assert!(machine.poll(&reading).contains(&Action::Limit(None)));
     plant.limit(None);
     // The next limit comes at once where it may: what is left of the stall is nobody's.
-    let mut acts = Vec::new();
-    machine.approach.step(Some(100 * MIB), &reading, &mut acts);
+    let mut actions = Vec::new();
+    machine
+        .approach
+        .step(Some(100 * MIB), &reading, &mut actions);
     for _ in 0..4 * 12 {
         assert_eq!(machine.approach.watch(&stalled(plant.read())), None);
     }
@@ -449,7 +453,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
 
 #[test]
 fn startup_memory_is_the_maximum_before_staying_at_tip() {
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     for second in 0..30_u64 {
         // Near an old tip at first, then far behind, then there.
         let behind = Some(if (5..8).contains(&second) { 50 } else { 4 });
@@ -542,7 +546,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
 #[test]
 fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
-        let mut machine = Machine::new(
+        let mut machine = SearchMachine::new(
             Search {
                 most: seconds(1000),
                 ..rules()
@@ -567,21 +571,24 @@ fn the_maximum_search_time_counts_from_the_tip() {
 #[test]
 fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
     let mut plant = Plant::new(200 * MIB, 10);
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
-        let acts = machine.poll(&plant.read());
-        if let Some(lifted_at) = acts.iter().position(|act| *act == Action::Limit(None)) {
-            let danger = acts.iter().any(
+        let actions = machine.poll(&plant.read());
+        if let Some(lifted_at) = actions.iter().position(|act| *act == Action::Limit(None)) {
+            let danger = actions.iter().any(
                 |act| matches!(act, Action::Line(Line::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
             let written =
                 |act: &Action| matches!(act, Action::Line(Line::Limit { headroom: None, .. }));
-            assert!(danger || acts[..lifted_at].iter().any(written), "{acts:?}");
+            assert!(
+                danger || actions[..lifted_at].iter().any(written),
+                "{actions:?}"
+            );
             lifted += 1;
             dangers += usize::from(danger);
         }
-        for act in acts {
+        for act in actions {
             if let Action::Limit(limit) = act {
                 plant.limit(limit);
             }
@@ -593,7 +600,7 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
 #[test]
 fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
-    let mut machine = Machine::new(
+    let mut machine = SearchMachine::new(
         Search {
             from: 100 * MIB,
             ..rules()

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// The displayed interval has no limit of trials.
-const ENDLESS: usize = usize::MAX;
+const NO_TRIAL_LIMIT: usize = usize::MAX;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchStatus {
@@ -44,7 +44,7 @@ impl SearchStatus {
         let wanted = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
-            most: ENDLESS,
+            most: NO_TRIAL_LIMIT,
         };
         let mut staircase = Staircase::new(wanted);
         let mut limit = (None, None);

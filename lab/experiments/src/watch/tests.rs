@@ -192,7 +192,7 @@ fn an_unobserved_overrun_is_too_late_but_waiting_for_others_is_not() {
         for second in seconds {
             watch.sample(at(*second), Some(&executing(*second, 1, *second)));
         }
-        watch.too_late()
+        watch.excessive_delay()
     };
     let seconds = Duration::from_secs;
     assert_eq!(after("6s", &[1, 2, 34]), Some(seconds(28)));
@@ -220,7 +220,7 @@ fn a_late_first_transaction_does_not_prolong_the_run() {
         }
     };
     assert_eq!(decided(&mut watch, 200, of), Some((40, StopReason::TimeUp)));
-    assert_eq!(watch.too_late(), None);
+    assert_eq!(watch.excessive_delay(), None);
 }
 
 #[test]

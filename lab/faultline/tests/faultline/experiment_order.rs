@@ -18,7 +18,7 @@ mod script;
 use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
 use faultline_experiments::plan::{Plan, load};
-use faultline_experiments::runner::{Over, Runner};
+use faultline_experiments::runner::{ExperimentEnd, Runner};
 use faultline_experiments::schedule::schedule;
 use pretended::Pretended;
 use proptest::prelude::*;
@@ -54,10 +54,10 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
             Runner::resume(plan.clone(), &mut world)
         };
         let over = runner.and_then(Runner::run);
-        let finished = matches!(over, Ok(Over::Finished));
+        let finished = matches!(over, Ok(ExperimentEnd::Finished));
         world.log(&match over {
-            Ok(Over::Finished) => "finished".to_owned(),
-            Ok(Over::Stopped(why) | Over::GaveUp(why)) => {
+            Ok(ExperimentEnd::Finished) => "finished".to_owned(),
+            Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
                 format!("stopped: {}", why.split(';').next().unwrap_or_default())
             }
             Err(error) => format!("error: {error:#}"),

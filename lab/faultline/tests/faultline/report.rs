@@ -15,7 +15,7 @@ use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_report::args::ReportArgs;
 use faultline_report::report::{Options, ReportContext, build, build_with_context};
 use faultline_report::run::{
-    FromExperiment, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load,
+    ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -308,9 +308,9 @@ fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
         }
     };
     let from_experiment = |run: &Run| {
-        Some(FromExperiment {
+        Some(ExperimentOutcome {
             limit: Some(limit(run) << 30),
-            ..FromExperiment::default()
+            ..ExperimentOutcome::default()
         })
     };
     let runs: Vec<Run> = runs
@@ -398,11 +398,11 @@ fn arms_without_variance_are_reported_with_their_values() {
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
-        let from_experiment = FromExperiment {
+        let from_experiment = ExperimentOutcome {
             replay: true,
             kept_up: Some(true),
             why: "all of its work was done".into(),
-            ..FromExperiment::default()
+            ..ExperimentOutcome::default()
         };
         let replayed = Replayed {
             slots: (1..=20).map(slot).collect(),

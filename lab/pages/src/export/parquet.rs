@@ -19,9 +19,9 @@ impl<W: Write + Send> ParquetWriter<W> {
         out: W,
         table: &str,
         layout: Layout,
-        about: &[(String, String)],
+        key_values: &[(String, String)],
     ) -> anyhow::Result<Self> {
-        let about = about
+        let key_values = key_values
             .iter()
             .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
             .collect();
@@ -29,7 +29,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_created_by(concat!("faultline version ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(about));
+            .set_key_value_metadata(Some(key_values));
         for field in layout
             .fields
             .iter()

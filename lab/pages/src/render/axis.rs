@@ -1,4 +1,4 @@
-use super::text::{Clock, DisplayUnit, duration, number, shown};
+use super::text::{Clock, DisplayUnit, display_unit, duration, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
@@ -57,25 +57,25 @@ impl Axis {
         Self { scale, ticks }
     }
 
-    /// Ends at ticks, with at most about `most` ticks. Includes zero if the values are near it.
+    /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near it.
     pub(crate) fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
         log: bool,
-        most: usize,
+        max_ticks: usize,
     ) -> Self {
         match range(values.filter(|value| !log || *value > 0.0)) {
-            Some((low, high)) if log => logarithmic(low, high, unit, most),
-            Some((low, high)) => linear(low, high, unit, most),
-            None if log => logarithmic(1.0, 10.0, "", most),
-            None => linear(0.0, 1.0, "", most),
+            Some((low, high)) if log => logarithmic(low, high, unit, max_ticks),
+            Some((low, high)) => linear(low, high, unit, max_ticks),
+            None if log => logarithmic(1.0, 10.0, "", max_ticks),
+            None => linear(0.0, 1.0, "", max_ticks),
         }
     }
 
     /// Ticks are at round times; also returns the time format.
-    pub(crate) fn of_time(low: f64, high: f64, most: usize) -> (Self, &'static str) {
+    pub(crate) fn of_time(low: f64, high: f64, max_ticks: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
-        let step = time_step((high - low) / as_f64(most.max(1)));
+        let step = time_step((high - low) / as_f64(max_ticks.max(1)));
         let clock = match high.abs().max(low.abs()) {
             largest if largest < 3600.0 => Clock::Minutes,
             _ if step < 60.0 => Clock::Full,
@@ -93,13 +93,13 @@ impl Axis {
     }
 
     /// Keeps both ends (the classes of a histogram).
-    pub(crate) fn between(low: f64, high: f64, most: usize) -> Self {
+    pub(crate) fn between(low: f64, high: f64, max_ticks: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
-        stepped((low, high), "", most, |low, high, _| (low, high))
+        stepped((low, high), "", max_ticks, |low, high, _| (low, high))
     }
 
-    /// Logarithmic. Sizes without space for a label (`room`) are left out; `first` takes
-    /// precedence.
+    /// Logarithmic, with a tick at each size. Sizes without space for a label are left out; those
+    /// in `first` take precedence. `width_of` is the width of a label as a share of the axis.
     pub(crate) fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
@@ -131,7 +131,7 @@ impl Axis {
     }
 }
 
-fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
+fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     // Bars and areas need a zero, and so does a line near it.
     let low = if low > 0.0 && low < high * 0.7 {
         0.0
@@ -147,7 +147,7 @@ fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
     } else {
         (0.0, 1.0)
     };
-    stepped((low, high), unit, most, |low, high, step| {
+    stepped((low, high), unit, max_ticks, |low, high, step| {
         (
             (low / step).floor() * step,
             (high / step - 1e-9).ceil() * step,
@@ -155,38 +155,38 @@ fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
     })
 }
 
-/// With ticks at about `most` round values; `widened` says where the axis ends, by the step.
+/// With ticks at about `max_ticks` round values. `widened` returns the ends of the axis for a step.
 fn stepped(
     (low, high): (f64, f64),
     unit: &str,
-    most: usize,
+    max_ticks: usize,
     widened: fn(f64, f64, f64) -> (f64, f64),
 ) -> Axis {
-    let DisplayUnit { one, suffix } = shown(unit, high.abs().max(low.abs()));
-    let step = nice((high - low) / one / as_f64(most.max(1))) * one;
+    let DisplayUnit { one, suffix } = display_unit(unit, high.abs().max(low.abs()));
+    let step = round_step((high - low) / one / as_f64(max_ticks.max(1))) * one;
     let (low, high) = widened(low, high, step);
     let words = |value: f64| labelled(value / one, step / one, suffix);
     Axis::new((low, high, false), multiples(low, high, step), words)
 }
 
-fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
+fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let base: f64 = if unit.starts_with('B') { 2.0 } else { 10.0 };
     let first = (low.ln() / base.ln() + 1e-9).floor();
     let last = (high.ln() / base.ln() - 1e-9).ceil().max(first + 1.0);
-    let stride = ((last - first) / as_f64(most.max(1))).ceil().max(1.0);
-    let count = whole(((last - first) / stride).floor());
+    let stride = ((last - first) / as_f64(max_ticks.max(1))).ceil().max(1.0);
+    let count = to_usize(((last - first) / stride).floor());
     let powers = (0..=count).map(|index| base.powf(first + as_f64(index) * stride));
     let words = |value: f64| {
-        let one = shown(unit, value * 1.000_001);
+        let one = display_unit(unit, value * 1.000_001);
         let value = value / one.one;
-        labelled(value, nice(value), one.suffix)
+        labelled(value, round_step(value), one.suffix)
     };
     Axis::new((base.powf(first), base.powf(last), true), powers, words)
 }
 
 fn labelled(value: f64, step: f64, suffix: &str) -> String {
     let decimals = if step > 0.0 {
-        whole((-step.log10().floor()).max(0.0))
+        to_usize((-step.log10().floor()).max(0.0))
     } else {
         0
     };
@@ -200,12 +200,12 @@ fn labelled(value: f64, step: f64, suffix: &str) -> String {
 
 fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     let first = (low / step - 1e-9).ceil();
-    let count = whole(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
+    let count = to_usize(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
     (0..count).map(move |index| (first + as_f64(index)) * step)
 }
 
 /// 1, 2 or 5 times a power of ten, at least `rough`.
-fn nice(rough: f64) -> f64 {
+fn round_step(rough: f64) -> f64 {
     if !(rough.is_finite() && rough > 0.0) {
         return 1.0;
     }
@@ -223,20 +223,20 @@ fn time_step(rough: f64) -> f64 {
         10_800.0, 21_600.0, 43_200.0,
     ];
     if rough <= 0.5 {
-        return nice(rough);
+        return round_step(rough);
     }
     let day = 86_400.0;
     STEPS
         .into_iter()
         .find(|step| *step >= rough)
-        .unwrap_or_else(|| nice(rough / day).max(1.0) * day)
+        .unwrap_or_else(|| round_step(rough / day).max(1.0) * day)
 }
 
 fn as_f64(count: usize) -> f64 {
     count as f64
 }
 
-fn whole(value: f64) -> usize {
+fn to_usize(value: f64) -> usize {
     value as usize
 }
 

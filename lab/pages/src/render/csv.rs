@@ -8,8 +8,8 @@
 use crate::model::{Cell, Column, Table};
 
 pub fn csv(table: &Table) -> String {
-    let shapes: Vec<Shape> = (0..table.columns.len())
-        .map(|index| Shape::of(table, index))
+    let shapes: Vec<ColumnShape> = (0..table.columns.len())
+        .map(|index| ColumnShape::of(table, index))
         .collect();
     let mut out = String::new();
     let heads = table
@@ -30,12 +30,12 @@ pub fn csv(table: &Table) -> String {
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
+struct ColumnShape {
     estimate: bool,
     missing: bool,
 }
 
-impl Shape {
+impl ColumnShape {
     fn of(table: &Table, index: usize) -> Self {
         let cells = || table.rows.iter().filter_map(|row| row.get(index));
         Self {
@@ -50,7 +50,7 @@ impl Shape {
         } else {
             format!(" [{}]", column.unit)
         };
-        let title = harmless(&column.title);
+        let title = formula_safe(&column.title);
         let mut heads = vec![format!("{title}{unit}")];
         if self.estimate {
             heads.extend([format!("{title} low{unit}"), format!("{title} high{unit}")]);
@@ -63,7 +63,7 @@ impl Shape {
 
     fn fields(self, cell: &Cell) -> Vec<String> {
         let mut fields = match cell.inner() {
-            Cell::Text(text) => vec![harmless(text)],
+            Cell::Text(text) => vec![formula_safe(text)],
             Cell::Number { value, .. } => vec![digits(*value)],
             Cell::Estimate {
                 value, low, high, ..
@@ -72,7 +72,7 @@ impl Shape {
         };
         fields.resize(if self.estimate { 3 } else { 1 }, String::new());
         if self.missing {
-            fields.push(harmless(&why_missing(cell).unwrap_or_default()));
+            fields.push(formula_safe(&why_missing(cell).unwrap_or_default()));
         }
         fields
     }
@@ -97,7 +97,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-fn harmless(text: &str) -> String {
+fn formula_safe(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
         && text.len() > 1
         && text.parse::<f64>().is_err();

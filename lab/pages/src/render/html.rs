@@ -73,7 +73,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         .context("the page's template")
 }
 
-/// All texts are shown clean and escaped, but those that are safe already.
+/// Cleans and escapes all texts except those that are marked as safe.
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);

@@ -29,11 +29,11 @@ pub fn markdown(report: &Report) -> String {
         writeln!(out, "## {}\n", escaped(words::cards(report))).unwrap_or_default();
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
-    let mut listed = Vec::new();
+    let mut listed_marks = Vec::new();
     report
         .sections
         .iter()
-        .for_each(|section| chapter(&mut out, section, &mut listed));
+        .for_each(|section| chapter(&mut out, section, &mut listed_marks));
     if !report.made_by.is_empty() {
         out.push_str("---\n\n");
         paragraph(&mut out, &escaped(&report.made_by));
@@ -57,7 +57,7 @@ fn card(out: &mut String, run: &RunCard) {
 }
 
 /// Events shared by several figures are listed once.
-fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mark]>) {
+fn chapter<'a>(out: &mut String, section: &'a Section, listed_marks: &mut Vec<&'a [Mark]>) {
     writeln!(out, "## {}\n", escaped(&section.title)).unwrap_or_default();
     for block in &section.blocks {
         match block {
@@ -73,9 +73,9 @@ fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mar
                 writeln!(out, "**{title}**\n\n![{title}](figures/{id}.svg)\n").unwrap_or_default();
                 paragraph(out, &escaped(&figure.caption));
                 if let Chart::Timeline(timeline) = &figure.chart
-                    && !listed.contains(&timeline.marks.as_slice())
+                    && !listed_marks.contains(&timeline.marks.as_slice())
                 {
-                    listed.push(&timeline.marks);
+                    listed_marks.push(&timeline.marks);
                     list(
                         out,
                         words::events(timeline)

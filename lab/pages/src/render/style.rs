@@ -60,7 +60,7 @@ impl SeriesStyle {
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
-    /// The classes of what is filled with its colour.
+    /// The classes of an element that is filled with the colour.
     pub(crate) fn filled(self) -> String {
         format!("{} f", self.class())
     }
@@ -78,8 +78,8 @@ impl SeriesStyle {
 pub(crate) struct Style {
     pub name: String,
     pub series_style: SeriesStyle,
-    /// The attribute by which the page hides what belongs to a run or an arm; with its leading space, empty where it is
-    /// nobody's.
+    /// An attribute, with a leading space, by which the page hides the elements of a run or an arm.
+    /// Empty if the series belongs to neither.
     pub owner: String,
 }
 
@@ -93,23 +93,23 @@ pub struct SeriesStyles {
 
 impl SeriesStyles {
     pub fn of(report: &Report) -> Self {
-        let mut looks = Self::default();
+        let mut styles_by_name = Self::default();
         for (at, run) in report.runs.iter().enumerate() {
-            if !looks.arms.contains(&run.arm) {
-                looks.arms.push(run.arm.clone());
+            if !styles_by_name.arms.contains(&run.arm) {
+                styles_by_name.arms.push(run.arm.clone());
             }
-            let arm = looks.arms.iter().position(|arm| *arm == run.arm);
+            let arm = styles_by_name.arms.iter().position(|arm| *arm == run.arm);
             let before = { report.runs.iter().take(at) }.filter(|other| other.arm == run.arm);
             let series_style = SeriesStyle {
                 weight: before.count().min(WEIGHTS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())
             };
-            looks.runs.insert(run.id.clone(), series_style);
-            let of_name = (series_style, of_run(&run.id));
-            looks.names.insert(run.name.clone(), of_name);
+            styles_by_name.runs.insert(run.id.clone(), series_style);
+            let of_name = (series_style, run_attribute(&run.id));
+            styles_by_name.names.insert(run.name.clone(), of_name);
         }
-        for (index, arm) in looks.arms.iter().enumerate() {
-            looks.names.insert(
+        for (index, arm) in styles_by_name.arms.iter().enumerate() {
+            styles_by_name.names.insert(
                 arm.clone(),
                 (
                     SeriesStyle::nth(index),
@@ -120,10 +120,10 @@ impl SeriesStyles {
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
                 let phases = timeline.bands.iter().filter(|band| band.name != "gap");
-                phases.for_each(|band| looks.tint(&band.name));
+                phases.for_each(|band| styles_by_name.tint(&band.name));
             }
         }
-        looks
+        styles_by_name
     }
 
     /// Gives a phase its fixed tint, or another one if that is taken.
@@ -136,13 +136,13 @@ impl SeriesStyles {
         } else {
             name
         };
-        let usual = PHASES
+        let fixed = PHASES
             .into_iter()
             .find(|(part, _)| known.contains(part))
             .map_or(1, |(_, tint)| tint);
         let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
         let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
-        let tint = std::iter::once(usual)
+        let tint = std::iter::once(fixed)
             .chain(others)
             .find(free)
             .unwrap_or(self.phases.len() % TINTS);
@@ -168,8 +168,8 @@ impl SeriesStyles {
         }
     }
 
-    /// Of series with a name and a run. They are known by run, else by a name that is a run's or an arm's, else by their
-    /// place.
+    /// Styles of series with a name and a run: by the run, else by a name that is a run's or an
+    /// arm's, else by position.
     pub(crate) fn styles<'a>(
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
@@ -181,7 +181,7 @@ impl SeriesStyles {
                 .or(named.map(|(series_style, _)| *series_style));
             let owner = match named {
                 Some((_, owner)) if run.is_empty() => owner.clone(),
-                _ => of_run(run),
+                _ => run_attribute(run),
             };
             Style {
                 name: name.to_owned(),
@@ -228,7 +228,7 @@ impl SeriesStyles {
     }
 }
 
-pub(crate) fn of_run(run: &str) -> String {
+pub(crate) fn run_attribute(run: &str) -> String {
     if run.is_empty() {
         String::new()
     } else {

@@ -29,8 +29,8 @@ pub enum Surface {
 }
 
 /// Equal input gives equal bytes; valid XML for any text.
-pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
-    let width = match index {
+pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String {
+    let width = match surface {
         Surface::File | Surface::Wide => 800.0,
         Surface::Narrow => 400.0,
     };
@@ -39,7 +39,7 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
         width,
         y: 0.0,
     };
-    if index == Surface::File {
+    if surface == Surface::File {
         let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
@@ -54,7 +54,7 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, index: Surface) -> String {
         Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
         Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
     }
-    sheet.finish(&figure.title, index)
+    sheet.finish(&figure.title, surface)
 }
 
 pub(super) struct Sheet {
@@ -70,20 +70,25 @@ impl Sheet {
 
     /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
     pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
-        let (x, y, text) = (N(x), N(y), escaped(text));
+        let (x, y, text) = (Coordinate(x), Coordinate(y), escaped(text));
         self.add(format_args!(
             r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
         ));
     }
 
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        let (x1, y1, x2, y2) = (N(x1), N(y1), N(x2), N(y2));
+        let (x1, y1, x2, y2) = (
+            Coordinate(x1),
+            Coordinate(y1),
+            Coordinate(x2),
+            Coordinate(y2),
+        );
         self.add(format_args!(
             r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
         ));
     }
 
-    /// A box with what it shows, for those who ask.
+    /// A box with a tooltip.
     pub(super) fn rect(
         &mut self,
         class: &str,
@@ -91,28 +96,34 @@ impl Sheet {
         (width, height): (f64, f64),
         title: &str,
     ) {
-        let (x, y, width, height, title) = (N(x), N(y), N(width), N(height), escaped(title));
+        let (x, y, width, height, title) = (
+            Coordinate(x),
+            Coordinate(y),
+            Coordinate(width),
+            Coordinate(height),
+            escaped(title),
+        );
         self.add(format_args!(
             r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"><title>{title}</title></rect>"#
         ));
     }
 
-    /// A line along a path; `owner` is as [`Style::owner`](super::look::Style) has it.
+    /// A line along a path. For `owner` see [`Style::owner`](super::style::Style).
     pub(super) fn stroke(&mut self, style: SeriesStyle, owner: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
-        let thick = N(style.thickness());
+        let thick = Coordinate(style.thickness());
         self.add(format_args!(
             r#"<path class="{class} l"{owner} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
         ));
     }
 
-    /// What a path encloses, paler than its line.
+    /// The area within a path, paler than its line.
     pub(super) fn area(&mut self, style: SeriesStyle, path: &str) {
         let class = style.class();
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// What follows belongs together; `owner` is as [`Style::owner`](super::look::Style) has it.
+    /// Opens a group. For `owner` see [`Style::owner`](super::style::Style).
     pub(super) fn begin(&mut self, owner: &str) {
         self.add(format_args!("<g{owner}>"));
     }
@@ -122,7 +133,11 @@ impl Sheet {
     }
 
     fn finish(self, title: &str, surface: Surface) -> String {
-        let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
+        let (width, height, title) = (
+            Coordinate(self.width),
+            Coordinate(self.y.ceil()),
+            escaped(title),
+        );
         let body = self.body;
         let open = format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
@@ -142,9 +157,9 @@ impl Sheet {
 }
 
 /// A coordinate with at most two decimals, without trailing zeros.
-pub(super) struct N(pub(super) f64);
+pub(super) struct Coordinate(pub(super) f64);
 
-impl fmt::Display for N {
+impl fmt::Display for Coordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rounded = format!("{:.2}", self.0);
         let short = rounded.trim_end_matches('0').trim_end_matches('.');

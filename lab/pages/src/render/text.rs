@@ -2,12 +2,14 @@ pub(crate) use faultline_text::{clean, escaped, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DisplayUnit {
+    /// One of this unit, in the base unit.
     pub one: f64,
     pub suffix: &'static str,
 }
 
-/// Bytes as KiB to TiB, seconds down to µs, large counts in M and G. The page's script has the same rules.
-pub(crate) fn shown(unit: &str, largest: f64) -> DisplayUnit {
+/// Bytes as KiB to TiB, seconds down to µs, large counts in M, G and T. The page's script has the
+/// same rules.
+pub(crate) fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
     let steps: &[(f64, &'static str)] = match unit {
         "B" => &[
             (1_099_511_627_776.0, "TiB"),
@@ -68,7 +70,7 @@ pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     }
 }
 
-/// Approximate width in font sizes, rather too wide.
+/// Approximate width in multiples of the font size, rather too wide.
 pub(crate) fn width(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
@@ -115,19 +117,19 @@ mod tests {
 
     #[test]
     fn units_follow_the_largest_value() {
-        assert_eq!(shown("B", 3e9).suffix, "GiB");
-        assert_eq!(shown("B", 100.0).suffix, "B");
-        assert_eq!(shown("s", 0.0004).suffix, "µs");
-        assert_eq!(shown("s", 0.4).suffix, "ms");
+        assert_eq!(display_unit("B", 3e9).suffix, "GiB");
+        assert_eq!(display_unit("B", 100.0).suffix, "B");
+        assert_eq!(display_unit("s", 0.0004).suffix, "µs");
+        assert_eq!(display_unit("s", 0.4).suffix, "ms");
         assert_eq!(
-            shown("/s", 2.5e6),
+            display_unit("/s", 2.5e6),
             DisplayUnit {
                 one: 1e6,
                 suffix: "M"
             }
         );
         assert_eq!(
-            shown("", 90_000.0),
+            display_unit("", 90_000.0),
             DisplayUnit {
                 one: 1.0,
                 suffix: ""

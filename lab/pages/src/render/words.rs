@@ -58,7 +58,8 @@ pub(crate) fn interval(cell: &Cell) -> Option<String> {
     Some(format!("[{low}, {high}]"))
 }
 
-/// Which columns are to the right, their heads too. A reason for a missing number makes no column of words.
+/// Which columns and their heads are aligned to the right. A missing number does not make a column
+/// one of text.
 pub(crate) fn numeric_columns(table: &Table) -> Vec<bool> {
     let is_numeric = |index: usize| {
         let cells = || {

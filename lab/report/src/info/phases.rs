@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// A longer step between ticks, in intervals, is a gap.
-const LATE: u32 = 3;
+const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Gap {
@@ -59,7 +59,7 @@ pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option
             .find(|session| session.id == after.session)
             .map(|session| session.interval);
         let missed = after.number.saturating_sub(before.number).saturating_sub(1);
-        if missed > 0 || interval.is_some_and(|interval| passed > interval * LATE) {
+        if missed > 0 || interval.is_some_and(|interval| passed > interval * GAP_INTERVALS) {
             times.gaps.push(gap(Some(missed)));
             continue;
         }

@@ -4,9 +4,9 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Of more events, only the first half and the last half of this number are shown.
-const MOST_EVENTS: usize = 60;
-const MOST_GAPS: usize = 20;
+/// If there are more events, the first and the last ones are shown: half of this number each.
+const MAX_EVENTS: usize = 60;
+const MAX_GAPS: usize = 20;
 
 const SESSION_FIELDS: [&str; 6] = [
     "/host/name",
@@ -113,10 +113,10 @@ fn file(out: &mut String, summary: &Summary) {
 
 fn events(out: &mut String, summary: &Summary) {
     let (first, last) = (
-        summary.events.iter().take(MOST_EVENTS / 2),
-        summary.events.iter().skip(MOST_EVENTS / 2),
+        summary.events.iter().take(MAX_EVENTS / 2),
+        summary.events.iter().skip(MAX_EVENTS / 2),
     );
-    let left_out = last.len().saturating_sub(MOST_EVENTS / 2);
+    let left_out = last.len().saturating_sub(MAX_EVENTS / 2);
     let shown = first.chain(last.skip(left_out));
     list(
         out,
@@ -184,7 +184,7 @@ fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
 }
 
 fn gaps(out: &mut String, summary: &Summary) {
-    let shown = summary.gaps.iter().take(MOST_GAPS).map(|gap| {
+    let shown = summary.gaps.iter().take(MAX_GAPS).map(|gap| {
         let missed = gap
             .missed
             .map_or("between two sessions".to_owned(), |missed| {
@@ -196,11 +196,11 @@ fn gaps(out: &mut String, summary: &Summary) {
         )
     });
     list(out, "gaps", shown);
-    if summary.gaps.len() > MOST_GAPS {
+    if summary.gaps.len() > MAX_GAPS {
         line(
             out,
             "",
-            &format!("({} more; --json has all)", summary.gaps.len() - MOST_GAPS),
+            &format!("({} more; --json has all)", summary.gaps.len() - MAX_GAPS),
         );
     }
 }

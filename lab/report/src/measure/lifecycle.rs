@@ -2,7 +2,7 @@ mod kept_up;
 
 use super::span::Span;
 use super::timeline::{Stall, Timeline, timeline};
-use crate::run::{FromExperiment, Run, Tick};
+use crate::run::{ExperimentOutcome, Run, Tick};
 use faultline_phase::word;
 use std::ops::Range;
 
@@ -42,6 +42,7 @@ pub struct Lifecycle {
     /// Median slot time.
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
+    /// Time of the first tick at the tip.
     pub at_tip: Option<f64>,
     pub kept_up: KeptUp,
     pub end: End,
@@ -51,7 +52,7 @@ pub struct Lifecycle {
     pub until: f64,
     pub restarts: usize,
     /// Whether anything of a validator was recorded.
-    pub validator: bool,
+    pub has_validator: bool,
 }
 
 pub fn lifecycle(run: &Run) -> Lifecycle {
@@ -63,10 +64,10 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     } = timeline(run);
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
-    let validator = validator(run, &phases);
+    let has_validator = has_validator(run, &phases);
     let mut end = end(
         run,
-        if validator || run.processes.is_empty() {
+        if has_validator || run.processes.is_empty() {
             "validator"
         } else {
             "process"
@@ -97,16 +98,16 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         ended,
         until,
         restarts,
-        validator,
+        has_validator,
     };
     lifecycle.kept_up = kept_up::kept_up(run, &lifecycle);
     match &run.from_experiment {
-        Some(from_experiment) => overruled(lifecycle, from_experiment),
+        Some(from_experiment) => apply_experiment(lifecycle, from_experiment),
         None => lifecycle,
     }
 }
 
-fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Lifecycle {
+fn apply_experiment(mut lifecycle: Lifecycle, from_experiment: &ExperimentOutcome) -> Lifecycle {
     if let Some(answer) = from_experiment.kept_up {
         lifecycle.kept_up.answer = Some(answer);
         lifecycle.kept_up.why.clone_from(&from_experiment.why);
@@ -118,30 +119,32 @@ fn overruled(mut lifecycle: Lifecycle, from_experiment: &FromExperiment) -> Life
     lifecycle
 }
 
-const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
+/// Phases that any process can have. Others show that it is a validator.
+const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
-fn validator(run: &Run, phases: &[PhaseSpan]) -> bool {
+fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
     !run.points.is_empty()
         || !run.replayed.slots.is_empty()
         || !run.facts.versions.is_empty()
         || phases
             .iter()
-            .any(|phase| !OF_ANY.contains(&phase.name.as_str()))
+            .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-pub fn broken(run: &Run, before: &Tick, after: &Tick) -> bool {
+/// Whether the time between two ticks is a gap.
+pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > GAP_INTERVALS * run.interval()
 }
 
-/// When the last process was gone, and the last time that counts: the last tick that saw it. `None`
-/// if a process runs at the last tick, or none ever ran.
+/// When the last process was gone, and the last moment that still counts. `None` if a process runs
+/// at the last tick, or none ever ran.
 fn ended(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
-    if broken(run, alive, gone) {
+    if is_gap(run, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let from_experiment = |event: &&crate::run::Event| {
+    let is_end = |event: &&crate::run::Event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
             && event.at <= gone.at
@@ -150,14 +153,14 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
         .events
         .iter()
         .rev()
-        .find(from_experiment)
+        .find(is_end)
         .map_or(gone.at, |event| event.at);
     Some((at, at.next_down()))
 }
 
 fn gaps(run: &Run) -> Vec<Span> {
     run.tick_pairs()
-        .filter(|(before, after)| broken(run, before, after))
+        .filter(|(before, after)| is_gap(run, before, after))
         .map(|(before, after)| Span {
             from: before.at,
             to: after.at,
@@ -170,7 +173,7 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
         let name = word(*phase);
-        let whole = before.is_some_and(|before| !broken(run, before, tick));
+        let whole = before.is_some_and(|before| !is_gap(run, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| whole) {
             last.span.to = tick.at;
@@ -198,7 +201,7 @@ impl Lifecycle {
         run.tick_pairs()
             .zip(&self.phase_of)
             .filter(|((before, after), known)| {
-                **known == Some(phase) && window.holds(before.at) && !broken(run, before, after)
+                **known == Some(phase) && window.includes(before.at) && !is_gap(run, before, after)
             })
             .map(|((before, after), _)| after.at - before.at)
             .sum()

@@ -1,12 +1,12 @@
-use super::replay::busy;
-use super::{Measured, Span, column, longest, points_within, readings, replayed, within};
+use super::replay::with_transactions;
+use super::{Measured, Span, column, max_tick_step, points_within, readings, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::rate;
 use faultline_stats::summary::{self, Summary, WithoutPeaks};
 
 /// The study leaves out samples above this multiple of the average.
-const PEAKS: f64 = 3.0;
+const PEAK_FACTOR: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Growth {
@@ -55,7 +55,7 @@ pub struct TpsNumbers {
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
     /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub usual: Option<WithoutPeaks>,
+    pub all_known: Option<WithoutPeaks>,
     /// Over the seconds with transactions.
     pub active: Option<WithoutPeaks>,
     /// The study's samples: transactions of a slot by the thread time of its execution.
@@ -99,12 +99,14 @@ pub struct Numbers {
     pub io_full: Growth,
     pub host_memory_some: Growth,
     pub host_io_some: Growth,
+    /// Cores in use: CPU seconds per second.
     pub cpu: Option<f64>,
     pub cache: Cache,
     /// Per replayed slot in order of time, in ms.
     pub replay: Vec<Option<f64>>,
     /// Slots produced by this node; excluded from all times.
     pub own_slots: usize,
+    /// Slots behind the tip, at each tick.
     pub behind: Vec<Option<f64>>,
 }
 
@@ -148,7 +150,7 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
 }
 
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
-    let rates = rate::rates(&readings(run, signal, window), longest(run));
+    let rates = rate::rates(&readings(run, signal, window), max_tick_step(run));
     Growth {
         increase: rates.increase,
         seconds: rates.seconds,
@@ -187,11 +189,11 @@ fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
     let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
-        zero: measured.tps.settled.then_some(zero),
-        unknown: measured.tps.settled.then_some(unknown),
-        usual: summary::mean_without_peaks(&known, PEAKS),
-        active: summary::mean_without_peaks(&active, PEAKS),
-        by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAKS),
+        zero: measured.tps.distinguishes_zeros.then_some(zero),
+        unknown: measured.tps.distinguishes_zeros.then_some(unknown),
+        all_known: summary::mean_without_peaks(&known, PEAK_FACTOR),
+        active: summary::mean_without_peaks(&active, PEAK_FACTOR),
+        by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAK_FACTOR),
     }
 }
 
@@ -208,7 +210,7 @@ fn cache(run: &Run, window: Span) -> Cache {
     let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
         summary::summary(&column(run, &points.cache_times, window, of, unit))
     };
-    let slots = || busy(run, window);
+    let slots = || with_transactions(run, window);
     let loading = |point: &ReplaySlotPoint| {
         let stages = [
             point.register_syscalls_us,
@@ -290,7 +292,7 @@ fn logged_cache(run: &Run) -> Cache {
 
 /// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    busy(run, window)
+    with_transactions(run, window)
         .map(|point| point.program_cache_us.map(|us| us as f64))
         .collect()
 }

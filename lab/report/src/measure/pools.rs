@@ -14,11 +14,11 @@ pub struct PoolFaults {
 }
 
 pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
-    let begins = begins(run);
+    let first_ticks = first_ticks(run);
     let mut pools: Vec<PoolFaults> = run
         .pools
         .iter()
-        .map(|pool| one(run, pool, window, &begins))
+        .map(|pool| pool_growth(run, pool, window, &first_ticks))
         .collect();
     let faults = |pool: &PoolFaults| pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0);
     pools.sort_by(|a, b| {
@@ -37,19 +37,24 @@ fn epoch(run: &Run, row: &PoolRow) -> Option<(Epoch, f64)> {
 }
 
 /// First tick of each process with pool data; a pool that appears later began at zero.
-fn begins(run: &Run) -> BTreeMap<Epoch, usize> {
-    let mut begins = BTreeMap::new();
+fn first_ticks(run: &Run) -> BTreeMap<Epoch, usize> {
+    let mut first_ticks = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
         if let Some((epoch, _)) = epoch(run, row) {
-            let first = begins.entry(epoch).or_insert(row.tick);
+            let first = first_ticks.entry(epoch).or_insert(row.tick);
             *first = (*first).min(row.tick);
         }
     }
-    begins
+    first_ticks
 }
 
-fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) -> PoolFaults {
-    let mut gained = PoolFaults {
+fn pool_growth(
+    run: &Run,
+    pool: &Pool,
+    window: Span,
+    first_ticks: &BTreeMap<Epoch, usize>,
+) -> PoolFaults {
+    let mut growth = PoolFaults {
         name: pool.name.clone(),
         ..PoolFaults::default()
     };
@@ -60,7 +65,7 @@ fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) ->
         };
         let last = match before {
             Some((same, last)) if same == epoch => Some(last),
-            _ if begins.get(&epoch) == Some(&row.tick) => None,
+            _ if first_ticks.get(&epoch) == Some(&row.tick) => None,
             _ => Some(PoolRow {
                 major: Some(0.0),
                 minor: Some(0.0),
@@ -73,21 +78,21 @@ fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) ->
             break;
         }
         // A row holds until the next one: a pool without a new row gained nothing.
-        gained.threads = row.threads;
-        begin(&mut gained, row);
+        growth.threads = row.threads;
+        start_at_zero(&mut growth, row);
         if let Some(last) = last.filter(|_| at >= window.from) {
-            add(&mut gained.major, last.major, row.major);
-            add(&mut gained.minor, last.minor, row.minor);
-            add(&mut gained.cpu, last.cpu, row.cpu);
+            add(&mut growth.major, last.major, row.major);
+            add(&mut growth.minor, last.minor, row.minor);
+            add(&mut growth.cpu, last.cpu, row.cpu);
         }
     }
-    gained
+    growth
 }
 
-fn begin(gained: &mut PoolFaults, row: &PoolRow) {
-    gained.major = gained.major.or(row.major.map(|_| 0.0));
-    gained.minor = gained.minor.or(row.minor.map(|_| 0.0));
-    gained.cpu = gained.cpu.or(row.cpu.map(|_| 0.0));
+fn start_at_zero(growth: &mut PoolFaults, row: &PoolRow) {
+    growth.major = growth.major.or(row.major.map(|_| 0.0));
+    growth.minor = growth.minor.or(row.minor.map(|_| 0.0));
+    growth.cpu = growth.cpu.or(row.cpu.map(|_| 0.0));
 }
 
 fn add(sum: &mut Option<f64>, before: Option<f64>, now: Option<f64>) {

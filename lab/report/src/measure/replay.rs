@@ -18,7 +18,7 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
 }
 
 /// Points of replayed slots with transactions.
-pub(super) fn busy(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+pub(super) fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
 }
 
@@ -40,16 +40,16 @@ pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 
 /// In ms, for slots with transactions; the last replay of a slot counts.
 pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let points = busy(run, window);
+    let points = with_transactions(run, window);
     points
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
 
 /// Transactions, entries and shreds, or the bank's fingerprint: distinguishes equal slot numbers.
-pub type Contents = BTreeMap<u64, [Option<u64>; 3]>;
+pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
-pub fn contents(run: &Run, window: Span) -> Contents {
+pub fn contents(run: &Run, window: Span) -> SlotContents {
     if !run.replayed.slots.is_empty() {
         return run
             .replayed

@@ -16,7 +16,7 @@ impl Span {
     }
 
     /// Both ends are included.
-    pub fn holds(self, at: f64) -> bool {
+    pub fn includes(self, at: f64) -> bool {
         at >= self.from && at <= self.to
     }
 }

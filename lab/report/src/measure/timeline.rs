@@ -13,15 +13,17 @@ pub struct Stall {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
+    /// One per tick.
     pub phases: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
+    /// Median slot time.
     pub slot_seconds: Option<f64>,
 }
 
 /// Each session separately: a new daemon determines the phase anew.
 pub(crate) fn timeline(run: &Run) -> Timeline {
     let mut timeline = Timeline {
-        phases: run.ticks.iter().map(recorded).collect(),
+        phases: run.ticks.iter().map(recorded_phase).collect(),
         stalls: Vec::new(),
         slot_seconds: None,
     };
@@ -29,18 +31,18 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
     for session in run.ticks.chunk_by(|a, b| a.session == b.session) {
         let ticks = from..from + session.len();
         from = ticks.end;
-        follow(run, ticks.clone(), &mut timeline.phases, &mut slot_times);
+        track_session(run, ticks.clone(), &mut timeline.phases, &mut slot_times);
     }
     timeline.slot_seconds = quantile(&slot_times, 0.5);
     timeline.stalls = stalls(run, &timeline.phases);
     timeline
 }
 
-fn recorded(tick: &Tick) -> Option<Phase> {
+fn recorded_phase(tick: &Tick) -> Option<Phase> {
     Phase::named(tick.phase.as_deref()?)
 }
 
-fn follow(
+fn track_session(
     run: &Run,
     ticks: Range<usize>,
     phases: &mut [Option<Phase>],
@@ -58,8 +60,8 @@ fn follow(
     };
     let at = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut decided: Vec<Interval> = Vec::new();
-    let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded).is_some();
+    let mut intervals: Vec<Interval> = Vec::new();
+    let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(begins) = ticks.clone().find(has_phase) else {
         return;
     };
@@ -71,33 +73,33 @@ fn follow(
             tracker.restart();
         }
         process = tick.process;
-        // The daemon measured it before the recording began, or used the health, which is not
-        // recorded.
+        // The tracker cannot measure this slot time again: the daemon measured it before the
+        // recording began, or with the health, which is not recorded.
         let recorded_slot_time = run.slot_times.get(&index);
         if let Some(slot_time) = recorded_slot_time
             && (index == begins || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
-        let stage = match (index == begins, recorded(tick)) {
+        let stage = match (index == begins, recorded_phase(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        decided.extend(tracker.tick(at(tick), &Evidence { stage, ..evidence }));
+        intervals.extend(tracker.tick(at(tick), &Evidence { stage, ..evidence }));
         slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last = tracker.phase();
-    decided.extend(tracker.finish());
-    let (mut decided, mut before) = (decided.iter().peekable(), None);
+    intervals.extend(tracker.finish());
+    let (mut intervals, mut before) = (intervals.iter().peekable(), None);
     for index in ticks {
         let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        while let Some(interval) = decided.next_if(|interval| interval.to <= at(tick)) {
+        while let Some(interval) = intervals.next_if(|interval| interval.to <= at(tick)) {
             before = interval.phase;
         }
         if let Some(phase) = phases.get_mut(index) {
-            *phase = match decided.peek() {
+            *phase = match intervals.peek() {
                 Some(interval) if interval.from <= at(tick) => interval.phase,
                 Some(_) => before,
                 None => last,
@@ -124,7 +126,7 @@ fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
-        stage: recorded(tick).map(|phase| match phase.runs() {
+        stage: recorded_phase(tick).map(|phase| match phase.runs() {
             true => Stage::Running,
             false => Stage::Reported(phase),
         }),
@@ -154,7 +156,7 @@ fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
         } else {
             Process::Alive
         },
-        stage: recorded(tick).map(Stage::Reported),
+        stage: recorded_phase(tick).map(Stage::Reported),
         slot: processed,
         tip: processed
             .zip(behind)
@@ -167,23 +169,24 @@ fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
 fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut from = 0;
-    for life in run
+    for process_ticks in run
         .ticks
         .chunk_by(|a, b| (a.session, a.process) == (b.session, b.process))
     {
-        let ticks = from..from + life.len();
+        let ticks = from..from + process_ticks.len();
         from = ticks.end;
-        let Some(last) = life.last().filter(|tick| tick.process.is_some()) else {
+        let Some(last) = process_ticks.last().filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        let advances = advances(run, ticks.clone());
-        let ends = advances.iter().copied().skip(1).chain([last.at]);
-        let spans = advances
+        let advance_times = advance_times(run, ticks.clone());
+        let ends = advance_times.iter().copied().skip(1).chain([last.at]);
+        let spans = advance_times
             .iter()
             .zip(ends)
             .map(|(from, to)| Span { from: *from, to });
         for span in spans.filter(|span| span.seconds() >= STALL.as_secs_f64()) {
-            let tick_index = |at: f64| ticks.start + life.partition_point(|tick| tick.at <= at);
+            let tick_index =
+                |at: f64| ticks.start + process_ticks.partition_point(|tick| tick.at <= at);
             let begins = tick_index(span.from);
             let before = begins.saturating_sub(3).max(ticks.start)..begins;
             let within = phases.get(begins..tick_index(span.to)).unwrap_or_default();
@@ -202,14 +205,15 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the one before. One wrong slot that is far too high therefore
-/// hides little.
-fn advances(run: &Run, ticks: Range<usize>) -> Vec<f64> {
-    let life = run.ticks.get(ticks.clone()).unwrap_or_default();
-    let bounds = life.first().zip(life.last());
+/// Times at which the slot rose above the previous one. It is not compared with the highest slot:
+/// one wrong slot that is far too high hides little.
+fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
+    let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
+    let bounds = process_ticks.first().zip(process_ticks.last());
     let processed = run.signal(Signal::Processed).get(ticks).unwrap_or_default();
-    let by_tick = life.iter().zip(processed);
-    let mut advances = rising(by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?))));
+    let by_tick = process_ticks.iter().zip(processed);
+    let mut advance_times =
+        rise_times(by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?))));
     let is_within = |at: f64| bounds.is_some_and(|(first, last)| at >= first.at && at <= last.at);
     let of_bank = |(time, slot): (i64, Option<u64>)| {
         let at = run.at(time);
@@ -219,14 +223,14 @@ fn advances(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let costs = costs
         .iter()
         .map(|point| (point.time_unix_ns, point.bank_slot));
-    advances.extend(rising(costs.filter_map(of_bank)));
+    advance_times.extend(rise_times(costs.filter_map(of_bank)));
     let replay = replay.iter().map(|point| (point.time_unix_ns, point.slot));
-    advances.extend(rising(replay.filter_map(of_bank)));
-    advances.sort_by(f64::total_cmp);
-    advances
+    advance_times.extend(rise_times(replay.filter_map(of_bank)));
+    advance_times.sort_by(f64::total_cmp);
+    advance_times
 }
 
-fn rising(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
+fn rise_times(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
     let mut before: Option<f64> = None;
     let higher =
         slots.filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before));

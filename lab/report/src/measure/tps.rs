@@ -1,4 +1,4 @@
-use super::lifecycle::{Lifecycle, broken};
+use super::lifecycle::{Lifecycle, is_gap};
 use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,13 @@ const SECOND: i64 = 1_000_000_000;
 const SETTLED_WITHIN: i64 = 14;
 
 /// A point this many seconds outside the recording has a wrong time.
-const FAR: f64 = 3600.0;
+const MAX_POINT_OFFSET: f64 = 3600.0;
 
 /// Later seconds are left out: about four months.
-const LONGEST: f64 = 1e7;
+const MAX_RUN_SECONDS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Counted {
+pub enum TransactionSource {
     /// `transaction_count` of `cost_tracker_stats`: every frozen bank, own ones included.
     #[default]
     CostTracker,
@@ -32,17 +32,20 @@ pub struct Second {
 /// Each process counts from its first execution on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tps {
-    pub counted: Counted,
+    pub source: TransactionSource,
     /// Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,
     /// Whether zero and unknown seconds can be told apart; if not, all count as zero.
-    pub settled: bool,
+    pub distinguishes_zeros: bool,
 }
 
 impl Tps {
     /// The transactions of each second within a span.
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
-        let seconds = self.seconds.iter().filter(|second| span.holds(second.at));
+        let seconds = self
+            .seconds
+            .iter()
+            .filter(|second| span.includes(second.at));
         seconds
             .map(|second| second.count.map(|count| count as f64))
             .collect()
@@ -55,27 +58,28 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         .costs
         .iter()
         .map(|point| (point.time_unix_ns, point.transaction_count));
-    let (counted, points): (_, Vec<_>) = if run.points.costs.is_empty() {
+    let (source, points): (_, Vec<_>) = if run.points.costs.is_empty() {
         let replay = run.points.replay.iter();
         (
-            Counted::Replay,
+            TransactionSource::Replay,
             replay
                 .map(|point| (point.time_unix_ns, point.total_transactions))
                 .collect(),
         )
     } else {
-        (Counted::CostTracker, costs.collect())
+        (TransactionSource::CostTracker, costs.collect())
     };
     let mut counts = BTreeMap::<i64, u64>::new();
     let plausible_range = plausible_range(run);
     for (time, count) in points {
-        if let Some(count) = count.filter(|&count| count > 0 && plausible_range.holds(run.at(time)))
+        if let Some(count) =
+            count.filter(|&count| count > 0 && plausible_range.includes(run.at(time)))
         {
             let sum = counts.entry(time.div_euclid(SECOND)).or_default();
             *sum = sum.saturating_add(count);
         }
     }
-    let settled = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
+    let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
     for (from, until) in processes(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
@@ -92,7 +96,7 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
                 .map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))),
         );
     }
-    if settled {
+    if distinguishes_zeros {
         mark_unknown(run, &mut seconds);
     }
     mark_gaps(run, &lifecycle.gaps, &mut seconds);
@@ -104,9 +108,9 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         })
         .collect();
     Tps {
-        counted,
+        source,
         seconds,
-        settled,
+        distinguishes_zeros,
     }
 }
 
@@ -121,8 +125,8 @@ fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
 
 fn plausible_range(run: &Run) -> Span {
     Span {
-        from: -FAR,
-        to: run.end().min(LONGEST) + FAR,
+        from: -MAX_POINT_OFFSET,
+        to: run.end().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET,
     }
 }
 
@@ -144,19 +148,20 @@ fn processes(run: &Run) -> Vec<(i64, i64)> {
     starts.iter().copied().zip(ends).collect()
 }
 
+/// The last Unix second of which anything is known, for the process of `from` to `until`.
 fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
         let second = time.div_euclid(SECOND);
-        second >= from && second < until && plausible_range.holds(run.at(*time))
+        second >= from && second < until && plausible_range.includes(run.at(*time))
     };
     let last = times(run).filter(within).max()?.div_euclid(SECOND);
-    let settled = growths(run, Signal::ZeroTps)
+    let decided_seconds = counter_increases(run, Signal::ZeroTps)
         .into_iter()
         .map(|(second, ..)| second - 3);
     let latest = second_of(run, plausible_range.to);
     Some(
-        settled
+        decided_seconds
             .filter(|&second| second >= from && second < until.min(latest))
             .max()
             .map_or(last, |second| second.max(last)),
@@ -164,7 +169,7 @@ fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
 }
 
 /// Unix second, increase, and whether across a gap. Steps across sessions are left out.
-fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
+fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut found = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
     for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
@@ -176,7 +181,7 @@ fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
             found.push((
                 second_of(run, tick.at),
                 (value - last).round() as u64,
-                broken(run, earlier, tick),
+                is_gap(run, earlier, tick),
             ));
         }
         before = Some((tick, value));
@@ -187,15 +192,15 @@ fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 /// Marks as many seconds without data as the daemon counted.
 fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
     // Growth after a clock step belongs to no known time.
-    let set = |until: i64| {
+    let follows_clock_step = |until: i64| {
         let after = |step: &ClockStep| until - second_of(run, step.at);
         run.clock_steps
             .iter()
             .any(|step| (0..=2 * SETTLED_WITHIN).contains(&after(step)))
     };
-    let grown = growths(run, Signal::UnknownTps)
+    let grown = counter_increases(run, Signal::UnknownTps)
         .into_iter()
-        .filter(|(until, _, across)| !across && !set(*until));
+        .filter(|(until, _, across)| !across && !follows_clock_step(*until));
     for (until, count, _) in grown {
         let from = until
             .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))

@@ -3,17 +3,17 @@
 use super::cells::{GIB, number, row, table};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Chart, Curve, Curves, Section};
-use super::subject::{Part, Subject, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Numbers, growth, rates, replayed, within};
 use crate::run::Signal;
 use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{self, Summary};
 
-const SMOOTHED: usize = 100;
+const AVERAGED_SAMPLES: usize = 100;
 
 /// Arms whose misses per slot differ by less show nothing about the cost of a miss.
-const FEWEST_MISSES: f64 = 1.0;
+const MIN_MISS_DIFFERENCE: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -55,7 +55,7 @@ const READ_CACHE: &[Quantity] = &[
     quantity("Account load time per slot [µs]", 1, load_time_per_slot),
 ];
 
-const LOADS: &[Quantity] = &[
+const LOAD_SOURCES: &[Quantity] = &[
     increase!("From the write cache", 0, LoadedWriteCache),
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
@@ -120,14 +120,14 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     if !subjects.all.iter().any(known) {
         return None;
     }
-    let mut chapter = Chapter::new(subjects, |subject| subject.no_points());
+    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
     let head = ("read-cache", "Accounts read cache", note);
-    chapter.numbers(head, Part::Usual, READ_CACHE);
+    chapter.numbers(head, RunPart::FromExecution, READ_CACHE);
     let head = ("read-cache-at-tip", "Accounts read cache at the tip", note);
-    chapter.numbers(head, Part::Steady, READ_CACHE);
+    chapter.numbers(head, RunPart::FromTip, READ_CACHE);
     chapter.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under other loads cannot be compared by it.";
     let title = "Hit ratio of the read cache against its size";
@@ -136,19 +136,19 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     over_time(&mut chapter);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
     let head = ("accounts-loaded", "Where accounts are loaded from", note);
-    chapter.numbers(head, Part::Usual, LOADS);
+    chapter.numbers(head, RunPart::FromExecution, LOAD_SOURCES);
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
     let head = ("write-cache", "Accounts write cache", note);
-    chapter.numbers(head, Part::Usual, WRITE_CACHE);
+    chapter.numbers(head, RunPart::FromExecution, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: entries times their size as the validator estimates it, since \
-                3.1 with unused capacity. What is on disk is the bucket map; without one, what is missing in memory are accounts that do \
-                not exist. Accesses are lookups and stores, and since 4.1 writing through to disk, so that they do not compare between \
+                3.1 with unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
+                exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
                 runs with and without an index on disk.";
     let head = ("accounts-index", "Accounts index", note);
-    chapter.numbers(head, Part::Usual, INDEX);
+    chapter.numbers(head, RunPart::FromExecution, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
     let head = ("accounts-jobs", "Background jobs of the accounts", note);
-    chapter.numbers(head, Part::Usual, JOBS);
+    chapter.numbers(head, RunPart::FromExecution, JOBS);
     Some(chapter.section("accounts", "Accounts"))
 }
 
@@ -202,11 +202,14 @@ pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Op
 /// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
     let mean = |arm: &str, of: fn(&Subject<'_>, &Numbers) -> Option<f64>| {
-        let counted = subjects.counted(arm);
-        let values: Vec<Option<f64>> = counted.map(|subject| of(subject, &subject.usual)).collect();
+        let averaged_runs = subjects.averaged_runs(arm);
+        let values: Vec<Option<f64>> = averaged_runs
+            .map(|subject| of(subject, &subject.from_execution))
+            .collect();
         summary::summary(&values).mean
     };
-    let (reference, others) = subjects.against(|arm| mean(arm, misses_per_slot).is_some())?;
+    let (reference, others) =
+        subjects.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
     let mut listed = table(
         "read-cache-miss",
         "Cost of a miss of the read cache",
@@ -220,10 +223,12 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
          read it with the interval of the load time in the comparison.",
     );
     for other in others {
-        let less = |of| Some(mean(other, of)? - mean(reference, of)?);
-        let (misses, time) = (less(misses_per_slot), less(load_time_per_slot));
-        let enough = misses.filter(|misses| misses.abs() >= FEWEST_MISSES);
-        let cost = time.zip(enough).map(|(time, misses)| time / misses);
+        let difference = |of| Some(mean(other, of)? - mean(reference, of)?);
+        let (misses, time) = (difference(misses_per_slot), difference(load_time_per_slot));
+        let large_difference = misses.filter(|misses| misses.abs() >= MIN_MISS_DIFFERENCE);
+        let cost = time
+            .zip(large_difference)
+            .map(|(time, misses)| time / misses);
         let cells = [
             number(misses, 3, "not reported"),
             number(time, 1, "not reported"),
@@ -237,10 +242,10 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
 
 fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
     let of_run = |subject: &Subject<'_>| {
-        let size = level(subject, &subject.usual, Signal::ReadCacheBytes)
+        let size = level(subject, &subject.from_execution, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
-        let point = (size, (hit_ratio(subject, &subject.usual)?, None));
+        let point = (size, (hit_ratio(subject, &subject.from_execution)?, None));
         Some(Curve {
             name: subject.name.clone(),
             run: subject.id.clone(),
@@ -262,7 +267,7 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
 fn over_time(chapter: &mut Chapter<'_, '_>) {
     let smooth = |subject: &Subject<'_>, signal| {
         let rates = rates(subject.run, signal).per_second;
-        moving_average(&rates, SMOOTHED)
+        moving_average(&rates, AVERAGED_SAMPLES)
     };
     let caption =
         "Hits by lookups, both averaged over 100 samples: the validator reports every 10 s.";

@@ -2,13 +2,13 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
-use super::subject::Part;
+use super::subject::RunPart;
 use super::subject::Subjects;
 use crate::measure::{Numbers, Span, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
 use faultline_stats::summary::{Summary, mean};
 
-macro_rules! summed {
+macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $which:ident, sum) => {
         quantity($title, $decimals, |_, n| {
             (n.cache.$which.n > 0).then_some(n.cache.$which.sum)
@@ -20,25 +20,25 @@ macro_rules! summed {
 }
 
 const COUNTS: &[Quantity] = &[
-    summed!("Misses (sum)", 0, misses, sum),
-    summed!("Misses (mean)", 4, misses, mean),
-    summed!("Misses (max)", 0, misses, max),
-    summed!("Evictions (sum)", 0, evictions, sum),
-    summed!("Evictions (mean)", 4, evictions, mean),
-    summed!("Evictions (max)", 0, evictions, max),
-    summed!("Reloads (sum)", 0, reloads, sum),
-    summed!("Insertions (sum)", 0, insertions, sum),
+    cache_quantity!("Misses (sum)", 0, misses, sum),
+    cache_quantity!("Misses (mean)", 4, misses, mean),
+    cache_quantity!("Misses (max)", 0, misses, max),
+    cache_quantity!("Evictions (sum)", 0, evictions, sum),
+    cache_quantity!("Evictions (mean)", 4, evictions, mean),
+    cache_quantity!("Evictions (max)", 0, evictions, max),
+    cache_quantity!("Reloads (sum)", 0, reloads, sum),
+    cache_quantity!("Insertions (sum)", 0, insertions, sum),
     quantity("Batches", 0, |_, n| {
         Some((n.cache.misses.n + n.cache.misses.missing) as f64)
     }),
 ];
 
 const TIMES: &[Quantity] = &[
-    summed!("Time (sum) [µs]", 0, time, sum),
-    summed!("Time (mean) [µs]", 2, time, mean),
-    summed!("Time (max) [µs]", 0, time, max),
-    summed!("Loading (sum) [µs]", 0, loading, sum),
-    summed!("Loading (mean) [µs]", 2, loading, mean),
+    cache_quantity!("Time (sum) [µs]", 0, time, sum),
+    cache_quantity!("Time (mean) [µs]", 2, time, mean),
+    cache_quantity!("Time (max) [µs]", 0, time, max),
+    cache_quantity!("Loading (sum) [µs]", 0, loading, sum),
+    cache_quantity!("Loading (mean) [µs]", 2, loading, mean),
     quantity("Batches", 0, |_, n| {
         Some((n.cache.time.n + n.cache.time.missing) as f64)
     }),
@@ -48,24 +48,24 @@ const TIMES: &[Quantity] = &[
     }),
 ];
 
-const PRUNE: &[Quantity] = &[
-    summed!("elapsed_ms (sum) [ms]", 0, set_root, sum),
-    summed!("elapsed_ms (mean) [ms]", 3, set_root, mean),
-    summed!("elapsed_ms (max) [ms]", 0, set_root, max),
+const STUDY_PRUNE: &[Quantity] = &[
+    cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
+    cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
+    cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
     quantity("Roots", 0, |_, n| {
         Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)
     }),
 ];
 
-const TIMED: &[Quantity] = &[
-    summed!("Prune (sum) [ms]", 1, prune, sum),
-    summed!("Prune (mean) [ms]", 4, prune, mean),
-    summed!("Prune (max) [ms]", 3, prune, max),
+const PRUNE_AND_EVICTION: &[Quantity] = &[
+    cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
+    cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
+    cache_quantity!("Prune (max) [ms]", 3, prune, max),
     quantity("Roots", 0, |_, n| {
         (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)
     }),
-    summed!("Eviction (sum) [ms]", 1, evict, sum),
-    summed!("Passes", 0, evict_passes, sum),
+    cache_quantity!("Eviction (sum) [ms]", 1, evict, sum),
+    cache_quantity!("Passes", 0, evict_passes, sum),
     quantity("Eviction per pass [ms]", 4, |_, n| {
         per_pass(n, &n.cache.evict)
     }),
@@ -81,38 +81,38 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 
 const CAPACITY: &[Quantity] = &[
     quantity("Configured [entries]", 0, |s, _| {
-        capacity(s.run, Signal::CapacityConfigured)
+        last_capacity(s.run, Signal::CapacityConfigured)
     }),
     quantity("Observed [entries]", 0, |s, _| {
-        capacity(s.run, Signal::CapacityObserved)
+        last_capacity(s.run, Signal::CapacityObserved)
     }),
     quantity("Most loaded at a pass [entries]", 0, |s, _| {
-        most_loaded(s.run).map(|level| level as f64)
+        max_water_level(s.run).map(|level| level as f64)
     }),
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.no_points());
+    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
     let head = ("cache", "Program cache: misses and evictions", note);
-    chapter.numbers(head, Part::Usual, COUNTS);
+    chapter.numbers(head, RunPart::FromExecution, COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", with_filter(subjects));
     let head = ("cache-time", "Program cache: time", note.as_str());
-    chapter.numbers(head, Part::Usual, TIMES);
+    chapter.numbers(head, RunPart::FromExecution, TIMES);
     let title = "Program cache at the tip: misses and evictions";
-    chapter.numbers(("cache-at-tip", title, ""), Part::Steady, COUNTS);
+    chapter.numbers(("cache-at-tip", title, ""), RunPart::FromTip, COUNTS);
     let head = ("cache-time-at-tip", "Program cache at the tip: time", "");
-    chapter.numbers(head, Part::Steady, TIMES);
+    chapter.numbers(head, RunPart::FromTip, TIMES);
     pruning(&mut chapter);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    chapter.numbers(("cache-capacity", "Capacity", note), Part::All, CAPACITY);
+    chapter.numbers(("cache-capacity", "Capacity", note), RunPart::All, CAPACITY);
     bars(&mut chapter);
     histograms(&mut chapter);
     chapter.section("cache", "Program cache")
@@ -123,25 +123,24 @@ fn pruning(chapter: &mut Chapter<'_, '_>) {
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
     let head = ("prune-study", "Prune time as the study defines it", note);
-    chapter.numbers(head, Part::Usual, PRUNE);
+    chapter.numbers(head, RunPart::FromExecution, STUDY_PRUNE);
     let mut all = chapter.subjects.all.iter();
     if all.any(|subject| !subject.run.points.cache_times.is_empty()) {
-        let note = "From program-cache-times, which builds by scripts/install-agave --instrumented report at each root: the time \
-                    within the prune (a root without one does not count), and within all eviction passes since the root before, also those that evicted nothing; \
-                    neither has the wait for the cache's lock.";
+        let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
+                    the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
+                    also of those that evicted nothing. Both exclude the wait for the cache's lock.";
         let head = ("prune", "Prune and eviction time", note);
-        chapter.numbers(head, Part::Usual, TIMED);
+        chapter.numbers(head, RunPart::FromExecution, PRUNE_AND_EVICTION);
     }
 }
 
 fn with_filter(subjects: &Subjects<'_>) -> &'static str {
-    let mixed = |with| {
-        subjects
-            .all
-            .iter()
-            .any(|s| s.usual.cache.time.n > 0 && s.usual.cache.with_filter == with)
+    let any_run = |with| {
+        subjects.all.iter().any(|s| {
+            s.from_execution.cache.time.n > 0 && s.from_execution.cache.with_filter == with
+        })
     };
-    match (mixed(true), mixed(false)) {
+    match (any_run(true), any_run(false)) {
         (true, true) => {
             " Some runs are of 2.0, whose time includes the filtering of executables, and others are not."
         }
@@ -150,12 +149,12 @@ fn with_filter(subjects: &Subjects<'_>) -> &'static str {
     }
 }
 
-pub(crate) fn capacity(run: &Run, signal: Signal) -> Option<f64> {
+pub(crate) fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
 /// The highest level at the start of an eviction pass.
-pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
+pub(crate) fn max_water_level(run: &Run) -> Option<u64> {
     run.points
         .cache
         .iter()
@@ -164,17 +163,17 @@ pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
         .max()
 }
 
-type Counted = (&'static str, fn(&Numbers) -> &Summary);
+type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 
 /// As in the study: means over runs with equal weight.
 fn bars(chapter: &mut Chapter<'_, '_>) {
     let subjects = chapter.subjects;
-    let mut draw = |id: &str, title: &str, label: &str, parts: &[Counted], scale: f64| {
+    let mut draw = |id: &str, title: &str, label: &str, parts: &[NamedSummary], scale: f64| {
         let chart = Bars {
             y_label: label.to_owned(),
             categories: subjects.arms.clone(),
             series: { parts.iter() }
-                .map(|(name, of)| bar(subjects, name, *of, scale))
+                .map(|(name, of)| bar_series(subjects, name, *of, scale))
                 .collect(),
             log: false,
         };
@@ -201,10 +200,17 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
     );
 }
 
-fn bar(subjects: &Subjects<'_>, name: &str, of: fn(&Numbers) -> &Summary, scale: f64) -> BarSeries {
+fn bar_series(
+    subjects: &Subjects<'_>,
+    name: &str,
+    of: fn(&Numbers) -> &Summary,
+    scale: f64,
+) -> BarSeries {
     let value = |arm: &String| {
-        let counted = subjects.counted(arm);
-        let means: Option<Vec<f64>> = counted.map(|subject| of(&subject.usual).mean).collect();
+        let averaged_runs = subjects.averaged_runs(arm);
+        let means: Option<Vec<f64>> = averaged_runs
+            .map(|subject| of(&subject.from_execution).mean)
+            .collect();
         Some((scale * mean(&means?)?, None))
     };
     BarSeries {
@@ -221,7 +227,7 @@ fn histograms(chapter: &mut Chapter<'_, '_>) {
                     values: fn(&Run, Span) -> Vec<Option<f64>>| {
         let labels = (label, y_label, 0.995);
         chapter.histogram((id, title, caption), labels, |subject| {
-            values(subject.run, subject.usual.window)
+            values(subject.run, subject.from_execution.window)
         });
     };
     draw(

@@ -37,7 +37,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
         blocks.extend(
             predicted
                 .iter()
-                .flat_map(|one| in_words(one, predicted.len() > 1))
+                .flat_map(|one| sentences(one, predicted.len() > 1))
                 .map(Block::Text),
         );
     }
@@ -72,8 +72,8 @@ fn no_trace(files: &[&str]) -> Option<String> {
 }
 
 fn self_test(predicted: &[Predicted<'_>]) -> Block {
-    let note = "The recorded size, simulated over the lookups of public blocks: what is predicted of it against what was recorded. If \
-                a counter is off by more than 10 % (by more than 10 where fewer than 100 were recorded), no other size is predicted.";
+    let note = "The recorded size, simulated with the lookups of public blocks: predicted counters against recorded ones. If a \
+                counter is off by more than 10 % (by more than 10 if fewer than 100 were recorded), no other size is predicted.";
     let columns = [
         "Run",
         "Counter",
@@ -104,7 +104,7 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
     Block::Table(table)
 }
 
-fn in_words((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
+fn sentences((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
     let reasons = forecast.reasons.join("; ");
     if !forecast.self_test_passed {

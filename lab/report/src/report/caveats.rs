@@ -1,11 +1,11 @@
-use super::cache::capacity;
+use super::cache::last_capacity;
 use super::cells::duration;
-use super::comparison::lower;
+use super::comparison::lowercase_first;
 use super::groups::{by_key, distinct};
 use super::model::Caveat;
 use super::pace;
-use super::subject::Part;
-use super::subject::{LONG_ENOUGH, Subject, Subjects};
+use super::subject::RunPart;
+use super::subject::{MIN_TIP_SECONDS, Subject, Subjects};
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
@@ -15,16 +15,18 @@ use faultline_text::{moment, number};
 
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
-    let part = several.then(|| subjects.compared());
-    let mut caveats = together(subjects, of_recording);
-    caveats.extend(together(subjects, clock_set));
+    let part = several.then(|| subjects.compared_part());
+    let mut caveats = merged_caveats(subjects, recording_caveat);
+    caveats.extend(merged_caveats(subjects, clock_set));
     if several {
-        caveats.extend(of_arms(subjects, same_slots));
+        caveats.extend(arm_caveats(subjects, same_slots));
     }
-    caveats.extend(together(subjects, |one| of_run(one, part)));
-    caveats.extend(together(subjects, shortly));
-    caveats.extend(together(subjects, few_slots));
-    caveats.extend(together(subjects, |one| idle(subjects, one)));
+    caveats.extend(merged_caveats(subjects, |one| run_caveats(one, part)));
+    caveats.extend(merged_caveats(subjects, short_at_tip));
+    caveats.extend(merged_caveats(subjects, few_slots));
+    caveats.extend(merged_caveats(subjects, |one| {
+        executed_nothing(subjects, one)
+    }));
     caveats.extend(unreliable(subjects));
     caveats
 }
@@ -46,10 +48,10 @@ impl RunCaveat {
     }
 }
 
-const NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 
 /// Merges equal caveats of several runs.
-fn together<C: IntoIterator<Item = RunCaveat>>(
+fn merged_caveats<C: IntoIterator<Item = RunCaveat>>(
     subjects: &Subjects<'_>,
     of: impl Fn(&Subject<'_>) -> C,
 ) -> Vec<Caveat> {
@@ -60,11 +62,11 @@ fn together<C: IntoIterator<Item = RunCaveat>>(
         let caveat_text = by_key(caveat_text);
         let sentence =
             |(what, runs): &(String, Vec<String>)| format!("{}: {what}", listed(runs, all));
-        let mut parts: Vec<String> = caveat_text.iter().take(NAMED).map(sentence).collect();
-        if caveat_text.len() > NAMED {
+        let mut parts: Vec<String> = caveat_text.iter().take(MAX_NAMED).map(sentence).collect();
+        if caveat_text.len() > MAX_NAMED {
             parts.push(format!(
                 "and {} more runs likewise",
-                caveat_text.len() - NAMED
+                caveat_text.len() - MAX_NAMED
             ));
         }
         Caveat::new(format!("{}.", parts.join("; ")), remedy)
@@ -77,17 +79,17 @@ fn listed(runs: &[String], all: usize) -> String {
     if all > 1 && runs.len() == all {
         return "Every run".to_owned();
     }
-    if runs.len() > NAMED {
+    if runs.len() > MAX_NAMED {
         return format!(
             "{} and {} more runs",
-            runs[..NAMED].join("; "),
-            runs.len() - NAMED
+            runs[..MAX_NAMED].join("; "),
+            runs.len() - MAX_NAMED
         );
     }
     runs.join("; ")
 }
 
-fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
+fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     let with = |runs: usize| -> Vec<String> {
         subjects
             .arms
@@ -105,7 +107,7 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
         found.push(too_few_runs(&two));
     }
     if !same_slots {
-        found.push(load(&mean_tps(subjects)));
+        found.push(loads_differ(&mean_tps(subjects)));
     }
     let versions = distinct(
         subjects
@@ -114,7 +116,7 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
             .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
     );
     if versions.len() > 1 {
-        found.push(different(
+        found.push(values_differ(
             "The runs had different validators",
             &versions,
             ", ",
@@ -126,10 +128,10 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
         .collect();
     if !before.is_empty() {
-        found.push(hits(&before));
+        found.push(hit_counts_differ(&before));
     }
     found.extend(pace::caveats(subjects));
-    found.extend(machines(subjects));
+    found.extend(machines_differ(subjects));
     let begun = { subjects.all.iter() }
         .map(|subject| (subject.run.origin_unix_ns as f64, subject.arm.as_str()));
     let begun: Vec<(f64, &str)> = begun.collect();
@@ -164,13 +166,13 @@ fn too_few_runs(arms: &[String]) -> Caveat {
 
 fn mean_tps(subjects: &Subjects<'_>) -> Vec<f64> {
     let of_arm = |arm: &String| {
-        let tps = { subjects.of(arm) }.filter_map(|subject| subject.usual.tps.usual);
+        let tps = { subjects.of(arm) }.filter_map(|subject| subject.from_execution.tps.all_known);
         mean(&tps.map(|tps| tps.mean_of_all).collect::<Vec<_>>())
     };
     subjects.arms.iter().filter_map(of_arm).collect()
 }
 
-fn load(tps: &[f64]) -> Caveat {
+fn loads_differ(tps: &[f64]) -> Caveat {
     let [lowest, highest] = [f64::min, f64::max].map(|end| tps.iter().copied().reduce(end));
     let range = lowest
         .zip(highest)
@@ -186,11 +188,11 @@ fn load(tps: &[f64]) -> Caveat {
     )
 }
 
-fn different(what: &str, values: &[String], separator: &str, remedy: &str) -> Caveat {
+fn values_differ(what: &str, values: &[String], separator: &str, remedy: &str) -> Caveat {
     Caveat::new(format!("{what}: {}.", values.join(separator)), remedy)
 }
 
-fn hits(versions: &[String]) -> Caveat {
+fn hit_counts_differ(versions: &[String]) -> Caveat {
     Caveat::new(
         format!(
             "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
@@ -210,7 +212,7 @@ fn one_after_the_other(first: &str, then: &str) -> Caveat {
     )
 }
 
-fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
+fn machines_differ(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let facts = || subjects.all.iter().map(|subject| &subject.run.facts);
     let kernels = distinct(facts().filter_map(|facts| facts.kernel.clone()));
     let processors = distinct(facts().filter_map(|facts| facts.cpu.clone()));
@@ -228,7 +230,7 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
         .collect();
     let mut found = Vec::new();
     if !differences.is_empty() {
-        found.push(different(
+        found.push(values_differ(
             "The runs were on different machines",
             &differences,
             "; ",
@@ -236,7 +238,7 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
         ));
     }
     if kernels.len() > 1 {
-        found.push(different(
+        found.push(values_differ(
             "The runs had different kernels",
             &kernels,
             ", ",
@@ -246,16 +248,16 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
     found
 }
 
-/// What is to be known of a run, without its name and the final full stop, and the remedy.
-type Finding = (String, &'static str);
+/// A caveat of one run, without its name and the final full stop, and the remedy.
+type WhatAndRemedy = (String, &'static str);
 
-fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<RunCaveat> {
+fn run_caveats(subject: &Subject<'_>, part: Option<RunPart>) -> Vec<RunCaveat> {
     let lifecycle = &subject.measured.lifecycle;
     let gaps: Vec<f64> = lifecycle
         .gaps_of_the_run()
         .map(|gap| gap.seconds())
         .collect();
-    let tps = &subject.usual.tps;
+    let tps = &subject.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let found = [
         (!gaps.is_empty()).then(|| not_watched(&gaps)),
@@ -271,18 +273,18 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<RunCaveat> {
         .collect()
 }
 
-fn not_watched(gaps: &[f64]) -> Finding {
+fn not_watched(gaps: &[f64]) -> WhatAndRemedy {
     let stretches = times(gaps.len(), "stretch", "stretches");
     (
         format!(
             "{stretches} not watched, {} in all",
-            long(gaps.iter().sum())
+            rough_duration(gaps.iter().sum())
         ),
         "Give the daemon its own core and a disk with free space, and run again.",
     )
 }
 
-fn restarted(restarts: usize) -> Finding {
+fn restarted(restarts: usize) -> WhatAndRemedy {
     let restarts = times(restarts, "time", "times");
     (
         format!("the validator was restarted {restarts}"),
@@ -290,7 +292,7 @@ fn restarted(restarts: usize) -> Finding {
     )
 }
 
-fn consensus_changed(subject: &Subject<'_>) -> Option<Finding> {
+fn consensus_changed(subject: &Subject<'_>) -> Option<WhatAndRemedy> {
     let protocols = pace::protocols(subject.run)?;
     (subject.run.consensus.len() > 1).then(|| (
         format!(
@@ -300,21 +302,21 @@ fn consensus_changed(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-fn unknown_seconds(unknown: usize, of: usize) -> Finding {
+fn unknown_seconds(unknown: usize, of: usize) -> WhatAndRemedy {
     (
         format!("of {unknown} of {of} seconds it is not known whether anything was executed"),
         "Let the validator push its metrics to the daemon all the time.",
     )
 }
 
-fn cache_exceeds_its_size(subject: &Subject<'_>) -> Option<Finding> {
-    let size = |signal| capacity(subject.run, signal).map(|entries| entries as u64);
+fn cache_exceeds_its_size(subject: &Subject<'_>) -> Option<WhatAndRemedy> {
+    let size = |signal| last_capacity(subject.run, signal).map(|entries| entries as u64);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
     Some(cache_size(configured, observed))
 }
 
-fn cache_size(configured: u64, observed: u64) -> Finding {
+fn cache_size(configured: u64, observed: u64) -> WhatAndRemedy {
     (
         format!(
             "the program cache held {observed} entries, more than the {configured} it was meant to have"
@@ -327,7 +329,7 @@ fn times(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-fn long(seconds: f64) -> String {
+fn rough_duration(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
@@ -335,7 +337,7 @@ fn long(seconds: f64) -> String {
     }
 }
 
-/// The chapter of replay times lists them.
+/// Names the intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
         let unreliable = subject.unreliable();
@@ -343,10 +345,10 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     }));
     let all = subjects.all.len();
     let metric = |(metric, runs): &(&str, Vec<&str>)| match runs.len() {
-        _ if all == 1 => lower(metric),
-        n if n == all => format!("{} (every run)", lower(metric)),
-        n if n > 2 => format!("{} ({n} of {all} runs)", lower(metric)),
-        _ => format!("{} ({})", lower(metric), runs.join("; ")),
+        _ if all == 1 => lowercase_first(metric),
+        n if n == all => format!("{} (every run)", lowercase_first(metric)),
+        n if n > 2 => format!("{} ({n} of {all} runs)", lowercase_first(metric)),
+        _ => format!("{} ({})", lowercase_first(metric), runs.join("; ")),
     };
     let metrics: Vec<String> = metrics.iter().map(metric).collect();
     (!metrics.is_empty()).then(|| Caveat {
@@ -363,15 +365,15 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     })
 }
 
-fn shortly(subject: &Subject<'_>) -> Option<RunCaveat> {
+fn short_at_tip(subject: &Subject<'_>) -> Option<RunCaveat> {
     subject
         .measured
         .lifecycle
         .kept_up
         .answer
         .filter(|kept_up| *kept_up)?;
-    let seconds = subject.measured.windows.steady?.seconds();
-    (seconds < LONG_ENOUGH).then(|| {
+    let seconds = subject.measured.windows.from_tip?.seconds();
+    (seconds < MIN_TIP_SECONDS).then(|| {
         RunCaveat::new(
             subject,
             format!(
@@ -385,7 +387,7 @@ fn shortly(subject: &Subject<'_>) -> Option<RunCaveat> {
 
 fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
     let (slots, needed) = (
-        subject.usual.replay.iter().flatten().count(),
+        subject.from_execution.replay.iter().flatten().count(),
         fewest_for(0.95),
     );
     (slots > 0 && slots < needed).then(|| {
@@ -401,8 +403,8 @@ fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
 }
 
 /// A run that executed nothing while others did.
-fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<RunCaveat> {
-    (!subjects.counts(subject)).then(|| RunCaveat::new(
+fn executed_nothing(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<RunCaveat> {
+    (!subjects.is_averaged(subject)).then(|| RunCaveat::new(
         subject,
         "no executed transaction was recorded, so it is in no average of its arm and in no comparison",
         "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
@@ -418,10 +420,10 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     let all: Vec<String> = run
         .clock_steps
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(caveat_text)
         .collect();
-    let more = run.clock_steps.len().saturating_sub(NAMED);
+    let more = run.clock_steps.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 {
         format!(" and {more} times more")
     } else {
@@ -438,7 +440,7 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     })
 }
 
-fn not_at_tip(subject: &Subject<'_>, part: Option<Part>) -> Option<Finding> {
+fn not_at_tip(subject: &Subject<'_>, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.measured.windows.executing?;
     let lifecycle = &subject.measured.lifecycle;
     if lifecycle.kept_up.share >= Some(KEPT_UP) {
@@ -447,7 +449,7 @@ fn not_at_tip(subject: &Subject<'_>, part: Option<Part>) -> Option<Finding> {
     let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
     let seconds = lifecycle.time_in(subject.run, Phase::AtTip, window);
     let remedy = match part {
-        Some(Part::Steady) => {
+        Some(RunPart::FromTip) => {
             "Read the averages together with what became of each run: they take the time off the tip as it was."
         }
         Some(_) => "Compare only the time at the tip, or record until every run got there.",
@@ -463,11 +465,15 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     match at_tip {
         None => "it is not known whether it was at the tip".to_owned(),
         Some(at_tip) if at_tip <= 0.0 => "it never got to the tip".to_owned(),
-        Some(at_tip) => format!("at the tip for {} of {}", long(at_tip), long(seconds)),
+        Some(at_tip) => format!(
+            "at the tip for {} of {}",
+            rough_duration(at_tip),
+            rough_duration(seconds)
+        ),
     }
 }
 
-fn of_recording(subject: &Subject<'_>) -> Option<RunCaveat> {
+fn recording_caveat(subject: &Subject<'_>) -> Option<RunCaveat> {
     let caveat = |what: &str, remedy| Some(RunCaveat::new(subject, what, remedy));
     if subject.run.facts.demo {
         return caveat(

@@ -1,14 +1,14 @@
-//! A chapter of the report while it is written: tables of quantities by run and by arm, and figures.
+//! Builds a chapter of the report: tables of quantities by run and by arm, and figures.
 
 use super::cells::{count, figure, missing, number, row, section, table};
 use super::classes::histogram;
 use super::model::{Block, Chart, Section, Table};
-use super::subject::{Part, Subject, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::Numbers;
 use faultline_stats::summary::mean;
 
-/// One column: a number of a part of a run.
+/// A column of a table: one number of each run.
 pub(crate) struct Quantity {
     pub(crate) title: &'static str,
     pub(crate) decimals: u8,
@@ -27,8 +27,8 @@ pub(crate) const fn quantity(
     }
 }
 
-/// What stands at a table or a figure: its id, its title, and its note or caption.
-pub(crate) type Head<'h> = (&'h str, &'h str, &'h str);
+/// Id, title, and note or caption of a table or figure.
+pub(crate) type Heading<'h> = (&'h str, &'h str, &'h str);
 
 pub(crate) struct Chapter<'s, 'r> {
     pub(crate) subjects: &'s Subjects<'r>,
@@ -55,33 +55,33 @@ impl<'s, 'r> Chapter<'s, 'r> {
     }
 
     /// A figure if there is something to draw.
-    pub(crate) fn figure(&mut self, (id, title, caption): Head<'_>, chart: Option<Chart>) {
+    pub(crate) fn figure(&mut self, (id, title, caption): Heading<'_>, chart: Option<Chart>) {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
     /// A figure over time: the label of its vertical axis, the unit, and the traces of each run.
     pub(crate) fn timeline(
         &mut self,
-        head: Head<'_>,
+        head: Heading<'_>,
         (label, unit): (&str, &str),
         traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
     ) {
         self.figure(head, timeline(self.subjects, label, unit, traces));
     }
 
-    /// How often each value occurred: the labels of the axes, and up to which quantile of all runs the classes go.
+    /// A histogram with the labels of its axes. The last class ends at this quantile of all runs.
     pub(crate) fn histogram(
         &mut self,
-        head: Head<'_>,
-        (x_label, y_label, upto): (&str, &str, f64),
+        head: Heading<'_>,
+        (x_label, y_label, max_quantile): (&str, &str, f64),
         values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
     ) {
-        let chart = histogram(self.subjects, x_label, y_label, upto, values);
+        let chart = histogram(self.subjects, x_label, y_label, max_quantile, values);
         self.figure(head, chart);
     }
 
-    /// A table by run, and where an arm has several runs one by arm. Nothing if no run has the part.
-    pub(crate) fn numbers(&mut self, head: Head<'_>, part: Part, quantities: &[Quantity]) {
+    /// A table by run, and one by arm if an arm has several runs. Nothing if no run has the part.
+    pub(crate) fn numbers(&mut self, head: Heading<'_>, part: RunPart, quantities: &[Quantity]) {
         let subjects = self.subjects;
         if subjects.all.iter().all(|one| part.of(one).is_none()) {
             return;
@@ -92,7 +92,12 @@ impl<'s, 'r> Chapter<'s, 'r> {
         }
     }
 
-    fn by_run(&self, (id, title, note): Head<'_>, part: Part, quantities: &[Quantity]) -> Table {
+    fn by_run(
+        &self,
+        (id, title, note): Heading<'_>,
+        part: RunPart,
+        quantities: &[Quantity],
+    ) -> Table {
         let titles = quantities.iter().map(|quantity| quantity.title);
         let columns: Vec<&str> = ["Run"].into_iter().chain(titles).collect();
         let note = format!("{} {note}", part.words());
@@ -115,8 +120,8 @@ impl<'s, 'r> Chapter<'s, 'r> {
 
 fn by_arm(
     subjects: &Subjects<'_>,
-    (id, title, _): Head<'_>,
-    part: Part,
+    (id, title, _): Heading<'_>,
+    part: RunPart,
     quantities: &[Quantity],
 ) -> Table {
     let titles = quantities.iter().map(|quantity| quantity.title);
@@ -128,7 +133,7 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &columns, &note);
     for arm in &subjects.arms {
-        let runs: Vec<&Subject<'_>> = subjects.counted(arm).collect();
+        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
         let cells = quantities.iter().map(|quantity| {
             let value = |subject: &&Subject<'_>| {
                 (quantity.of)(subject, part.of(subject)?).filter(|value| value.is_finite())

@@ -2,14 +2,14 @@ use super::model::{Chart, Counts, Histogram};
 use super::subject::{Subject, Subjects};
 use faultline_stats::histogram as classes;
 
-const MOST_CLASSES: usize = 60;
+const MAX_CLASSES: usize = 60;
 
-/// The last class ends at the quantile `upto` of all values.
+/// The last class ends at the quantile `max_quantile` of all values.
 pub(crate) fn histogram(
     subjects: &Subjects<'_>,
     x_label: &str,
     y_label: &str,
-    upto: f64,
+    max_quantile: f64,
     values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
 ) -> Option<Chart> {
     let sets: Vec<(&Subject<'_>, Vec<Option<f64>>)> = subjects
@@ -22,12 +22,12 @@ pub(crate) fn histogram(
         .iter()
         .flat_map(|(_, set)| set.iter().copied())
         .collect();
-    let edges = edges(&pooled, upto);
+    let edges = edges(&pooled, max_quantile);
     let series: Vec<Counts> = sets
         .iter()
         .map(|(subject, set)| counts(subject, set, &edges))
         .collect();
-    let log = spread(&series);
+    let log = needs_log_scale(&series);
     let chart = Histogram {
         x_label: x_label.to_owned(),
         y_label: y_label.to_owned(),
@@ -39,18 +39,18 @@ pub(crate) fn histogram(
 }
 
 /// Small integers get one class each.
-fn edges(values: &[Option<f64>], upto: f64) -> Vec<f64> {
-    let top = faultline_stats::summary::quantile(values, upto).unwrap_or(0.0);
+fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
+    let top = faultline_stats::summary::quantile(values, max_quantile).unwrap_or(0.0);
     let whole = values
         .iter()
         .flatten()
         .all(|value| value.fract() == 0.0 && *value >= 0.0);
-    if whole && top < MOST_CLASSES as f64 {
+    if whole && top < MAX_CLASSES as f64 {
         return (0..=top.ceil() as i64 + 1)
             .map(|edge| edge as f64 - 0.5)
             .collect();
     }
-    classes::freedman_diaconis(values, upto, MOST_CLASSES)
+    classes::freedman_diaconis(values, max_quantile, MAX_CLASSES)
 }
 
 fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Counts {
@@ -63,7 +63,8 @@ fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Count
     }
 }
 
-fn spread(series: &[Counts]) -> bool {
+/// Whether more than half of the counts are below 1/200 of the largest.
+fn needs_log_scale(series: &[Counts]) -> bool {
     let counts = || {
         series
             .iter()

@@ -4,7 +4,7 @@ use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
 use super::pace;
 use super::scalars::{Better, SCALARS, Scalar};
-use super::subject::Part;
+use super::subject::RunPart;
 use super::subject::Subjects;
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
@@ -47,7 +47,7 @@ pub(crate) fn reference<'a>(
     subjects: &'a Subjects<'_>,
     primary: &Scalar,
 ) -> Option<(&'a str, Vec<&'a str>)> {
-    subjects.against(|arm| !values(subjects, arm, primary).is_empty())
+    subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
 pub(crate) fn margin(settings: &Settings) -> String {
@@ -86,13 +86,13 @@ pub(crate) fn pairs(
             }
         })
         .collect();
-    adjust(&mut pairs, settings);
+    adjust_by_holm(&mut pairs, settings);
     pairs
 }
 
 /// The secondary metrics are one family of tests. With several arms, so are the tests of the
 /// primary metric.
-fn adjust(pairs: &mut [Pair], settings: &Settings) {
+fn adjust_by_holm(pairs: &mut [Pair], settings: &Settings) {
     let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
     arms::conclude_family(&mut primary, settings);
     let mut family: Vec<Comparison> = pairs
@@ -113,8 +113,8 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
     subjects
-        .counted(arm)
-        .filter_map(|subject| pace::compared(subjects, scalar, subject))
+        .averaged_runs(arm)
+        .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
         .collect()
 }
 
@@ -131,7 +131,7 @@ fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) ->
     }
     format!(
         ", the first that has values of {}: no run of {} has any",
-        lower(primary.title),
+        lowercase_first(primary.title),
         before.join(", ")
     )
 }
@@ -144,17 +144,17 @@ pub(crate) fn section(
     settings: &Settings,
 ) -> Option<Section> {
     let first = pairs.first()?;
-    let part = subjects.compared();
+    let part = subjects.compared_part();
     let text = format!(
         "Each run gives one number, and arms are compared by these: the run is the unit, never the sample. Every arm is compared with \
          {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
          {}",
         first.reference,
         without_values(subjects, &first.reference, primary),
-        lower(primary.title),
+        lowercase_first(primary.title),
         margin(settings),
         arms::RUNS_FOR_A_TEST,
-        if part == Part::Steady {
+        if part == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
@@ -222,7 +222,7 @@ fn primary_table(
     }
     let mut listed = table(
         "primary",
-        &format!("Primary metric: {}", lower(primary.title)),
+        &format!("Primary metric: {}", lowercase_first(primary.title)),
         &columns,
         &note,
     );
@@ -338,7 +338,7 @@ fn definitions() -> Table {
 }
 
 /// Lower-cases the first letter, except for abbreviations.
-pub(crate) fn lower(title: &str) -> String {
+pub(crate) fn lowercase_first(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
         (Some(first), Some(second)) if second.is_lowercase() => {
@@ -360,7 +360,7 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
         Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
         Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", direction_words(direction), judged(direction, scalar.better), faultline_text::p_value(p))
+            format!("{}{} ({})", direction_words(direction), better_or_worse(direction, scalar.better), faultline_text::p_value(p))
         }
         Conclusion::Equivalent { p, differs } => match differs {
             Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), direction_words(direction)),
@@ -382,7 +382,7 @@ pub(crate) fn direction_words(direction: Direction) -> &'static str {
     }
 }
 
-fn judged(direction: Direction, better: Better) -> &'static str {
+fn better_or_worse(direction: Direction, better: Better) -> &'static str {
     match (direction, better) {
         (_, Better::Neither) => "",
         (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => {

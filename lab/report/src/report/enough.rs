@@ -7,28 +7,32 @@ use crate::measure::{self, Numbers, Span, within};
 use crate::run::Signal;
 
 /// A process followed within this many seconds counts as recorded from its start.
-const FROM_START: f64 = 60.0;
+const MAX_START_DELAY: f64 = 60.0;
 
-/// A limit that varied by more than this factor was not one limit.
-const MOVED: f64 = 1.001;
+/// A limit that varied by more than this factor counts as changed.
+const MAX_LIMIT_RATIO: f64 = 1.001;
 
 #[derive(Debug, Default, PartialEq)]
 struct SufficientMemory {
+    /// In bytes; `None` if nothing is proven.
     proven: Option<f64>,
+    /// Peak in bytes.
     unreclaimable: Option<f64>,
-    /// At the peak of both together, in bytes.
+    /// Page cache in bytes, at the peak of both together.
     cache: Option<f64>,
+    /// Pages, from the first tick at the tip on.
     refaults: Option<f64>,
-    not: Vec<String>,
+    /// What cannot be said, with reasons.
+    unproven: Vec<String>,
 }
 
 pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     let at_tip = subjects
         .all
         .iter()
-        .filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
+        .filter_map(|subject| Some((subject, subject.from_tip.as_ref()?)));
     let all: Vec<(&Subject<'_>, SufficientMemory)> = at_tip
-        .map(|(subject, steady)| (subject, enough(subject, steady)))
+        .map(|(subject, from_tip)| (subject, enough(subject, from_tip)))
         .collect();
     if all.is_empty() {
         return Vec::new();
@@ -43,12 +47,11 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
         "Less than installed [GiB]",
         "What cannot be said",
     ];
-    let note = "No minimum: less was not tried, and may be enough. Where no page came back after it was reclaimed (refaults), the page \
-                cache in use was never short, and all of the group's page cache counts as in use: the kernel does not say which pages \
-                of it were needed. Proven is then the highest sum of unreclaimable memory and page cache, from the start on if that \
-                was recorded. With refaults part of the page cache in use was missing at times, and only the limit it ran with is \
-                proven. Either way it holds for the load of the recorded time, without swap. Page cache: file less shmem of \
-                memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
+    let note = "No minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
+                Without refaults, the page cache was never short. All page cache of the group then counts as in use, because the \
+                kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
+                from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
+                run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut listed = table("enough", "Memory that is proven enough", &columns, note);
     listed.rows = all
         .iter()
@@ -62,57 +65,60 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     blocks
 }
 
-fn enough(subject: &Subject<'_>, steady: &Numbers) -> SufficientMemory {
+fn enough(subject: &Subject<'_>, from_tip: &Numbers) -> SufficientMemory {
     let (run, measured) = (subject.run, &subject.measured);
-    let mut not = Vec::new();
+    let mut unproven = Vec::new();
     let from_start = from_start(subject);
     if !from_start {
-        not.push("what its start needs: the recording does not cover it".to_owned());
+        unproven.push("what its start needs: the recording does not cover it".to_owned());
     }
     let window = if from_start {
         measured.windows.all
     } else {
-        steady.window
+        from_tip.window
     };
-    let (unreclaimable, cache, sum) = highest(subject, window);
-    let refaults = [&steady.refault_file, &steady.refault_anon].map(|growth| growth.known());
+    let (unreclaimable, cache, sum) = peak_memory(subject, window);
+    let refaults = [&from_tip.refault_file, &from_tip.refault_anon].map(|growth| growth.known());
     let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
     let swapped = within(run, run.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
         .any(|bytes| bytes > 0.0);
-    let limits = within(run, run.signal(Signal::Limit), steady.window);
+    let limits = within(run, run.signal(Signal::Limit), from_tip.window);
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
-    let moved = limit.is_some_and(|least| limits.iter().any(|limit| *limit > MOVED * least));
+    let limit_changed =
+        limit.is_some_and(|least| limits.iter().any(|limit| *limit > MAX_LIMIT_RATIO * least));
     let kept_up = measured.lifecycle.kept_up.answer;
-    let (proven, reason) = proven(kept_up, moved, swapped, refaults, sum, limit);
-    not.extend(reason);
+    let (proven, reason) = proven(kept_up, limit_changed, swapped, refaults, sum, limit);
+    unproven.extend(reason);
     SufficientMemory {
         proven,
         unreclaimable,
         cache,
         refaults,
-        not,
+        unproven,
     }
 }
 
 /// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
 fn proven(
     kept_up: Option<bool>,
-    moved: bool,
+    limit_changed: bool,
     swapped: bool,
     refaults: Option<f64>,
     sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
-    let (memory, not) = match (kept_up, refaults) {
+    let (memory, unproven) = match (kept_up, refaults) {
         (Some(false), _) => (None, "that what it had is enough: it did not keep up"),
         (None, _) => (
             None,
             "that what it had is enough: it is not known whether it kept up",
         ),
-        (Some(true), _) if moved => (None, "that what it had is enough: its limit was moved"),
+        (Some(true), _) if limit_changed => {
+            (None, "that what it had is enough: its limit was moved")
+        }
         (Some(true), _) if swapped => (
             None,
             "how much is enough without swap: memory was swapped out",
@@ -126,31 +132,31 @@ fn proven(
         },
         (Some(true), Some(pages)) => {
             let pages = faultline_text::number(pages, 0);
-            let not = format!(
+            let unproven = format!(
                 "that less than its limit is enough: {pages} pages came back after they were reclaimed"
             );
-            return (limit, Some(not));
+            return (limit, Some(unproven));
         }
         (Some(true), None) => (
             limit,
             "that less than its limit is enough: refaults were not recorded",
         ),
     };
-    (memory, Some(not.to_owned()))
+    (memory, Some(unproven.to_owned()))
 }
 
 fn from_start(subject: &Subject<'_>) -> bool {
     let all = &subject.run.processes;
-    let soon = |process: &crate::run::Process| {
+    let followed_from_start = |process: &crate::run::Process| {
         process
             .started
-            .is_some_and(|at| process.seen - at <= FROM_START)
+            .is_some_and(|at| process.seen - at <= MAX_START_DELAY)
     };
-    !all.is_empty() && all.iter().all(soon)
+    !all.is_empty() && all.iter().all(followed_from_start)
 }
 
 /// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
-fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
+fn peak_memory(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = subject.run;
     let cache = measure::combine(
         run.signal(Signal::CgroupFile),
@@ -163,41 +169,41 @@ fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Op
         .iter()
         .zip(&cache)
         .filter_map(|(resident, cache)| Some(((*resident)?, (*cache)?)));
-    let highest = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
-    let most = unreclaimable.into_iter().flatten().reduce(f64::max);
+    let peak_memory = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
+    let peak_unreclaimable = unreclaimable.into_iter().flatten().reduce(f64::max);
     (
-        most,
-        highest.map(|(_, cache)| cache),
-        highest.map(|(resident, cache)| resident + cache),
+        peak_unreclaimable,
+        peak_memory.map(|(_, cache)| cache),
+        peak_memory.map(|(resident, cache)| resident + cache),
     )
 }
 
-/// `None` if it was not recorded, or too rarely.
 fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
-    let not = if enough.not.is_empty() {
+    let unproven = if enough.unproven.is_empty() {
         String::new()
     } else {
-        format!(" It cannot be said {}.", enough.not.join("; nor "))
+        format!(" It cannot be said {}.", enough.unproven.join("; nor "))
     };
     let Some(proven) = enough.proven else {
-        return format!("No size of memory is proven enough by this recording.{not}");
+        return format!("No size of memory is proven enough by this recording.{unproven}");
     };
-    let than = installed
-        .map(|installed| installed as f64)
-        .map_or_else(String::new, |installed| {
-            let less = installed - proven;
-            let share = faultline_text::number(100.0 * less / installed, 0);
-            match less > 0.0 {
-                true => format!(
-                    ", {} ({share} %) less than the {} that are installed",
-                    bytes(less),
-                    bytes(installed)
-                ),
-                false => format!("; {} are installed", bytes(installed)),
-            }
-        });
+    let installed_words =
+        installed
+            .map(|installed| installed as f64)
+            .map_or_else(String::new, |installed| {
+                let less = installed - proven;
+                let share = faultline_text::number(100.0 * less / installed, 0);
+                match less > 0.0 {
+                    true => format!(
+                        ", {} ({share} %) less than the {} that are installed",
+                        bytes(less),
+                        bytes(installed)
+                    ),
+                    false => format!("; {} are installed", bytes(installed)),
+                }
+            });
     format!(
-        "{} of memory are proven enough for what was recorded{than}. Less was not tried, and may be enough.{not}",
+        "{} of memory are proven enough for what was recorded{installed_words}. Less was not tried, and may be enough.{unproven}",
         bytes(proven)
     )
 }
@@ -216,7 +222,7 @@ fn row(subject: &Subject<'_>, enough: &SufficientMemory) -> Vec<Cell> {
         number(enough.refaults, 0, "not recorded"),
         gib(installed, "not recorded"),
         gib(less, "not known"),
-        text(Some(&enough.not.join("; nor ")), "nothing of these"),
+        text(Some(&enough.unproven.join("; nor ")), "nothing of these"),
     ]
 }
 

@@ -4,7 +4,7 @@ use super::cells::{number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
-use super::subject::Part;
+use super::subject::RunPart;
 use super::subject::{Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{PoolFaults, pool_faults, rates, within};
@@ -12,15 +12,15 @@ use crate::run::Signal;
 use faultline_agave::threads::purpose;
 use faultline_stats::smooth::moving_average;
 
-const SMOOTHED: usize = 100;
+const AVERAGED_SAMPLES: usize = 100;
 
-const MOST_POOLS: usize = 15;
+const MAX_TABLE_POOLS: usize = 15;
 
-const DRAWN_POOLS: usize = 8;
+const MAX_DRAWN_POOLS: usize = 8;
 
 type OfPool = fn(&PoolFaults) -> Option<f64>;
 
-type Values = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
+type SeriesOf = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
 
 const RATES: &[Quantity] = &[
     quantity("Major faults", 0, |_, n| n.major.known()),
@@ -31,7 +31,7 @@ const RATES: &[Quantity] = &[
     quantity("Minor max [/s]", 1, |_, n| n.minor.rates.max),
 ];
 
-/// The share of the time in which a counter of seconds grew.
+/// Growth of a counter of seconds, in percent of the time.
 macro_rules! percent {
     ($title:literal, $growth:ident) => {
         quantity(concat!($title, " [%]"), 3, |_, n| {
@@ -52,25 +52,29 @@ const PRESSURE: &[Quantity] = &[
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.no_samples());
+    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    chapter.numbers(("faults", "Page faults", note), Part::Usual, RATES);
+    chapter.numbers(
+        ("faults", "Page faults", note),
+        RunPart::FromExecution,
+        RATES,
+    );
     let head = ("faults-at-tip", "Page faults at the tip", note);
-    chapter.numbers(head, Part::Steady, RATES);
+    chapter.numbers(head, RunPart::FromTip, RATES);
     over_time(&mut chapter);
-    who(&mut chapter);
+    add_thread_pools(&mut chapter);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task, \
                 all: no task could run.";
     let head = ("pressure", "Refaults and pressure", note);
-    chapter.numbers(head, Part::Usual, PRESSURE);
+    chapter.numbers(head, RunPart::FromExecution, PRESSURE);
     pressure_over_time(&mut chapter);
     chapter.section("faults", "Page faults and memory pressure")
 }
 
 fn over_time(chapter: &mut Chapter<'_, '_>) {
-    let kinds: [(&str, &str, Values); 2] = [
+    let kinds: [(&str, &str, SeriesOf); 2] = [
         ("major", "Major", |subject| &subject.measured.series.major),
         ("minor", "Minor", |subject| &subject.measured.series.minor),
     ];
@@ -79,7 +83,7 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline((&id, &title, caption), ("Faults (/s)", "/s"), |subject| {
-            let smoothed = moving_average(values(subject), SMOOTHED);
+            let smoothed = moving_average(values(subject), AVERAGED_SAMPLES);
             vec![Trace::ticks(subject, "", &smoothed)]
         });
     }
@@ -90,14 +94,19 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         chapter.histogram((&id, &title, caption), (&label, "Ticks", 0.99), |subject| {
-            within(subject.run, values(subject), subject.usual.window)
+            within(subject.run, values(subject), subject.from_execution.window)
         });
     }
 }
 
-fn who(chapter: &mut Chapter<'_, '_>) {
+fn add_thread_pools(chapter: &mut Chapter<'_, '_>) {
     let pools: Vec<(&Subject<'_>, Vec<PoolFaults>)> = { chapter.subjects.all.iter() }
-        .map(|subject| (subject, pool_faults(subject.run, subject.usual.window)))
+        .map(|subject| {
+            (
+                subject,
+                pool_faults(subject.run, subject.from_execution.window),
+            )
+        })
         .collect();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
         return;
@@ -131,7 +140,7 @@ fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
     );
     for (subject, pools) in pools {
         let all: f64 = pools.iter().map(faults).sum();
-        for pool in pools.iter().take(MOST_POOLS) {
+        for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
             let share = (all > 0.0).then(|| 100.0 * faults(pool) / all);
             let cells = [
@@ -159,12 +168,12 @@ fn pool_bars(pools: &[(&Subject<'_>, Vec<PoolFaults>)], label: &str, of: OfPool)
         let faults = of(pool).filter(|faults| *faults > 0.0)?;
         Some((pool.name.clone(), faults))
     });
-    let mut most: Vec<(String, f64)> = { by_key(faults).into_iter() }
+    let mut largest_pools: Vec<(String, f64)> = { by_key(faults).into_iter() }
         .map(|(name, faults)| (name, faults.iter().sum()))
         .collect();
-    most.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    most.truncate(DRAWN_POOLS);
-    let categories: Vec<String> = most.into_iter().map(|(name, _)| name).collect();
+    largest_pools.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    largest_pools.truncate(MAX_DRAWN_POOLS);
+    let categories: Vec<String> = largest_pools.into_iter().map(|(name, _)| name).collect();
     let series: Vec<BarSeries> = pools
         .iter()
         .map(|(subject, pools)| bars_of(subject, pools, &categories, of))
@@ -184,7 +193,7 @@ fn bars_of(
     categories: &[String],
     of: OfPool,
 ) -> BarSeries {
-    let seconds = subject.usual.window.seconds();
+    let seconds = subject.from_execution.window.seconds();
     let value = |name: &String| {
         let faults = pools.iter().find(|pool| pool.name == *name).and_then(of)?;
         (seconds > 0.0).then(|| (faults / seconds, None))
@@ -203,7 +212,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
             .iter()
             .map(|rate| rate.map(|rate| rate * scale))
             .collect();
-        Trace::ticks(subject, name, &moving_average(&rates, SMOOTHED))
+        Trace::ticks(subject, name, &moving_average(&rates, AVERAGED_SAMPLES))
     };
     let head = ("refaults-over-time", "Refaults over time", caption);
     chapter.timeline(head, ("Refaults (/s)", "/s"), |subject| {
@@ -215,12 +224,12 @@ fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
     let title = "Waiting for memory and I/O over time";
     let head = ("pressure-over-time", title, caption);
     chapter.timeline(head, ("Time stalled (%)", "%"), |subject| {
-        let own = subject
+        let has_cgroup_pressure = subject
             .run
             .signal(Signal::MemorySome)
             .iter()
             .any(Option::is_some);
-        let signals: &[(&str, Signal)] = if own {
+        let signals: &[(&str, Signal)] = if has_cgroup_pressure {
             &[
                 ("memory, some", Signal::MemorySome),
                 ("memory, all", Signal::MemoryFull),

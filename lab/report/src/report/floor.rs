@@ -4,7 +4,7 @@
 mod pressure;
 
 use super::cells::{count, estimate, estimate_or, number, table, words};
-use super::comparison::{Pair, lower};
+use super::comparison::{Pair, lowercase_first};
 use super::groups::distinct;
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
@@ -19,9 +19,10 @@ use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 use faultline_stats::summary::mean;
 use faultline_text::number as grouped;
 
-pub(crate) use pressure::pressure;
+pub(crate) use pressure::io_pressure_caveats;
 
-type Ends = [f64; 3];
+/// `[value, low, high]`: a value and the ends of its interval.
+type ValueAndInterval = [f64; 3];
 
 struct Row {
     quantity: &'static Quantity,
@@ -29,16 +30,16 @@ struct Row {
     reference: String,
     other: String,
     turns: usize,
-    difference: Ends,
-    ratio: Option<Ends>,
+    difference: ValueAndInterval,
+    ratio: Option<ValueAndInterval>,
     /// With a 90 % interval.
-    ratio_90: Option<Ends>,
+    ratio_90: Option<ValueAndInterval>,
     /// Set only if `difference` uses the interval of a single turn.
     unreliable: Option<Reliability>,
 }
 
 impl Row {
-    fn twins(&self) -> bool {
+    fn aa_pair(&self) -> bool {
         self.reference == self.other
     }
 
@@ -57,12 +58,12 @@ impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
     pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
         let of = |key| {
-            let same = paired.matched.iter().filter(|one| compared(one) == key);
+            let same = paired.matched.iter().filter(|one| row_key(one) == key);
             row(&same.collect::<Vec<_>>())
         };
-        let keys = distinct(paired.matched.iter().map(compared));
+        let keys = distinct(paired.matched.iter().map(row_key));
         let mut rows: Vec<Row> = keys.into_iter().filter_map(of).collect();
-        rows.sort_by_key(|row| (row.index, !row.twins()));
+        rows.sort_by_key(|row| (row.index, !row.aa_pair()));
         let floor = Floor {
             rows,
             margin: settings.margin,
@@ -71,16 +72,16 @@ impl Floor {
     }
 
     fn has_aa_pair(&self) -> bool {
-        self.rows.iter().any(Row::twins)
+        self.rows.iter().any(Row::aa_pair)
     }
 
     /// The largest difference that the A/A pair allows for a quantity.
     fn floor(&self, index: usize) -> Option<f64> {
-        let twins = self
+        let aa_pair = self
             .rows
             .iter()
-            .filter(|row| row.twins() && row.index == index);
-        twins
+            .filter(|row| row.aa_pair() && row.index == index);
+        aa_pair
             .map(|row| row.difference[1].abs().max(row.difference[2].abs()))
             .reduce(f64::max)
     }
@@ -88,8 +89,10 @@ impl Floor {
     /// Whether the whole interval is beyond the floor.
     fn decision(&self, row: &Row) -> Option<Decision> {
         let floor = self.floor(row.index)?;
-        let twins = self.rows.iter().filter(|other| other.twins());
-        let mut both = twins.filter(|twins| twins.index == row.index).chain([row]);
+        let aa_pair = self.rows.iter().filter(|other| other.aa_pair());
+        let mut both = aa_pair
+            .filter(|aa_pair| aa_pair.index == row.index)
+            .chain([row]);
         let direction = match row.difference {
             [_, low, _] if low > floor => Direction::Higher,
             [.., high] if high < -floor => Direction::Lower,
@@ -101,12 +104,13 @@ impl Floor {
         })
     }
 
-    fn beyond(&self, row: &Row) -> Option<bool> {
+    fn is_beyond_floor(&self, row: &Row) -> Option<bool> {
         Some(self.decision(row)?.shown().is_some())
     }
 
     fn equivalent(&self, row: &Row) -> bool {
-        let within = |[_, low, high]: Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
+        let within =
+            |[_, low, high]: ValueAndInterval| low > 1.0 - self.margin && high < 1.0 + self.margin;
         let same = row.ratio_90.is_some_and(within) || row.difference == [0.0; 3];
         same && row.unreliable.is_none()
     }
@@ -129,8 +133,10 @@ impl Floor {
                 let Conclusion::Differs { p, .. } = comparison.conclusion else {
                     continue;
                 };
-                let slots = self.row_of(scalar, &names).and_then(|row| self.beyond(row));
-                let runs = spread(subjects, scalar).zip(comparison.difference);
+                let slots = self
+                    .row_of(scalar, &names)
+                    .and_then(|row| self.is_beyond_floor(row));
+                let runs = max_aa_difference(subjects, scalar).zip(comparison.difference);
                 let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
                 if slots == Some(false) || runs == Some(false) {
                     let equivalence_p = comparison.equivalence.map(|test| test.p);
@@ -152,12 +158,12 @@ impl Floor {
     /// `None` if arms have no slots in common.
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
-        let arms = || self.rows.iter().filter(|row| !row.twins());
+        let arms = || self.rows.iter().filter(|row| !row.aa_pair());
         let index = arms().find(about).or_else(|| arms().next())?.index;
         let quantity = QUANTITIES.get(index)?;
         let rows: Vec<&Row> = arms().filter(|row| row.index == index).collect();
         let floor = self.floor(index)?;
-        let verdicts = rows.iter().map(|row| match self.beyond(row) {
+        let verdicts = rows.iter().map(|row| match self.is_beyond_floor(row) {
             Some(true) => format!(
                 "{} with {} than with {}",
                 direction_words(row),
@@ -176,7 +182,9 @@ impl Floor {
             verdicts.collect::<Vec<_>>().join("; ")
         );
         let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
-        let real = rows.iter().any(|row| self.beyond(row) == Some(true));
+        let real = rows
+            .iter()
+            .any(|row| self.is_beyond_floor(row) == Some(true));
         let standing = match (tested, real) {
             (false, _) => VerdictKind::Described,
             (true, true) => VerdictKind::Differs,
@@ -185,15 +193,15 @@ impl Floor {
         Some((headline, standing))
     }
 
-    pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
+    pub(crate) fn aa_headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
         let about = |row: &&Row| row.is_about(primary);
-        let twins = || self.rows.iter().filter(|row| row.twins());
-        let row = twins().find(about).or_else(|| twins().next())?;
+        let aa_pair = || self.rows.iter().filter(|row| row.aa_pair());
+        let row = aa_pair().find(about).or_else(|| aa_pair().next())?;
         let headline = format!(
             "{} twice at the same time (A/A): {}, {}.",
             row.other,
-            lower(row.quantity.name),
-            self.judged(row)
+            lowercase_first(row.quantity.name),
+            self.verdict_words(row)
         );
         let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
             (false, _) => VerdictKind::Described,
@@ -211,7 +219,7 @@ impl Floor {
             .filter(|row| self.has_aa_pair() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
-                let who = if row.twins() {
+                let who = if row.aa_pair() {
                     format!("{} twice at the same time (A/A)", row.other)
                 } else {
                     format!(
@@ -224,21 +232,21 @@ impl Floor {
                     row.quantity.name,
                     difference(row),
                     turns(row.turns),
-                    self.judged(row)
+                    self.verdict_words(row)
                 )
             })
             .collect()
     }
 
     /// For runs made at different times; empty with an A/A pair.
-    pub(crate) fn together(&self) -> Vec<String> {
+    pub(crate) fn paired_sentences(&self) -> Vec<String> {
         let rows = || {
             self.rows
                 .iter()
                 .filter(|row| !self.has_aa_pair() && row.turns > 1)
         };
         let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
-        let one = |row: &Row| format!("{} {}", lower(row.quantity.name), difference(row));
+        let one = |row: &Row| format!("{} {}", lowercase_first(row.quantity.name), difference(row));
         let of = |(other, reference): (&str, &str)| {
             let verdicts: Vec<String> = rows()
                 .filter(|row| row.other == other && row.reference == reference)
@@ -252,8 +260,8 @@ impl Floor {
         arms.into_iter().map(of).collect()
     }
 
-    fn judged(&self, row: &Row) -> String {
-        if row.twins() {
+    fn verdict_words(&self, row: &Row) -> String {
+        if row.aa_pair() {
             let percent = grouped(100.0 * self.margin, 1)
                 .trim_end_matches(".0")
                 .to_owned();
@@ -261,7 +269,7 @@ impl Floor {
                 // Slots of one turn do not replace turns.
                 (true, Some([ratio, low, high])) if row.turns < RUNS_FOR_A_TEST => format!(
                     "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
-                     of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
+                     it says nothing about other turns before there are {RUNS_FOR_A_TEST}",
                     turns(row.turns)
                 ),
                 (true, Some([ratio, low, high])) => {
@@ -274,7 +282,7 @@ impl Floor {
                     "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
                 ),
                 (false, None) => format!(
-                    "not shown to be equivalent within {percent} %: the first has none of it"
+                    "not shown to be equivalent within {percent} %: the reference has none of it"
                 ),
             };
         }
@@ -308,24 +316,25 @@ impl Floor {
             "Bias floor",
             "Verdict",
         ];
-        let note = "Means over slots that both runs of a turn have, the other minus the reference. Of one turn the interval is that \
-                    turn's own, by block bootstrap; of two it holds both; from three on the turn is the unit (Student's t). Bias floor: \
-                    the end of the A/A pair's interval that is farther from 0. A difference is beyond it if its whole interval is.";
+        let note = "Means over slots that both runs of a turn have: the other minus the reference. With one turn, the interval is the \
+                    block bootstrap of its slots. With two turns, it spans both intervals. From three turns on, the turn is the unit \
+                    (Student's t). Bias floor: the end of the A/A pair's interval that is farther from 0. A difference is beyond the \
+                    floor if its whole interval is.";
         let mut listed: Table = table("bias-floor", "The A/A pair, and other arms", &columns, note);
         listed.rows = self.rows.iter().map(|row| self.cells(row)).collect();
         if !self.has_aa_pair() {
             return vec![Block::Table(self.without_floor(listed))];
         }
-        let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. What differs between \
-                    these two is no effect of an arm: disks, memory bandwidth and network are shared. No difference between arms that \
-                    is not beyond what the A/A pair shows is called real, in this table or in those of metrics.";
+        let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
+                    these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
+                    is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
         vec![Block::Text(text.to_owned()), Block::Table(listed)]
     }
 
     /// No floor and no verdict without an A/A pair, or for runs made at different times.
     fn without_floor(&self, listed: Table) -> Table {
-        let note = "Means over slots that both runs of a pair have, the other minus the reference. Of two pairs the interval holds both; \
-                    from three on the pair is the unit (Student's t), so that how runs differ by themselves is in it.";
+        let note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
+                    both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves.";
         let keep = listed.columns.len().saturating_sub(2);
         let mut listed = Table {
             id: "paired-together".to_owned(),
@@ -342,7 +351,7 @@ impl Floor {
     }
 
     fn cells(&self, row: &Row) -> Vec<Cell> {
-        let arms = match row.twins() {
+        let arms = match row.aa_pair() {
             true => format!("{} against itself (A/A)", row.other),
             false => format!("{} against {}", row.other, row.reference),
         };
@@ -358,12 +367,12 @@ impl Floor {
                 row.quantity.decimals,
                 "the A/A pair has no such slots in common",
             ),
-            Cell::Text(self.judged(row)),
+            Cell::Text(self.verdict_words(row)),
         ]
     }
 }
 
-fn compared(one: &PairedEffect) -> (usize, &str, &str) {
+fn row_key(one: &PairedEffect) -> (usize, &str, &str) {
     (one.quantity, &one.reference, &one.other)
 }
 
@@ -379,9 +388,9 @@ fn row(of: &[&PairedEffect]) -> Option<Row> {
         reference: first.reference.clone(),
         other: first.other.clone(),
         turns: of.len(),
-        difference: together(&differences, 0.95, over_pairs)?,
-        ratio: ratios.and_then(|ratios| together(&ratios, 0.95, over_pairs_of_amounts)),
-        ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90, over_pairs_of_amounts)),
+        difference: combined(&differences, 0.95, over_pairs)?,
+        ratio: ratios.and_then(|ratios| combined(&ratios, 0.95, over_pairs_of_amounts)),
+        ratio_90: ratios_90.and_then(|ratios| combined(&ratios, 0.90, over_pairs_of_amounts)),
         unreliable: why_unreliable(&differences),
     })
 }
@@ -395,12 +404,13 @@ fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
 }
 
-/// With fewer than [`RUNS_FOR_A_TEST`] turns, the hull of their intervals.
-fn together(
+/// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans
+/// those of all turns.
+fn combined(
     turns: &[Estimate],
     level: f64,
     over: fn(&[f64], f64) -> Option<Interval>,
-) -> Option<Ends> {
+) -> Option<ValueAndInterval> {
     let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
     if turns.len() >= RUNS_FOR_A_TEST {
         return over(&values, level).map(|all| all.ends());
@@ -411,19 +421,19 @@ fn together(
 }
 
 /// The largest difference within an A/A pair.
-fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
-    let value = |subject: &Subject<'_>| pace::compared(subjects, scalar, subject);
-    let twins = subjects
+fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
+    let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
+    let aa_pair = subjects
         .all
         .iter()
         .filter(|subject| subject.arm.ends_with(AA_SUFFIX));
-    let apart = |twin: &Subject<'_>| {
+    let aa_difference = |twin: &Subject<'_>| {
         let first = subjects
             .of(twin.arm.trim_end_matches(AA_SUFFIX))
             .find(|first| turn(first) == turn(twin))?;
         Some((value(twin)? - value(first)?).abs())
     };
-    twins.filter_map(apart).reduce(f64::max)
+    aa_pair.filter_map(aa_difference).reduce(f64::max)
 }
 
 fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {

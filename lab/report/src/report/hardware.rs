@@ -63,8 +63,8 @@ fn facts(
     Block::Table(listed)
 }
 
-/// A run equal to the previous one is not repeated.
-fn things<T: PartialEq>(
+/// Runs with equal facts share their rows.
+fn shared_rows<T: PartialEq>(
     subjects: &Subjects<'_>,
     mut listed: Table,
     of: fn(&SystemFacts) -> &Vec<T>,
@@ -100,8 +100,8 @@ fn folders(subjects: &Subjects<'_>) -> Block {
         "Size [GiB]",
         "Free [GiB]",
     ];
-    let note = "Where the validator keeps what, with the file system below each folder when the process was found. GiB is 2^30 bytes.";
-    things(
+    let note = "The validator's folders and their file systems, when the process was found. GiB is 2^30 bytes.";
+    shared_rows(
         subjects,
         table(
             "folders",
@@ -133,7 +133,7 @@ fn folder(mount: &Mount) -> Vec<Cell> {
 fn drives(subjects: &Subjects<'_>) -> Block {
     let columns = ["Runs", "Disk", "Model", "Size [GiB]", "Kind", "Scheduler"];
     let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
-    things(
+    shared_rows(
         subjects,
         table("drives", "Disks", &columns, note),
         |facts| &facts.drives,
@@ -165,7 +165,7 @@ fn network(subjects: &Subjects<'_>) -> Block {
         &columns,
         "As the kernel lists them; virtual ones report no speed.",
     );
-    things(subjects, listed, |facts| &facts.interfaces, interface)
+    shared_rows(subjects, listed, |facts| &facts.interfaces, interface)
 }
 
 fn interface(interface: &Interface) -> Vec<Cell> {

@@ -8,38 +8,38 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::number as grouped;
 
 /// Limits within this ratio count as one limit on two machines.
-const ONE_LIMIT: f64 = 1.05;
+const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub(crate) struct Limits {
     bracket: Bracket,
     /// Arms without a planned limit. The host's memory is no tried limit.
-    without: Vec<Without>,
+    unlimited_arms: Vec<UnlimitedArm>,
     /// Whether the runs replayed a fixed range.
     replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
-type Without = (String, Vec<Option<bool>>);
+type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless the runs had different limits.
 pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut replicates = Vec::new();
-    let mut without = Vec::new();
+    let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
         let kept_up = subject.measured.lifecycle.kept_up.answer;
         match (limit_of(subject), &subject.run.from_experiment) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}
-            (None, Some(_)) => without.push((subject.arm.clone(), kept_up)),
+            (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), kept_up)),
         }
     }
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
-    let differ = largest as f64 > ONE_LIMIT * smallest as f64;
+    let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     differ.then(|| Limits {
         bracket: bracket(&replicates),
-        without: by_key(without),
+        unlimited_arms: by_key(unlimited_arms),
         replays,
     })
 }
@@ -53,7 +53,7 @@ fn limit_of(subject: &Subject<'_>) -> Option<u64> {
 }
 
 /// Whether both arms had the same limit, or none.
-pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
+pub(crate) fn have_equal_limits(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
     let all: Vec<Option<u64>> = subjects
         .of(one)
         .chain(subjects.of(other))
@@ -62,10 +62,11 @@ pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool
     let known = || all.iter().flatten().copied();
     let none = known().next().is_none();
     none || (known().count() == all.len()
-        && known().max().unwrap_or(0) as f64 <= ONE_LIMIT * known().min().unwrap_or(0) as f64)
+        && known().max().unwrap_or(0) as f64
+            <= SAME_LIMIT_RATIO * known().min().unwrap_or(0) as f64)
 }
 
-fn times(answers: &[Option<bool>], answer: Option<bool>) -> usize {
+fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     let alike = answers.iter().filter(|kept_up| **kept_up == answer);
     alike.count()
 }
@@ -73,7 +74,7 @@ fn times(answers: &[Option<bool>], answer: Option<bool>) -> usize {
 pub(crate) fn sentences(
     Limits {
         bracket,
-        without,
+        unlimited_arms,
         replays,
     }: &Limits,
 ) -> Vec<String> {
@@ -108,8 +109,8 @@ pub(crate) fn sentences(
             limit_words(contradiction.failed)
         )
     }));
-    sentences.extend(without.iter().map(|(arm, answers)| {
-        let (runs, kept_up) = (answers.len(), times(answers, Some(true)));
+    sentences.extend(unlimited_arms.iter().map(|(arm, answers)| {
+        let (runs, kept_up) = (answers.len(), count_answers(answers, Some(true)));
         let runs = if runs == 1 {
             "1 run".to_owned()
         } else {
@@ -152,8 +153,9 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
             ("Failed", "runs"),
             ("Not known", "runs"),
         ],
-        "Limit: of an experiment what its plan gave the arm, else the smallest over the cgroup's ancestors and the machine's memory, \
-         where it stood most of the time. Whether a run did: see the table of outcomes. What is enough lies between the two limits named above; nothing is said of any limit that was not tried. \
+        "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
+         the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
+         lies between the two limits named above. Nothing is known of limits that were not tried. \
          GiB is 2^30 bytes.",
     );
     listed.rows = (limits.bracket.limits.iter())
@@ -168,9 +170,9 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
         .collect();
     listed
         .rows
-        .extend(limits.without.iter().map(|(arm, answers)| {
+        .extend(limits.unlimited_arms.iter().map(|(arm, answers)| {
             let counts =
-                [Some(true), Some(false), None].map(|answer| count(times(answers, answer)));
+                [Some(true), Some(false), None].map(|answer| count(count_answers(answers, answer)));
             let mut row = vec![Cell::Missing(format!("{arm} had none"))];
             row.extend(counts);
             row

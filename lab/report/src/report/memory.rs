@@ -4,7 +4,7 @@ use super::cells::{GIB, figure, known, missing, number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::enough;
 use super::model::{Block, Chart, Matrix, Section};
-use super::subject::Part;
+use super::subject::RunPart;
 use super::subject::{Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Levels, Numbers, within};
@@ -38,7 +38,7 @@ const MEMORY_KINDS: &[Quantity] = &[
     gib!("Swapped out max", swap, max),
 ];
 
-const STUDY: &[Quantity] = &[
+const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
@@ -63,30 +63,34 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
 }
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.no_samples());
+    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
     let head = ("memory", "RSS and VSZ", gib);
-    chapter.numbers(head, Part::Usual, RSS_AND_VSZ);
-    let note = "The study's table begins with the process, so its minima are those of a program that has just started (0.016 GB).";
+    chapter.numbers(head, RunPart::FromExecution, RSS_AND_VSZ);
+    let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     let head = ("memory-from-start", "RSS and VSZ from the start on", note);
-    chapter.numbers(head, Part::All, RSS_AND_VSZ);
+    chapter.numbers(head, RunPart::All, RSS_AND_VSZ);
     let head = ("memory-at-tip", "RSS and VSZ at the tip", gib);
-    chapter.numbers(head, Part::Steady, RSS_AND_VSZ);
+    chapter.numbers(head, RunPart::FromTip, RSS_AND_VSZ);
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
     let head = ("memory-kinds", "Anonymous against file memory", note);
-    chapter.numbers(head, Part::Usual, MEMORY_KINDS);
+    chapter.numbers(head, RunPart::FromExecution, MEMORY_KINDS);
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
     let title = "Swap and total as the study defines them";
-    chapter.numbers(("memory-study", title, note), Part::Usual, STUDY);
-    let note = "Limit: that of the level with the least headroom, where it stood most of the time. Unreclaimable: usage of that \
-                level that cannot be dropped without swap, others in it included. Headroom: limit less unreclaimable. GiB is 2^30 \
+    chapter.numbers(
+        ("memory-study", title, note),
+        RunPart::FromExecution,
+        STUDY_SWAP_AND_TOTAL,
+    );
+    let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
+                the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
     let head = ("headroom", "Headroom and the limit", note);
-    chapter.numbers(head, Part::Usual, HEADROOM);
+    chapter.numbers(head, RunPart::FromExecution, HEADROOM);
     chapter.add([binding_levels(subjects)]);
     chapter.add(enough::blocks(subjects));
     timelines(&mut chapter);
@@ -97,15 +101,15 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 
 fn binding_levels(subjects: &Subjects<'_>) -> Block {
     let columns = ["Run", "Level", "Share of the time [%]", "Others max [GiB]"];
-    let note = "The level that had the least headroom. Others: unreclaimable memory at that level that is not of the validator's \
-                own cgroup, at most over the whole run. Recordings by the old rule have no levels: there the limit is the smallest of all, and unreclaimable a sum \
-                of anonymous, shared and kernel memory, which can be too low.";
+    let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
+                validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
+                smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
     let mut listed = table("binding-level", "Which limit is met first", &columns, note);
     for subject in &subjects.all {
         let levels = &subject.run.binding_levels;
         if levels.is_empty() {
             let cells = [
-                words("not known, or headroom by the old rule"),
+                words("not known, or recorded by an older version"),
                 missing("not recorded"),
                 missing("not recorded"),
             ];
@@ -113,8 +117,8 @@ fn binding_levels(subjects: &Subjects<'_>) -> Block {
         }
         for level in levels {
             let others = match level.level.as_str() {
-                "1" => highest(subject.run.signal(Signal::OthersParent)),
-                "machine" => highest(subject.run.signal(Signal::OthersMachine)),
+                "1" => max_known(subject.run.signal(Signal::OthersParent)),
+                "machine" => max_known(subject.run.signal(Signal::OthersMachine)),
                 _ => None,
             };
             let others = others.map(|bytes| bytes / GIB);
@@ -129,7 +133,7 @@ fn binding_levels(subjects: &Subjects<'_>) -> Block {
     Block::Table(listed)
 }
 
-fn highest(values: &[Option<f64>]) -> Option<f64> {
+fn max_known(values: &[Option<f64>]) -> Option<f64> {
     values.iter().copied().flatten().reduce(f64::max)
 }
 
@@ -192,7 +196,7 @@ fn timelines(chapter: &mut Chapter<'_, '_>) {
 }
 
 /// In the study's order.
-pub(crate) const CORRELATED: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
+pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
 pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let series = &subject.measured.series;
@@ -207,7 +211,7 @@ pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<
 }
 
 fn matrix(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Block> {
-    let values = correlations(subject, &subject.usual);
+    let values = correlations(subject, &subject.from_execution);
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
@@ -225,10 +229,10 @@ fn matrix(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Block> {
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title}"),
-        "Pearson's correlation over ticks from the first execution on; faults as rates per second. Where one of two is constant \
-         there is none. Levels that grow over a run correlate with everything that grows: no cause follows from this.",
+        "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
+         has no correlation. Values that grow over a run correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
-            names: CORRELATED.map(str::to_owned).to_vec(),
+            names: CORRELATION_NAMES.map(str::to_owned).to_vec(),
             values,
         }),
     ))

@@ -3,7 +3,7 @@
 
 use super::cells::duration;
 use super::model::Caveat;
-use super::scalars::{Per, Scalar};
+use super::scalars::{Scalar, ScalesWith};
 use super::subject::{Subject, Subjects};
 use crate::run::Run;
 use faultline_text::number as grouped;
@@ -62,13 +62,13 @@ pub(crate) fn refusal(
     scalar: &Scalar,
 ) -> Option<String> {
     let (before, after) = (subjects.of(reference), subjects.of(other));
-    if scalar.per == Per::Time {
+    if scalar.scales_with == ScalesWith::Time {
         return None;
     }
     let consensus = (consensus(before), consensus(after));
     let is_known = !consensus.0.is_empty() && !consensus.1.is_empty();
     let is_same_single = consensus.0.len() == 1 && consensus.0 == consensus.1;
-    let is_rate = scalar.per != Per::Transaction && subjects.per_second;
+    let is_rate = scalar.scales_with != ScalesWith::Transaction && subjects.per_second;
     if is_known && !is_same_single && !is_rate {
         return Some(format!(
             "not compared: {} with {other} and {} with {reference}{}",
@@ -77,7 +77,7 @@ pub(crate) fn refusal(
             remedy(scalar)
         ));
     }
-    if scalar.per == Per::Transaction || is_rate {
+    if scalar.scales_with == ScalesWith::Transaction || is_rate {
         return None;
     }
     let (before, after) = (
@@ -96,31 +96,33 @@ pub(crate) fn refusal(
 }
 
 fn remedy(scalar: &Scalar) -> &'static str {
-    match scalar.per {
-        Per::Transaction => "",
+    match scalar.scales_with {
+        ScalesWith::Transaction => "",
         _ => "; --per-second compares rates",
     }
 }
 
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
-pub(crate) fn compared(
+pub(crate) fn compared_value(
     subjects: &Subjects<'_>,
     scalar: &Scalar,
     subject: &Subject<'_>,
 ) -> Option<f64> {
-    let value = scalar.value(subject, subjects.compared().of(subject)?)?;
+    let value = scalar.value(subject, subjects.compared_part().of(subject)?)?;
     let slot_seconds = subject.measured.lifecycle.slot_seconds;
-    match scalar.per {
-        Per::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
-        Per::Slots if subjects.per_second => slot_seconds.map(|seconds| value * seconds),
+    match scalar.scales_with {
+        ScalesWith::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
+        ScalesWith::SlotDistance if subjects.per_second => {
+            slot_seconds.map(|seconds| value * seconds)
+        }
         _ => Some(value),
     }
 }
 
 pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
-    match scalar.per {
-        Per::Slot if per_second => format!("{}/s", scalar.unit),
-        Per::Slots if per_second => "s".to_owned(),
+    match scalar.scales_with {
+        ScalesWith::Slot if per_second => format!("{}/s", scalar.unit),
+        ScalesWith::SlotDistance if per_second => "s".to_owned(),
         _ => scalar.unit.to_owned(),
     }
 }

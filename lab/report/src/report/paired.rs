@@ -5,22 +5,23 @@ use super::comparison::reference;
 use super::model::{Block, Cell, Table};
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
-use crate::measure::{Contents, cache_slots, contents, slots};
+use crate::measure::{SlotContents, cache_slots, contents, slots};
 use crate::run::ReplayedSlot;
 use faultline_stats::block::{Estimate, Plan};
 use faultline_stats::paired::{Effect, Pairs, join};
 
 /// Minimum number of common slots for a pair.
-const FEWEST: usize = 100;
+const MIN_COMMON_SLOTS: usize = 100;
 
-/// For runs that are known to belong together.
-const FEWEST_KNOWN: usize = 30;
+/// For runs of one turn (for a replay, of one replicate).
+const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
-const MOST: usize = 24;
+const MAX_ROWS: usize = 24;
 
-const MOST_PAIRS: usize = 60;
+const MAX_PAIRS: usize = 60;
 
-/// Below this share of equal slots, equal numbers are chance: two test clusters both count from 0.
+/// Below this share of slots with equal contents, equal slot numbers are chance: every test cluster
+/// counts from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub(crate) struct Quantity {
@@ -38,30 +39,30 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
         unit: "ms",
         decimals: 3,
         metrics: &["replay-"],
-        of: |subject| slots(subject.run, subject.usual.window),
+        of: |subject| slots(subject.run, subject.from_execution.window),
     },
     Quantity {
         name: "Program cache time",
         unit: "ms",
         decimals: 3,
         metrics: &["cache-time"],
-        of: |subject| cache_slots(subject.run, subject.usual.window),
+        of: |subject| cache_slots(subject.run, subject.from_execution.window),
     },
-    logged("Cache misses", &["cache-misses"], |subject| {
+    logged_quantity("Cache misses", &["cache-misses"], |subject| {
         logged_counts(subject, |slot| slot.misses)
     }),
-    logged("Cache reloads", &["cache-reloads"], |subject| {
+    logged_quantity("Cache reloads", &["cache-reloads"], |subject| {
         logged_counts(subject, |slot| slot.reloads)
     }),
-    logged("Cache evictions", &["cache-evictions"], |subject| {
+    logged_quantity("Cache evictions", &["cache-evictions"], |subject| {
         logged_counts(subject, |slot| slot.evictions)
     }),
-    logged("Cache insertions", &[], |subject| {
+    logged_quantity("Cache insertions", &[], |subject| {
         logged_counts(subject, |slot| slot.insertions)
     }),
 ];
 
-const fn logged(
+const fn logged_quantity(
     name: &'static str,
     metrics: &'static [&'static str],
     of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
@@ -128,7 +129,7 @@ impl Paired {
             } else {
                 &mut self.times
             };
-            if table.rows.len() < MOST {
+            if table.rows.len() < MAX_ROWS {
                 table
                     .rows
                     .push(row(&names, quantity, &pairs, &effect, plan));
@@ -152,23 +153,23 @@ impl Paired {
     }
 }
 
-/// Pairs each run with a reference run of the same turn or, for a fixed range, of the same
-/// replicate. Otherwise with the one with most common slots; among equals, by index. The second run
-/// of an A/A pair is paired with the first.
+/// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
+/// the same replicate. If there is none, the run with most common slots is taken; among equals, the
+/// one with the same index. The second run of an A/A pair is paired with the first.
 pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
     };
-    let twins: Vec<&Subject<'_>> = subjects
+    let second_runs: Vec<&Subject<'_>> = subjects
         .all
         .iter()
         .filter(|subject| subject.arm.ends_with(AA_SUFFIX))
         .collect();
     let mut pairs = 0;
-    for twin in &twins {
+    for twin in &second_runs {
         let first = with_contents(subjects, twin.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MOST_PAIRS) {
+        if let Some(partner) = partner(&first, twin, 0).filter(|_| pairs < MAX_PAIRS) {
             pairs += 1;
             paired.add(partner, twin, plan);
         }
@@ -182,7 +183,7 @@ pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> 
                 continue;
             };
             paired.rows += 1;
-            if pairs < MOST_PAIRS {
+            if pairs < MAX_PAIRS {
                 pairs += 1;
                 paired.add(partner, other, plan);
             }
@@ -226,12 +227,17 @@ fn empty() -> Paired {
     }
 }
 
-type Candidate<'s, 'r> = (&'s Subject<'r>, Contents);
+type Candidate<'s, 'r> = (&'s Subject<'r>, SlotContents);
 
 fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candidate<'s, 'r>> {
     subjects
         .of(arm)
-        .map(|subject| (subject, contents(subject.run, subject.usual.window)))
+        .map(|subject| {
+            (
+                subject,
+                contents(subject.run, subject.from_execution.window),
+            )
+        })
         .collect()
 }
 
@@ -251,18 +257,23 @@ fn partner<'s, 'r>(
     other: &Subject<'_>,
     index: usize,
 ) -> Option<&'s Subject<'r>> {
-    let own = contents(other.run, other.usual.window);
-    let together = pairing_key(other);
-    let same_turn = |subject: &Subject<'_>| together.is_some() && pairing_key(subject) == together;
+    let own = contents(other.run, other.from_execution.window);
+    let pairing = pairing_key(other);
+    let same_turn = |subject: &Subject<'_>| pairing.is_some() && pairing_key(subject) == pairing;
     let known = references.iter().any(|(subject, _)| same_turn(subject));
-    let fewest = if known { FEWEST_KNOWN } else { FEWEST };
-    let common = |theirs: &Contents| {
+    let min_common_slots = if known {
+        MIN_COMMON_SLOTS_OF_A_TURN
+    } else {
+        MIN_COMMON_SLOTS
+    };
+    let common = |theirs: &SlotContents| {
         let both: Vec<bool> = own
             .iter()
             .filter_map(|(slot, what)| Some(theirs.get(slot)? == what))
             .collect();
         let same = both.iter().filter(|same| **same).count();
-        (both.len() >= fewest && same as f64 >= MIN_EQUAL_SHARE * both.len() as f64).then_some(same)
+        (both.len() >= min_common_slots && same as f64 >= MIN_EQUAL_SHARE * both.len() as f64)
+            .then_some(same)
     };
     let candidates = references
         .iter()
@@ -270,7 +281,7 @@ fn partner<'s, 'r>(
         .filter(|(_, (subject, _))| !known || same_turn(subject))
         .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == index, *subject)));
     candidates
-        .max_by_key(|(same, here, _)| (*same, *here))
+        .max_by_key(|(same, same_index, _)| (*same, *same_index))
         .map(|(.., subject)| subject)
 }
 

@@ -1,4 +1,4 @@
-use super::scalars::{OF_RELEASES, SCALARS, Scalar};
+use super::scalars::{RELEASE_SCALARS, SCALARS, Scalar};
 use super::subject::Subjects;
 use crate::run::Run;
 use faultline_stats::block::Plan;
@@ -25,15 +25,15 @@ pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
     METRICS.iter().filter_map(|id| {
         SCALARS
             .iter()
-            .chain(OF_RELEASES)
+            .chain(RELEASE_SCALARS)
             .find(|scalar| scalar.id == *id)
     })
 }
 
-/// All from the same part of the run.
+/// For each run, the values of [`metrics`]. All are from the same part of the run.
 pub fn values(runs: &[Run]) -> Vec<Vec<Option<f64>>> {
     let subjects = Subjects::new(runs, &Plan::default(), &[]);
-    let part = subjects.compared();
+    let part = subjects.compared_part();
     runs.iter()
         .map(|run| {
             let subject = subjects

@@ -11,12 +11,14 @@ pub enum Better {
     Neither,
 }
 
+/// What a number scales with: whether arms with other slot times or another consensus compare by
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Per {
-    /// Per slot, or per batch: a bank reports one.
+pub(crate) enum ScalesWith {
+    /// Per slot, or per batch: each bank reports one batch.
     Slot,
     /// A distance in slots.
-    Slots,
+    SlotDistance,
     /// Per transaction, votes included.
     Transaction,
     /// Per time, or an absolute number.
@@ -30,7 +32,7 @@ pub struct Scalar {
     pub unit: &'static str,
     pub decimals: u8,
     pub better: Better,
-    pub(crate) per: Per,
+    pub(crate) scales_with: ScalesWith,
     pub definition: &'static str,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
@@ -49,10 +51,10 @@ pub fn scalar(id: &str) -> Option<&'static Scalar> {
 }
 
 macro_rules! scalars {
-    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $per:ident: $definition:literal = $of:expr;)*) => {
+    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $scales_with:ident: $definition:literal = $of:expr;)*) => {
         $(#[$about])*
         $visible static $list: &[Scalar] = &[$(Scalar {
-            id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, per: Per::$per, definition: $definition, of: $of,
+            id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, scales_with: ScalesWith::$scales_with, definition: $definition, of: $of,
         },)*];
     };
 }
@@ -69,9 +71,9 @@ scalars! {
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
-    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
+    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions by all known seconds, zeros included" = |_, n| n.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, Slots: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
     "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
@@ -84,10 +86,10 @@ scalars! {
 }
 
 scalars! {
-    pub(crate) OF_RELEASES:
-    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);
-    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search has found to be enough; of no other run" = |_, _| None;
+    pub(crate) RELEASE_SCALARS:
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.from_tip.as_ref()?.levels.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.from_tip.as_ref()?.levels.anon.mean.map(gib);
+    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
 }
 

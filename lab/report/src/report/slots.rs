@@ -1,8 +1,8 @@
 use super::cells::{estimate_or, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section, Table};
-use super::subject::Part;
-use super::subject::{ESTIMATED, Subjects};
+use super::subject::RunPart;
+use super::subject::{ESTIMATED_METRICS, Subjects};
 use super::timeline::Trace;
 use crate::measure::replayed;
 use crate::run::Signal;
@@ -34,20 +34,20 @@ const BEHIND: &[Quantity] = &[
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let mut chapter = Chapter::new(subjects, |subject| subject.no_quantile());
+    let mut chapter = Chapter::new(subjects, |subject| subject.why_no_quantile());
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
                 the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
                 needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
     let head = ("replay", "Replay time per slot", note);
-    chapter.numbers(head, Part::Usual, REPLAY);
+    chapter.numbers(head, RunPart::FromExecution, REPLAY);
     let head = ("replay-at-tip", "Replay time per slot at the tip", note);
-    chapter.numbers(head, Part::Steady, REPLAY);
+    chapter.numbers(head, RunPart::FromTip, REPLAY);
     chapter.add([Block::Table(within_run(subjects))]);
     chapter.add(unreliable(subjects).map(Block::Table));
     chapter.why = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
     let head = ("behind", "Slots behind the tip", note);
-    chapter.numbers(head, Part::Usual, BEHIND);
+    chapter.numbers(head, RunPart::FromExecution, BEHIND);
     figures(&mut chapter);
     chapter.section("slots", "Replay and the distance to the tip")
 }
@@ -87,12 +87,12 @@ fn figures(chapter: &mut Chapter<'_, '_>) {
         caption,
     );
     chapter.histogram(head, ("Replay time (ms)", "Slots", 0.995), |subject| {
-        subject.usual.replay.clone()
+        subject.from_execution.replay.clone()
     });
 }
 
 fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
-    let note = "Of the table above. Independent values: what the run is worth, as values near each other are alike.";
+    let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut listed = table(
         "within-run-limits",
         "Which of these intervals cannot be fully trusted",
@@ -109,7 +109,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
 }
 
 fn within_run(subjects: &Subjects<'_>) -> Table {
-    let [replay, tps, misses, time] = ESTIMATED;
+    let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let columns = [
         ("Run", ""),
         (replay, "ms"),
@@ -117,10 +117,10 @@ fn within_run(subjects: &Subjects<'_>) -> Table {
         (misses, ""),
         (time, "µs"),
     ];
-    let note = "95 % intervals by block bootstrap: what this one run, going on like this, would have come to. They know nothing of how \
-                runs differ, so they compare no arms. No interval of TPS, misses or time reaches below 0: where the bootstrap's \
-                would, the standard error is taken to grow with the root of the amount (Wilson's score), which moves both ends up. \
-                Where an interval does not keep its promise, the next table says why.";
+    let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
+                they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \
+                standard error is assumed to grow with the root of the amount (Wilson's score), which moves both ends up. The next \
+                table says which intervals cover too little, and why.";
     let mut listed = table(
         "within-run",
         "How sure each run is of its own numbers",
@@ -129,10 +129,10 @@ fn within_run(subjects: &Subjects<'_>) -> Table {
     );
     for subject in &subjects.all {
         let why = [
-            subject.no_quantile(),
-            subject.no_points(),
-            subject.no_points(),
-            subject.no_points(),
+            subject.why_no_quantile(),
+            subject.why_no_points(),
+            subject.why_no_points(),
+            subject.why_no_points(),
         ];
         let cells = subject.estimates.iter().zip([1, 1, 4, 1]).zip(why);
         let cells = cells.map(|((estimate, decimals), why)| {

@@ -7,13 +7,14 @@ use faultline_stats::block::{self, Estimate, Plan};
 use faultline_text::number as grouped;
 use std::collections::BTreeMap;
 
+/// A run and its numbers.
 pub(crate) struct Subject<'a> {
     pub(crate) run: &'a Run,
     pub(crate) measured: Measured,
     pub(crate) all: Numbers,
     /// From the first execution; the whole run without one.
-    pub(crate) usual: Numbers,
-    pub(crate) steady: Option<Numbers>,
+    pub(crate) from_execution: Numbers,
+    pub(crate) from_tip: Option<Numbers>,
     pub(crate) estimates: [Option<Estimate>; 4],
     pub(crate) id: String,
     pub(crate) name: String,
@@ -21,15 +22,15 @@ pub(crate) struct Subject<'a> {
 }
 
 /// Metrics with an interval within one run.
-pub(crate) const ESTIMATED: [&str; 4] = [
+pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",
     "Misses per batch",
     "Program cache time per batch",
 ];
 
-/// A run with this time at the tip, in seconds, is represented by that time.
-pub(crate) const LONG_ENOUGH: f64 = 600.0;
+/// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
+pub(crate) const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub(crate) struct Subjects<'a> {
     /// In the order of the report: by arm, then as given.
@@ -67,14 +68,18 @@ impl<'a> Subjects<'a> {
                 all.push(subject(run, plan, id, name, arm.clone()));
             }
         }
-        let once: Vec<String> = arms
+        let without_second_runs: Vec<String> = arms
             .iter()
             .filter(|arm| !arm.ends_with(AA_SUFFIX))
             .cloned()
             .collect();
         Subjects {
             all,
-            arms: if once.is_empty() { arms } else { once },
+            arms: if without_second_runs.is_empty() {
+                arms
+            } else {
+                without_second_runs
+            },
             per_second: false,
         }
     }
@@ -84,7 +89,10 @@ impl<'a> Subjects<'a> {
     }
 
     /// The reference is the first arm that `has` values, or the first arm if none has.
-    pub(crate) fn against(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
+    pub(crate) fn reference_and_others(
+        &self,
+        has: impl Fn(&str) -> bool,
+    ) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
             .iter()
@@ -103,25 +111,25 @@ impl<'a> Subjects<'a> {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub(crate) fn counts(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn is_averaged(&self, subject: &Subject<'_>) -> bool {
         subject.executed() || !self.all.iter().any(Subject::executed)
     }
 
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
-    pub(crate) fn compared(&self) -> Part {
+    pub(crate) fn compared_part(&self) -> RunPart {
         let long = |subject: &Subject<'_>| {
-            let (all, steady) = (
-                subject.usual.window.seconds(),
-                subject.measured.windows.steady,
+            let (all, from_tip) = (
+                subject.from_execution.window.seconds(),
+                subject.measured.windows.from_tip,
             );
-            steady.is_some_and(|steady| steady.seconds() >= LONG_ENOUGH.min(all / 2.0))
+            from_tip.is_some_and(|from_tip| from_tip.seconds() >= MIN_TIP_SECONDS.min(all / 2.0))
         };
-        let mut counted = self.all.iter().filter(|subject| self.counts(subject));
-        if !self.all.is_empty() && counted.all(long) {
-            Part::Steady
+        let mut averaged_runs = self.all.iter().filter(|subject| self.is_averaged(subject));
+        if !self.all.is_empty() && averaged_runs.all(long) {
+            RunPart::FromTip
         } else {
-            Part::Usual
+            RunPart::FromExecution
         }
     }
 
@@ -130,26 +138,29 @@ impl<'a> Subjects<'a> {
     }
 
     /// The runs of an arm that are in its averages.
-    pub(crate) fn counted<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
-        self.of(arm).filter(|subject| self.counts(subject))
+    pub(crate) fn averaged_runs<'b>(
+        &'b self,
+        arm: &'b str,
+    ) -> impl Iterator<Item = &'b Subject<'a>> {
+        self.of(arm).filter(|subject| self.is_averaged(subject))
     }
 }
 
 fn subject<'a>(run: &'a Run, plan: &Plan, id: String, name: String, arm: String) -> Subject<'a> {
     let measured = measure::measure(run);
     let numbers = |window| measure::numbers(run, &measured, window);
-    let (all, usual) = (
+    let (all, from_execution) = (
         numbers(measured.windows.all),
-        numbers(measured.windows.usual()),
+        numbers(measured.windows.from_execution()),
     );
-    let steady = measured.windows.steady.map(numbers);
-    let estimates = estimates(run, &measured, &usual, plan);
+    let from_tip = measured.windows.from_tip.map(numbers);
+    let estimates = estimates(run, &measured, &from_execution, plan);
     Subject {
         run,
         measured,
         all,
-        usual,
-        steady,
+        from_execution,
+        from_tip,
         estimates,
         id,
         name,
@@ -187,22 +198,22 @@ impl Subject<'_> {
         self.measured.windows.executing.is_some() || !self.run.replayed.slots.is_empty()
     }
 
-    pub(crate) fn no_quantile(&self) -> &'static str {
-        if self.usual.replay.iter().any(Option::is_some) {
+    pub(crate) fn why_no_quantile(&self) -> &'static str {
+        if self.from_execution.replay.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
-            self.no_points()
+            self.why_no_points()
         }
     }
 
     pub(crate) fn unreliable(&self) -> impl Iterator<Item = (&'static str, Reliability)> {
-        let estimates = ESTIMATED.into_iter().zip(&self.estimates);
+        let estimates = ESTIMATED_METRICS.into_iter().zip(&self.estimates);
         estimates
             .filter_map(|(metric, estimate)| Some((metric, estimate.as_ref()?.reliable)))
             .filter(|(_, why)| !why.is_reliable())
     }
 
-    pub(crate) fn no_points(&self) -> &'static str {
+    pub(crate) fn why_no_points(&self) -> &'static str {
         if self.run.points.is_empty() {
             "no datapoints were recorded"
         } else {
@@ -210,7 +221,7 @@ impl Subject<'_> {
         }
     }
 
-    pub(crate) fn no_samples(&self) -> &'static str {
+    pub(crate) fn why_no_samples(&self) -> &'static str {
         match (self.run.ticks.is_empty(), self.run.processes.is_empty()) {
             (true, _) => "nothing was recorded",
             (false, true) => "no process was followed",
@@ -228,7 +239,7 @@ impl Subject<'_> {
         {
             return Some(limit as f64);
         }
-        let mut seen = BTreeMap::<u64, usize>::new();
+        let mut ticks_by_limit = BTreeMap::<u64, usize>::new();
         for limit in measure::within(
             self.run,
             self.run.signal(Signal::Limit),
@@ -237,9 +248,10 @@ impl Subject<'_> {
         .iter()
         .flatten()
         {
-            *seen.entry(*limit as u64).or_default() += 1;
+            *ticks_by_limit.entry(*limit as u64).or_default() += 1;
         }
-        seen.into_iter()
+        ticks_by_limit
+            .into_iter()
             .max_by_key(|(_, ticks)| *ticks)
             .map(|(limit, _)| limit as f64)
     }
@@ -277,7 +289,7 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
         arms.sort_by_key(|arm| (index(arm), arm.ends_with(AA_SUFFIX)));
         return arms;
     }
-    let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();
+    let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| split_at_number(arm)).collect();
     let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0))
     else {
         return arms;
@@ -292,7 +304,7 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
 }
 
 /// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
-fn numbered(arm: &str) -> Option<(&str, f64)> {
+fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     let (before, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest
         .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
@@ -315,31 +327,32 @@ fn name(run: &Run, arm: &str, index: usize, of: usize) -> String {
     }
 }
 
+/// The part of a run that numbers are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum RunPart {
     All,
-    Usual,
-    Steady,
+    FromExecution,
+    FromTip,
 }
 
-impl Part {
+impl RunPart {
     pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
         match self {
-            Part::All => Some(&subject.all),
-            Part::Usual => Some(&subject.usual),
-            Part::Steady => subject.steady.as_ref(),
+            RunPart::All => Some(&subject.all),
+            RunPart::FromExecution => Some(&subject.from_execution),
+            RunPart::FromTip => subject.from_tip.as_ref(),
         }
     }
 
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Part::All => {
+            RunPart::All => {
                 "Over the whole run to the end of its process, the start of the validator included."
             }
-            Part::Usual => {
+            RunPart::FromExecution => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }
-            Part::Steady => {
+            RunPart::FromTip => {
                 "From the first tick at the tip on, to the end of its process: start and catching up are left out."
             }
         }
@@ -401,11 +414,13 @@ mod tests {
                 .unwrap(),
             "small (A/A)"
         );
-        let (reference, others) = subjects.against(|_| true).unwrap();
+        let (reference, others) = subjects.reference_and_others(|_| true).unwrap();
         assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
-        let (reference, others) = subjects.against(|arm| arm.starts_with(['b', 'o'])).unwrap();
+        let (reference, others) = subjects
+            .reference_and_others(|arm| arm.starts_with(['b', 'o']))
+            .unwrap();
         assert_eq!((reference, others), ("big", vec!["small", "oom", "512"]));
-        assert_eq!(subjects.against(|_| false).unwrap().0, "small");
+        assert_eq!(subjects.reference_and_others(|_| false).unwrap().0, "small");
     }
 
     #[test]

@@ -1,18 +1,18 @@
 use super::cells::duration;
 use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
-use crate::measure::lifecycle::broken;
+use crate::measure::lifecycle::is_gap;
 use crate::measure::{PhaseSpan, Span};
 use crate::run::{ClockStep, Run};
 
-const POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
-const FEWEST: usize = 400;
+const MIN_POINTS: usize = 400;
 
 const STALL: &str = "stall";
 
 /// Events drawn as marks; phases and gaps are bands.
-const DRAWN: &[(&str, &str)] = &[
+const MARKED_EVENTS: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
     ("behind", "behind"),
@@ -25,11 +25,11 @@ const DRAWN: &[(&str, &str)] = &[
 
 pub(crate) const AFTER_THE_END: &str = "after the end";
 
-/// Points within this many seconds are connected across a daemon gap: slots take up to 1 s, seconds
-/// 1 s.
-const NEIGHBOURS: f64 = 2.0;
+/// Points at most this many seconds apart stay connected across a gap of the daemon. A slot, or a
+/// second of TPS, lasts at most 1 s.
+const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
-const MOST_MARKS: usize = 60;
+const MAX_MARKS: usize = 60;
 
 pub(crate) struct Trace {
     name: &'static str,
@@ -51,7 +51,7 @@ impl Trace {
         };
         for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
             let before = index.checked_sub(1).and_then(|before| ticks.get(before));
-            if let Some(before) = before.filter(|before| broken(subject.run, before, tick)) {
+            if let Some(before) = before.filter(|before| is_gap(subject.run, before, tick)) {
                 trace.push(f64::midpoint(before.at, tick.at), None);
             }
             trace.push(tick.at, *value);
@@ -59,7 +59,7 @@ impl Trace {
         trace
     }
 
-    /// The line breaks at gaps and where no process was followed.
+    /// Values at any times. The line breaks at gaps and where no process was followed.
     pub(crate) fn moments(
         subject: &Subject<'_>,
         name: &'static str,
@@ -76,7 +76,7 @@ impl Trace {
                 while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
                 let between = unrecorded_spans.peek().filter(|span| span.from < at);
                 // The validator's points can lie within a daemon gap.
-                if between.is_some() && at - before > NEIGHBOURS {
+                if between.is_some() && at - before > MAX_CONNECTED_SECONDS {
                     trace.push(f64::midpoint(before, at), None);
                 }
             }
@@ -96,7 +96,7 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
     for (before, after) in run.tick_pairs() {
         if before.process.is_some()
             && after.process == before.process
-            && !broken(run, before, after)
+            && !is_gap(run, before, after)
         {
             continue;
         }
@@ -122,10 +122,10 @@ pub(crate) fn timeline(
     traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
 ) -> Option<Chart> {
     let single = subjects.single().is_some();
-    let most = if single {
-        POINTS
+    let max_points = if single {
+        MAX_POINTS
     } else {
-        (2 * POINTS / subjects.all.len().max(1)).clamp(FEWEST, POINTS)
+        (2 * MAX_POINTS / subjects.all.len().max(1)).clamp(MIN_POINTS, MAX_POINTS)
     };
     let mut chart = Timeline {
         y_label: y_label.to_owned(),
@@ -137,13 +137,13 @@ pub(crate) fn timeline(
         for trace in traces(subject) {
             let from = trace.x.partition_point(|x| *x < origin);
             let line = Line {
-                name: full(subject, trace.name, single),
+                name: line_name(subject, trace.name, single),
                 run: subject.id.clone(),
                 x: trace.x[from..].iter().map(|x| x - origin).collect(),
                 y: trace.y[from..].to_vec(),
             };
             if line.y.iter().any(Option::is_some) {
-                chart.series.push(line.thinned(most));
+                chart.series.push(line.thinned(max_points));
             }
         }
         chart.bands.extend(bands(subject, origin, single));
@@ -165,11 +165,11 @@ fn origin(subject: &Subject<'_>, single: bool) -> f64 {
     if single {
         0.0
     } else {
-        subject.measured.windows.usual().from
+        subject.measured.windows.from_execution().from
     }
 }
 
-fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
+fn line_name(subject: &Subject<'_>, name: &str, single: bool) -> String {
     match (single, name) {
         (true, "") => subject.name.clone(),
         (true, name) => name.to_owned(),
@@ -180,7 +180,7 @@ fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
 
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     let lifecycle = &subject.measured.lifecycle;
-    let over = lifecycle.ended.map(|from| {
+    let after_end = lifecycle.ended.map(|from| {
         (
             Span {
                 from,
@@ -197,7 +197,7 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
         .iter()
         .filter(of_run)
         .map(|phase| (phase.span, phase.name.as_str()))
-        .chain(over);
+        .chain(after_end);
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases
         .chain(gaps)
@@ -225,17 +225,17 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     let executing = subject.measured.windows.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start, 15 s before the daemon detected it.
-    let seen = |event: &crate::run::Event| {
+    let is_drawn_stall = |event: &crate::run::Event| {
         event.kind == "stall"
             && subject
                 .measured
                 .lifecycle
                 .stalls
                 .iter()
-                .any(|stall| stall.span.holds(event.at))
+                .any(|stall| stall.span.includes(event.at))
     };
-    let named = |event: &crate::run::Event| {
-        let name = DRAWN
+    let event_words = |event: &crate::run::Event| {
+        let name = MARKED_EVENTS
             .iter()
             .find(|(kind, _)| *kind == event.kind)
             .map(|(_, name)| *name)?;
@@ -249,8 +249,8 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
         .run
         .events
         .iter()
-        .filter(|event| !seen(event))
-        .filter_map(|event| Some(mark(event.at, named(event)?)));
+        .filter(|event| !is_drawn_stall(event))
+        .filter_map(|event| Some(mark(event.at, event_words(event)?)));
     let stalls = subject
         .measured
         .lifecycle
@@ -269,7 +269,7 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
         .chain(steps)
         .filter(|mark| single || mark.at >= 0.0)
         .collect();
-    marks.truncate(MOST_MARKS);
+    marks.truncate(MAX_MARKS);
     marks
 }
 

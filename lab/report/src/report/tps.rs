@@ -2,24 +2,24 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section};
-use super::subject::Part;
+use super::subject::RunPart;
 use super::subject::{Subject, Subjects};
 use super::timeline::Trace;
-use crate::measure::{Counted, Second};
+use crate::measure::{Second, TransactionSource};
 use faultline_stats::smooth::moving_average;
 
 /// In seconds: about the time between two pushes.
-const SMOOTHED: usize = 10;
+const MIN_AVERAGED_SECONDS: usize = 10;
 
 /// A longer run is averaged to this many points.
-const STRETCHES: usize = 720;
+const MAX_AVERAGED_POINTS: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
     quantity("Avg TPS (3x rule) [/s]", 2, |_, n| {
-        n.tps.usual.map(|tps| tps.mean)
+        n.tps.all_known.map(|tps| tps.mean)
     }),
     quantity("Avg TPS (all) [/s]", 2, |_, n| {
-        n.tps.usual.map(|tps| tps.mean_of_all)
+        n.tps.all_known.map(|tps| tps.mean_of_all)
     }),
     quantity("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, n| {
         n.tps.active.map(|tps| tps.mean)
@@ -30,9 +30,9 @@ const QUANTITIES: &[Quantity] = &[
     quantity("Unknown [s]", 0, |_, n| {
         n.tps.unknown.map(|unknown| unknown as f64)
     }),
-    quantity("Max TPS [/s]", 0, |_, n| n.tps.usual.map(|tps| tps.max)),
+    quantity("Max TPS [/s]", 0, |_, n| n.tps.all_known.map(|tps| tps.max)),
     quantity("Left out by the 3x rule [s]", 0, |_, n| {
-        n.tps.usual.map(|tps| tps.left_out as f64)
+        n.tps.all_known.map(|tps| tps.left_out as f64)
     }),
     quantity("Seconds known [s]", 0, |_, n| Some(n.tps.known as f64)),
 ];
@@ -53,12 +53,12 @@ const STUDY: &[Quantity] = &[
             .map(|tps| (tps.n + tps.left_out) as f64)
     }),
     quantity("Avg TPS of the table above (all) [/s]", 2, |_, n| {
-        n.tps.usual.map(|tps| tps.mean_of_all)
+        n.tps.all_known.map(|tps| tps.mean_of_all)
     }),
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let mut chapter = Chapter::new(subjects, why);
+    let mut chapter = Chapter::new(subjects, why_missing);
     chapter.add(replay_only(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. 3x rule: \
@@ -66,34 +66,35 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
     let head = ("tps", "Transactions per second", note);
-    chapter.numbers(head, Part::Usual, QUANTITIES);
+    chapter.numbers(head, RunPart::FromExecution, QUANTITIES);
     let head = ("tps-at-tip", "Transactions per second at the tip", note);
-    chapter.numbers(head, Part::Steady, QUANTITIES);
+    chapter.numbers(head, RunPart::FromTip, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
     let head = ("tps-study", "TPS as the study defines it", note);
-    chapter.numbers(head, Part::Usual, STUDY);
+    chapter.numbers(head, RunPart::FromExecution, STUDY);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     let head = ("tps-distribution", "How often each TPS occurred", caption);
     chapter.histogram(head, ("TPS (/s)", "Seconds", 0.999), |subject| {
-        subject.measured.tps.counts(subject.usual.window)
+        subject.measured.tps.counts(subject.from_execution.window)
     });
     over_time(&mut chapter);
     chapter.section("tps", "Transactions per second")
 }
 
-fn why(subject: &Subject<'_>) -> &'static str {
-    if !subject.measured.tps.seconds.is_empty() && !subject.measured.tps.settled {
+fn why_missing(subject: &Subject<'_>) -> &'static str {
+    if !subject.measured.tps.seconds.is_empty() && !subject.measured.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
-    subject.no_points()
+    subject.why_no_points()
 }
 
 fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
     let without = |subject: &&Subject<'_>| {
-        subject.measured.tps.counted == Counted::Replay && !subject.measured.tps.seconds.is_empty()
+        subject.measured.tps.source == TransactionSource::Replay
+            && !subject.measured.tps.seconds.is_empty()
     };
     let names: Vec<&str> = subjects
         .all
@@ -111,7 +112,7 @@ fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
 }
 
 /// No average spans the time between two processes.
-fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
+fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
     let average = |stretch: &[Second]| {
         let counts: Vec<Option<f64>> = stretch
@@ -130,7 +131,7 @@ fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
 
 fn over_time(chapter: &mut Chapter<'_, '_>) {
     let lengths = { chapter.subjects.all.iter() }.map(|subject| subject.measured.tps.seconds.len());
-    let size = (lengths.max().unwrap_or(0) / STRETCHES).max(SMOOTHED);
+    let size = (lengths.max().unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let caption = format!(
         "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."
     );
@@ -141,6 +142,6 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
     );
     chapter.timeline(head, ("TPS (/s)", "/s"), |subject| {
         let seconds = &subject.measured.tps.seconds;
-        vec![Trace::moments(subject, "", averaged(seconds, size))]
+        vec![Trace::moments(subject, "", moving_averages(seconds, size))]
     });
 }

@@ -1,5 +1,5 @@
 use super::cells::bytes;
-use super::comparison::{Pair, direction_words, lower, margin, refusals, words};
+use super::comparison::{Pair, direction_words, lowercase_first, margin, refusals, words};
 use super::floor::Floor;
 use super::groups::by_key;
 use super::limits::{self, Limits};
@@ -25,7 +25,7 @@ pub(crate) fn verdict(
         },
         ([one], _) => single(one),
         (several, []) => replicates(several, primary, floor),
-        (_, pairs) => compared(subjects, primary, pairs, limits, floor, settings),
+        (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, settings),
     }
 }
 
@@ -36,7 +36,7 @@ fn single(subject: &Subject<'_>) -> Verdict {
     let headline = match lifecycle.kept_up.answer {
         Some(true) if replay => format!("{name} did all of its work."),
         Some(false) if replay => format!("{name} did not do all of its work: {why}."),
-        _ if !lifecycle.validator && !subject.run.processes.is_empty() => {
+        _ if !lifecycle.has_validator && !subject.run.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
         Some(true) => format!("{name} kept up with the tip."),
@@ -54,7 +54,7 @@ fn single(subject: &Subject<'_>) -> Verdict {
 }
 
 fn reported(subject: &Subject<'_>) -> Vec<String> {
-    let n = &subject.usual;
+    let n = &subject.from_execution;
     let mut text = Vec::new();
     let slots = n.replay.iter().flatten().count();
     match n.replay_quantile(0.95) {
@@ -70,7 +70,7 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
         )),
         None => {}
     }
-    if let Some(tps) = n.tps.usual {
+    if let Some(tps) = n.tps.all_known {
         let zero = n.tps.zero.map_or_else(String::new, |zero| {
             format!(", {} seconds at zero", grouped(zero as f64, 0))
         });
@@ -97,7 +97,7 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
 }
 
 fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
-    let group = |answer| {
+    let run_count = |answer| {
         several
             .iter()
             .filter(|subject| subject.measured.lifecycle.kept_up.answer == answer)
@@ -112,11 +112,11 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) 
         "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
         several.len(),
         several.first().map_or("", |first| first.arm.as_str()),
-        group(Some(true)),
-        group(Some(false)),
-        group(None)
+        run_count(Some(true)),
+        run_count(Some(false)),
+        run_count(None)
     );
-    if let Some((answer, standing)) = floor.and_then(|floor| floor.alone(primary)) {
+    if let Some((answer, standing)) = floor.and_then(|floor| floor.aa_headline(primary)) {
         let mut points = floor.map(Floor::points).unwrap_or_default();
         points.push(headline);
         return Verdict {
@@ -136,7 +136,7 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) 
     }
 }
 
-fn compared(
+fn comparison_verdict(
     subjects: &Subjects<'_>,
     primary: &Scalar,
     pairs: &[Pair],
@@ -152,7 +152,8 @@ fn compared(
         Some(limits) => {
             let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
-            let alike = |pair: &&Pair| limits::are_alike(subjects, &pair.reference, &pair.other);
+            let alike =
+                |pair: &&Pair| limits::have_equal_limits(subjects, &pair.reference, &pair.other);
             let tested: Vec<Pair> = pairs
                 .iter()
                 .filter(alike)
@@ -170,7 +171,7 @@ fn compared(
         }
         None => by_floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
     };
-    points.extend(floor.map(Floor::together).unwrap_or_default());
+    points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
     points.extend(differing(pairs));
@@ -191,13 +192,13 @@ fn is_tested(pair: &Pair) -> bool {
 
 fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     match pairs {
-        [pair] => of_two(pair, primary, settings),
-        pairs => of_several(pairs, primary, settings),
+        [pair] => pair_headline(pair, primary, settings),
+        pairs => pairs_headline(pairs, primary, settings),
     }
 }
 
-fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
-    let (title, what) = (primary.title, lower(primary.title));
+fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
+    let (title, what) = (primary.title, lowercase_first(primary.title));
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
@@ -263,34 +264,36 @@ fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
     .to_owned()
 }
 
-fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
-    let named = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
+    let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
         let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
-        (!arms.is_empty()).then(|| and(&arms))
+        (!arms.is_empty()).then(|| joined_by_and(&arms))
     };
     let differ = |wanted: Direction| {
-        named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == wanted))
+        arms_where(
+            &|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == wanted),
+        )
     };
     let refused = refusals(pairs, primary);
     let parts = [
         differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
         differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
-        named(&|one| matches!(one, Conclusion::Equivalent { .. }))
+        arms_where(&|one| matches!(one, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
-        named(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
+        arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
                 "the same in every run of an arm with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
-        named(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
+        arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
-        named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
+        arms_where(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
             format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
         }),
         refused.clone(),
-        named(&|one| matches!(one, Conclusion::NoValues))
+        arms_where(&|one| matches!(one, Conclusion::NoValues))
             .filter(|_| refused.is_none())
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
     ];
@@ -301,7 +304,7 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     )
 }
 
-fn and(names: &[&str]) -> String {
+fn joined_by_and(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_owned(),
@@ -378,7 +381,7 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
     let failed = subjects.all.iter().zip(kept_up());
     let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));
     let reasons = by_key(failed.map(|(subject, kept_up)| (&kept_up.why, subject.name.as_str())));
-    let group = kept_up()
+    let run_count = kept_up()
         .filter(|kept_up| kept_up.answer == Some(true))
         .count();
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
@@ -386,7 +389,10 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
         true => ("did their work to the end", "Did not do all of it"),
         false => ("are known to have kept up with the tip", "Did not keep up"),
     };
-    let mut text = vec![format!("{group} of {} runs {what}.", subjects.all.len())];
+    let mut text = vec![format!(
+        "{run_count} of {} runs {what}.",
+        subjects.all.len()
+    )];
     text.extend(
         reasons
             .iter()
@@ -396,7 +402,7 @@ fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
 }
 
 /// Metrics shown for arms that are not tested.
-const REPORTED: [&str; 5] = [
+const UNTESTED_METRICS: [&str; 5] = [
     "cache-misses",
     "cache-time",
     "tps",
@@ -415,14 +421,14 @@ fn described(pairs: &[Pair]) -> Vec<String> {
         let shown = pair
             .others
             .iter()
-            .filter(|(scalar, _)| REPORTED.contains(&scalar.id));
+            .filter(|(scalar, _)| UNTESTED_METRICS.contains(&scalar.id));
         let reported: Vec<String> = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
                 let text = |value| with_unit(value, pair, scalar);
                 Some(format!(
                     "{} {} against {}",
-                    lower(scalar.title),
+                    lowercase_first(scalar.title),
                     text(other),
                     text(reference)
                 ))
@@ -448,7 +454,7 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
                 .filter_map(|(scalar, comparison)| match comparison.conclusion {
                     Conclusion::Differs { direction, .. } => Some(format!(
                         "{} ({})",
-                        lower(scalar.title),
+                        lowercase_first(scalar.title),
                         direction_words(direction)
                     )),
                     _ => None,

@@ -9,10 +9,10 @@ use faultline_stats::summary::summary;
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
-const MOST_EVENTS: usize = 200;
+const MAX_EVENTS: usize = 200;
 
 /// More phases mean a validator that flaps.
-const MOST_PHASES: usize = 100;
+const MAX_PHASES: usize = 100;
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
-    if !lifecycle.validator && !subject.run.processes.is_empty() {
+    if !lifecycle.has_validator && !subject.run.processes.is_empty() {
         return sentences + &without_validator(subject);
     }
     if subject.run.is_replay() {
@@ -68,7 +68,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
     sentences + &ending(subject, "kept up", "did not keep up")
 }
 
-/// Whether it did what it should, and the end.
+/// Whether the run kept up, or did its work, and how it ended.
 fn ending(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
     let kept_up = &subject.measured.lifecycle.kept_up;
     let verdict = match kept_up.answer {
@@ -136,15 +136,15 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
          recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
          replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
          gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
-         there, restarts included, and not OOM-killed; not known as long as time of which it is not known \
-         decides. At the tip: that share. Gaps: time between ticks more \
+         there, restarts included, and not OOM-killed; not known while the answer depends on time without \
+         data. At the tip: that share. Gaps: time between ticks more \
          than 2.5 intervals apart, or between two sessions of the daemon.",
     );
-    outcome.rows = subjects.all.iter().map(outcome_of).collect();
+    outcome.rows = subjects.all.iter().map(outcome_row).collect();
     outcome
 }
 
-fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
+fn outcome_row(subject: &Subject<'_>) -> Vec<Cell> {
     let lifecycle = &subject.measured.lifecycle;
     let kept_up = match lifecycle.kept_up.answer {
         Some(true) => words("yes"),
@@ -194,28 +194,28 @@ fn phases(subjects: &Subjects<'_>) -> Table {
             "Major faults [/s]",
             "Minor faults [/s]",
         ],
-        "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. A slot that was \
-         seen not to advance for 15 s while the tip advanced is time behind. \
+        "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
+         behind, too, if the slot did not advance for 15 s while the tip did. \
          Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
          transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
          seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
         let lifecycle = &subject.measured.lifecycle;
-        let of_time = |phase: &&PhaseSpan| {
+        let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
-        let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(of_time).collect();
+        let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(is_listed).collect();
         phases.rows.extend(
             all.iter()
-                .take(MOST_PHASES)
+                .take(MAX_PHASES)
                 .map(|phase| phase_row(subject, phase)),
         );
-        if all.len() > MOST_PHASES {
+        if all.len() > MAX_PHASES {
             phases.note.push_str(&format!(
                 " {}: {} more are left out.",
                 subject.name,
-                all.len() - MOST_PHASES
+                all.len() - MAX_PHASES
             ));
         }
     }
@@ -224,7 +224,7 @@ fn phases(subjects: &Subjects<'_>) -> Table {
 
 fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.measured.lifecycle;
-    let (all, over) = (
+    let (all, is_after_end) = (
         lifecycle.until,
         lifecycle
             .ended
@@ -243,8 +243,8 @@ fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
     let to = span.to.next_down();
     let counts = subject.measured.tps.counts(Span { to, ..span });
     let tps = summary(&counts);
-    let why = subject.no_samples();
-    let name = match over {
+    let why = subject.why_no_samples();
+    let name = match is_after_end {
         true => AFTER_THE_END.to_owned(),
         false => phase.name.replace('_', " "),
     };
@@ -254,7 +254,7 @@ fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
         known(span.from, 1),
         known(span.to, 1),
         known(span.seconds(), 1),
-        match over {
+        match is_after_end {
             true => missing("it is no part of the run"),
             false => number(share, 1, "there is one tick"),
         },
@@ -279,17 +279,18 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
             "Began [UTC]",
             "Counts as",
         ],
-        "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
-         validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
-         seen to stand still while the tip advanced, and counts as behind until it is near the tip again. Unknown: no evidence.",
+        "Periods of at least 15 s at the tip without a new slot: neither as the processed slot of a tick, nor as a bank in the \
+         validator's own points. A period lasts from the last slot before it to the first slot after it, or to the end of the \
+         process. Behind: the tip advanced meanwhile, and the validator counts as behind until it is near the tip again. Unknown: \
+         no evidence.",
     );
     for subject in &subjects.all {
         let run = subject.run;
-        let all = subject.measured.lifecycle.stalls.iter().take(MOST_EVENTS);
+        let all = subject.measured.lifecycle.stalls.iter().take(MAX_EVENTS);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
-            let mut cells = times(stall.span).to_vec();
+            let mut cells = span_cells(stall.span).to_vec();
             cells.extend([Cell::Text(began), words(word(stall.phase))]);
             row(&subject.name, cells)
         }));
@@ -298,7 +299,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
 }
 
 /// From, to, and how long.
-fn times(span: Span) -> [Cell; 3] {
+fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
 }
 
@@ -319,7 +320,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
             .filter(|event| event.kind != "phase")
             .enumerate()
         {
-            if index >= MOST_EVENTS {
+            if index >= MAX_EVENTS {
                 *left_out.entry(&subject.name).or_default() += 1;
                 continue;
             }
@@ -347,9 +348,9 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        let all = subject.measured.lifecycle.gaps.iter().take(MOST_EVENTS);
+        let all = subject.measured.lifecycle.gaps.iter().take(MAX_EVENTS);
         gaps.rows
-            .extend(all.map(|gap| row(&subject.name, times(*gap))));
+            .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
     }
     (!gaps.rows.is_empty()).then_some(gaps)
 }

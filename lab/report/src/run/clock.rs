@@ -8,17 +8,18 @@ use faultline_recording::{SessionRow, TickRow};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The clocks are read one after the other, so a smaller difference is no step.
-const LEAST: i64 = 1_000_000_000;
+/// In nanoseconds. The clocks are read one after the other, so a smaller difference is no step.
+const MIN_STEP_NS: i64 = 1_000_000_000;
 
-/// A push has points up to this old, and a busy daemon writes a little late.
-const LATE: i64 = 15_000_000_000;
+/// In nanoseconds. Points may be this old when they are written: a push has points of some seconds,
+/// and a busy daemon writes late.
+const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub(super) struct Clock {
     pub(super) origin: i64,
     /// By session; added to the uptime, gives Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
-    stretches: Vec<ClockPeriod>,
+    periods: Vec<ClockPeriod>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,7 @@ struct ClockPeriod {
     from: i64,
     to: i64,
     /// Wall clock minus axis.
-    ahead: i64,
+    wall_ahead_ns: i64,
 }
 
 impl Clock {
@@ -41,33 +42,39 @@ impl Clock {
         let mut clock = Clock {
             origin,
             offsets: BTreeMap::new(),
-            stretches: Vec::new(),
+            periods: Vec::new(),
         };
         for (index, tick) in ticks.iter().enumerate() {
-            let ahead = clock.stretches.last().map_or(0, |stretch| stretch.ahead);
+            let wall_ahead_ns = clock
+                .periods
+                .last()
+                .map_or(0, |period| period.wall_ahead_ns);
             let offset = tick.unix_ns.saturating_sub(tick.uptime_ns);
             let base = *clock
                 .offsets
                 .entry(tick.session)
-                .or_insert(offset.saturating_sub(ahead));
+                .or_insert(offset.saturating_sub(wall_ahead_ns));
             let at = base.saturating_add(tick.uptime_ns).saturating_sub(origin);
             let (now, after) = (offset.saturating_sub(base), ticks.get(index + 1));
             // A single deviating tick was read while the daemon was delayed.
-            let lasts = after.is_none_or(|after| {
+            let is_lasting = after.is_none_or(|after| {
                 let later = after
                     .unix_ns
                     .saturating_sub(after.uptime_ns)
                     .saturating_sub(offset);
-                after.session != tick.session || later.abs() < LEAST
+                after.session != tick.session || later.abs() < MIN_STEP_NS
             });
-            match clock.stretches.last_mut() {
-                Some(last) if now.saturating_sub(last.ahead).abs() < LEAST || !lasts => {
+            match clock.periods.last_mut() {
+                Some(last)
+                    if now.saturating_sub(last.wall_ahead_ns).abs() < MIN_STEP_NS
+                        || !is_lasting =>
+                {
                     last.to = at
                 }
-                _ => clock.stretches.push(ClockPeriod {
+                _ => clock.periods.push(ClockPeriod {
                     from: at,
                     to: at,
-                    ahead: now,
+                    wall_ahead_ns: now,
                 }),
             }
         }
@@ -90,41 +97,44 @@ impl Clock {
     }
 
     pub(super) fn steps(&self) -> Vec<ClockStep> {
-        let pairs = self.stretches.iter().zip(self.stretches.iter().skip(1));
+        let pairs = self.periods.iter().zip(self.periods.iter().skip(1));
         let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
             at: after.from as f64 / 1e9,
-            seconds: after.ahead.saturating_sub(before.ahead) as f64 / 1e9,
+            seconds: after.wall_ahead_ns.saturating_sub(before.wall_ahead_ns) as f64 / 1e9,
         };
         pairs.map(step).collect()
     }
 
     pub(super) fn was_set(&self) -> bool {
-        self.stretches.len() > 1
+        self.periods.len() > 1
     }
 
-    /// To the clock before its first step. `seen` is the axis time of writing: it resolves times
-    /// that occur twice after a step backwards.
-    pub(super) fn settled(&self, unix_ns: i64, seen: Option<i64>) -> i64 {
-        let on_axis = |stretch: &ClockPeriod| {
+    /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of writing:
+    /// it resolves times that occur twice after a step backwards.
+    pub(super) fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
+        let on_axis = |period: &ClockPeriod| {
             unix_ns
-                .saturating_sub(stretch.ahead)
+                .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin)
         };
-        let away = |stretch: &ClockPeriod| {
-            let at = on_axis(stretch);
-            let outside = stretch
+        let distance = |period: &ClockPeriod| {
+            let at = on_axis(period);
+            let outside = period
                 .from
                 .saturating_sub(at)
-                .max(at.saturating_sub(stretch.to))
-                .saturating_sub(LATE)
+                .max(at.saturating_sub(period.to))
+                .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
-            let late = seen.map_or(0, |seen| {
-                at.saturating_sub(seen).max(seen.saturating_sub(at))
+            let late = written_at.map_or(0, |written_at| {
+                at.saturating_sub(written_at)
+                    .max(written_at.saturating_sub(at))
             });
             (outside, late)
         };
-        let best = self.stretches.iter().min_by_key(|stretch| away(stretch));
-        best.map_or(unix_ns, |stretch| unix_ns.saturating_sub(stretch.ahead))
+        let best = self.periods.iter().min_by_key(|period| distance(period));
+        best.map_or(unix_ns, |period| {
+            unix_ns.saturating_sub(period.wall_ahead_ns)
+        })
     }
 }
 

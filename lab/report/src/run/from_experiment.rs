@@ -1,5 +1,6 @@
+/// What the journal of an experiment says about the run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FromExperiment {
+pub struct ExperimentOutcome {
     /// A fixed range instead of a cluster.
     pub replay: bool,
     /// If `None`, the recording decides.
@@ -12,7 +13,7 @@ pub struct FromExperiment {
     pub oom: bool,
     /// In bytes: `memory.max`, else `memory.high`.
     pub limit: Option<u64>,
-    /// PSI of the cgroup.
+    /// Seconds in which some task waited for I/O: PSI of the cgroup.
     pub io_some: Option<f64>,
 }
 
@@ -22,6 +23,7 @@ pub struct Replayed {
     pub slots: Vec<ReplayedSlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
+    /// Slots beyond the maximum that is read.
     pub left_out: usize,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BindingLevel {
-    /// As in `agave_memory_headroom_bytes`.
+    /// The label `level`, as in `agave_memory_headroom_bytes`.
     pub level: String,
     /// The path of the cgroup, or the nodes; empty for the machine.
     pub path: String,

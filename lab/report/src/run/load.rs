@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Start times of one process can differ by this much: they are derived from the wall clock.
-const START_TIMES_DIFFER: Duration = Duration::from_secs(2);
+const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// Older recordings lack the first three.
-const EVIDENCE: [Signal; 6] = [
+const EVIDENCE_SIGNALS: [Signal; 6] = [
     Signal::EvidenceSlot,
     Signal::EvidenceTip,
     Signal::EvidenceStopped,
@@ -36,8 +36,8 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     let rows = recording.ticks()?;
     let clock = Clock::new(&sessions, &rows);
     let processes = recording.processes()?;
-    let same = same(&processes);
-    let ticks = ticks(&rows, &clock, &same);
+    let first_rows = first_rows(&processes);
+    let ticks = ticks(&rows, &clock, &first_rows);
     let index_of: HashMap<i64, usize> = rows
         .iter()
         .enumerate()
@@ -68,13 +68,13 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
     run.processes = processes
         .iter()
-        .filter(|row| same.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
+        .filter(|row| first_rows.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
         .map(|row| Process {
             pid: i64::from(row.pid),
             seen: seen(row, &run),
             started: row
                 .started
-                .map(|started| run.at(clock.settled(nanoseconds(started), None))),
+                .map(|started| run.at(clock.by_first_clock(nanoseconds(started), None))),
         })
         .collect();
     run.target_problems = target_problems(&recording, &rows)?;
@@ -125,9 +125,9 @@ pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
     let clock = Clock::new(&sessions, &rows);
     let mut run = Run {
         origin_unix_ns: clock.origin,
-        ticks: ticks(&rows, &clock, &same(&recording.processes()?)),
+        ticks: ticks(&rows, &clock, &first_rows(&recording.processes()?)),
         stopped: stopped(recording, &rows)?,
-        signals: signals(recording, &rows, &EVIDENCE)?,
+        signals: signals(recording, &rows, &EVIDENCE_SIGNALS)?,
         slot_times: slot_times(recording, &rows)?,
         ..Run::default()
     };
@@ -179,7 +179,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
         ($points:expr, $table:literal) => {
             let seen = written_at(recording, $table, &written)?;
             for (point, seen) in $points.iter_mut().zip(seen) {
-                point.time_unix_ns = clock.settled(point.time_unix_ns, seen);
+                point.time_unix_ns = clock.by_first_clock(point.time_unix_ns, seen);
             }
             $points.sort_by_key(|point| point.time_unix_ns);
         };
@@ -215,11 +215,11 @@ fn written_at(
 }
 
 /// Maps each row to the first one of its process, which restarts and merges repeat.
-fn same(processes: &[ProcessRow]) -> HashMap<i64, i64> {
+fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let one = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
             && match (a.started, b.started) {
-                (Some(a), Some(b)) => a.abs_diff(b) < START_TIMES_DIFFER,
+                (Some(a), Some(b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
                 _ => a.session != b.session,
             }
     };
@@ -237,7 +237,7 @@ fn same(processes: &[ProcessRow]) -> HashMap<i64, i64> {
         .collect()
 }
 
-fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick> {
+fn ticks(rows: &[TickRow], clock: &Clock, first_rows: &HashMap<i64, i64>) -> Vec<Tick> {
     let mut ticks: Vec<Tick> = Vec::with_capacity(rows.len());
     for row in rows {
         let at = clock.at(row.session, row.uptime_ns, row.unix_ns);
@@ -245,7 +245,7 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
         let at = ticks.last().map_or(at, |last| at.max(last.at));
         let process = row
             .process
-            .map(|process| same.get(&process).copied().unwrap_or(process));
+            .map(|process| first_rows.get(&process).copied().unwrap_or(process));
         ticks.push(Tick {
             at,
             session: row.session,
@@ -319,6 +319,7 @@ fn rules(row: &SessionRow) -> Rules {
     }
 }
 
+/// For each tick, whether a signal had stopped the process, or its cgroup was frozen.
 fn stopped(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<bool>, Error> {
     let mut changes = recording.series_of(&STATE)?;
     changes.retain(|row| row.labels.contains("stop"));

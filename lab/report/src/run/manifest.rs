@@ -13,6 +13,7 @@ pub struct SystemFacts {
     pub validator: Vec<(&'static str, String)>,
     pub cpu: Option<String>,
     pub kernel: Option<String>,
+    /// In bytes.
     pub memory: Option<u64>,
     pub drives: Vec<Drive>,
     pub mounts: Vec<Mount>,
@@ -45,6 +46,7 @@ pub struct Mount {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interface {
     pub name: String,
+    /// In Mbit/s.
     pub speed: Option<u64>,
     pub state: Option<String>,
 }
@@ -56,11 +58,11 @@ impl SystemFacts {
             .first()
             .map_or(&nothing, |session| &session.manifest);
         // A wrapper command is seen before the validator.
-        let commands = processes
+        let validator_row = processes
             .iter()
             .find(|process| process.manifest["validator"].is_object())
             .or(processes.last());
-        let process = commands.map_or(&nothing, |process| &process.manifest);
+        let process = validator_row.map_or(&nothing, |process| &process.manifest);
         let host = &session["host"];
         let mut versions: Vec<String> = processes
             .iter()
@@ -72,8 +74,8 @@ impl SystemFacts {
                 || session["daemon"]["demo"] == Value::Bool(true),
             host: host_facts(session),
             validator: validator_facts(process),
-            cpu: words(&host["cpu"]["model"]),
-            kernel: words(&host["kernel"]["release"]),
+            cpu: json_text(&host["cpu"]["model"]),
+            kernel: json_text(&host["kernel"]["release"]),
             memory: host["memory"]["total_bytes"].as_u64(),
             drives: list(&host["disks"]).map(drive).collect(),
             mounts: list(&process["folders"]).map(mount).collect(),
@@ -84,7 +86,7 @@ impl SystemFacts {
 }
 
 fn version(process: &Value) -> Option<String> {
-    words(&process["validator"]["version"])
+    json_text(&process["validator"]["version"])
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -92,7 +94,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// `None` for other types and empty values.
-fn words(value: &Value) -> Option<String> {
+fn json_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -107,16 +109,16 @@ fn host_facts(session: &Value) -> Vec<(&'static str, String)> {
     let bytes = |value: &Value| value.as_u64().map(faultline_text::bytes);
     let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{:.2} GHz", mhz / 1000.0));
     let facts = [
-        ("Host", words(&host["name"])),
-        ("System", words(&host["system"])),
-        ("Kernel", words(&kernel["release"])),
-        ("CPU", words(&cpu["model"])),
-        ("Sockets", words(&cpu["sockets"])),
-        ("Cores", words(&cpu["cores"])),
-        ("Threads", words(&cpu["threads"])),
+        ("Host", json_text(&host["name"])),
+        ("System", json_text(&host["system"])),
+        ("Kernel", json_text(&kernel["release"])),
+        ("CPU", json_text(&cpu["model"])),
+        ("Sockets", json_text(&cpu["sockets"])),
+        ("Cores", json_text(&cpu["cores"])),
+        ("Threads", json_text(&cpu["threads"])),
         ("Base clock", mhz(&cpu["base_mhz"])),
         ("Highest clock", mhz(&cpu["max_mhz"])),
-        ("Governor", words(&cpu["governor"])),
+        ("Governor", json_text(&cpu["governor"])),
         ("Memory", bytes(&memory["total_bytes"])),
         (
             "NUMA nodes",
@@ -125,18 +127,18 @@ fn host_facts(session: &Value) -> Vec<(&'static str, String)> {
                 .map(|nodes| nodes.len().to_string()),
         ),
         ("Swap", bytes(&memory["swap_total_bytes"])),
-        ("Swappiness", words(&memory["swappiness"])),
+        ("Swappiness", json_text(&memory["swappiness"])),
         (
             "Transparent huge pages",
-            words(&memory["transparent_hugepages"]),
+            json_text(&memory["transparent_hugepages"]),
         ),
-        ("Most mappings", words(&memory["max_map_count"])),
-        ("Cgroup version", words(&kernel["cgroup"])),
-        ("Pressure information", words(&kernel["pressure"])),
-        ("Clock source", words(&session["clock"]["source"])),
+        ("Most mappings", json_text(&memory["max_map_count"])),
+        ("Cgroup version", json_text(&kernel["cgroup"])),
+        ("Pressure information", json_text(&kernel["pressure"])),
+        ("Clock source", json_text(&session["clock"]["source"])),
         (
             "Clock synchronised",
-            words(&session["clock"]["synchronised"]),
+            json_text(&session["clock"]["synchronised"]),
         ),
     ];
     facts
@@ -155,22 +157,22 @@ fn validator_facts(process: &Value) -> Vec<(&'static str, String)> {
     let facts = [
         (
             "Program",
-            words(&process["exe"]).or_else(|| words(&process["comm"])),
+            json_text(&process["exe"]).or_else(|| json_text(&process["comm"])),
         ),
-        ("Version", words(&validator["version"])),
-        ("Client", words(&validator["client"])),
-        ("Identity", words(&validator["identity"])),
+        ("Version", json_text(&validator["version"])),
+        ("Client", json_text(&validator["client"])),
+        ("Identity", json_text(&validator["identity"])),
         (
             "SHA-256 of the program",
-            words(&process["binary"]["sha256"]),
+            json_text(&process["binary"]["sha256"]),
         ),
         ("Arguments", (!arguments.is_empty()).then_some(arguments)),
-        ("RUST_LOG", words(&environment["RUST_LOG"])),
+        ("RUST_LOG", json_text(&environment["RUST_LOG"])),
         (
             "AGAVE_PROGRAM_CACHE_ENTRIES",
-            words(&environment["AGAVE_PROGRAM_CACHE_ENTRIES"]),
+            json_text(&environment["AGAVE_PROGRAM_CACHE_ENTRIES"]),
         ),
-        ("Cgroup", words(&process["cgroup"])),
+        ("Cgroup", json_text(&process["cgroup"])),
     ];
     facts
         .into_iter()
@@ -180,27 +182,27 @@ fn validator_facts(process: &Value) -> Vec<(&'static str, String)> {
 
 fn drive(disk: &Value) -> Drive {
     Drive {
-        name: words(&disk["name"]).unwrap_or_default(),
-        model: words(&disk["model"]),
+        name: json_text(&disk["name"]).unwrap_or_default(),
+        model: json_text(&disk["model"]),
         size: disk["bytes"].as_u64(),
         rotational: disk["rotational"].as_bool(),
-        scheduler: words(&disk["scheduler"]),
+        scheduler: json_text(&disk["scheduler"]),
     }
 }
 
 fn mount(folder: &Value) -> Mount {
     let mount = &folder["mount"];
     let options = [
-        words(&mount["options"]),
-        words(&mount["file_system_options"]),
+        json_text(&mount["options"]),
+        json_text(&mount["file_system_options"]),
     ];
     let options = options.into_iter().flatten().collect::<Vec<_>>().join(",");
     Mount {
-        what: words(&folder["what"]).unwrap_or_default(),
-        path: words(&folder["path"]).unwrap_or_default(),
-        source: words(&mount["source"]),
-        disk: words(&mount["disk"]),
-        file_system: words(&mount["file_system"]),
+        what: json_text(&folder["what"]).unwrap_or_default(),
+        path: json_text(&folder["path"]).unwrap_or_default(),
+        source: json_text(&mount["source"]),
+        disk: json_text(&mount["disk"]),
+        file_system: json_text(&mount["file_system"]),
         options: (!options.is_empty()).then_some(options),
         size: mount["bytes"].as_u64(),
         free: mount["free_bytes"].as_u64(),
@@ -209,8 +211,8 @@ fn mount(folder: &Value) -> Mount {
 
 fn interface(net: &Value) -> Interface {
     Interface {
-        name: words(&net["name"]).unwrap_or_default(),
+        name: json_text(&net["name"]).unwrap_or_default(),
         speed: net["speed_mbit"].as_u64(),
-        state: words(&net["state"]),
+        state: json_text(&net["state"]),
     }
 }

@@ -1,11 +1,11 @@
-//! Gives every run the same cold page cache. A run is not charged for pages that were cached
-//! before, so it would have more memory than its limit.
+//! Gives every run the same cold page cache. A cgroup is not charged for pages that were cached
+//! before, so with them a run would have more memory than its limit.
 
 mod fincore;
 
 use crate::isolation::folders::RetainedEntry;
 use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, WalkEntry, files, on_disk};
+use crate::isolation::tree::{Folder, WalkEntry, allocated_bytes, files};
 use anyhow::Result;
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
@@ -48,7 +48,9 @@ impl Residency {
 pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
     let mut dropped = Dropped::default();
     for folder in folders {
-        let Some(folder) = top(folder)? else { continue };
+        let Some(folder) = open_top(folder)? else {
+            continue;
+        };
         rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
         files(&folder, &mut |found| {
             match found {
@@ -59,7 +61,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
                         .bytes
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
-                WalkEntry::Left(path, why) => dropped.left.push(RetainedEntry { path, why }),
+                WalkEntry::NotEntered(path, why) => dropped.left.push(RetainedEntry { path, why }),
             }
             Ok(())
         })?;
@@ -99,12 +101,16 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
         Ok(())
     };
     for folder in folders {
-        let Some(folder) = top(folder)? else { continue };
-        files(&folder, &mut |seen| {
-            let WalkEntry::File(_, stat, path) = seen else {
+        let Some(folder) = open_top(folder)? else {
+            continue;
+        };
+        files(&folder, &mut |entry| {
+            let WalkEntry::File(_, stat, path) = entry else {
                 return Ok(());
             };
-            let length = u64::try_from(stat.st_size).unwrap_or(0).min(on_disk(stat));
+            let length = u64::try_from(stat.st_size)
+                .unwrap_or(0)
+                .min(allocated_bytes(stat));
             found.pages = found.pages.saturating_add(length.div_ceil(page));
             total += 1;
             if batch.add(path) {
@@ -119,7 +125,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
     Ok(found)
 }
 
-fn top(folder: &Path) -> Result<Option<Folder>> {
+fn open_top(folder: &Path) -> Result<Option<Folder>> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

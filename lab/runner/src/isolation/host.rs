@@ -62,9 +62,13 @@ pub struct CpuUse {
     busy: Duration,
 }
 
-/// `is_sought` gets each process's `comm` (15 bytes).
+/// The last argument selects the listed processes by `comm` (at most 15 bytes).
 #[must_use]
-pub fn inspect(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) -> HostState {
+pub fn inspect(
+    root: &HostRoot,
+    paths: &[&Path],
+    is_listed_name: &dyn Fn(&str) -> bool,
+) -> HostState {
     let hardware = Hardware::read(root);
     let memory = root
         .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
@@ -86,7 +90,7 @@ pub fn inspect(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> boo
         running: Vec::new(),
         problems: hardware.problems.iter().map(ToString::to_string).collect(),
     };
-    match running(root, is_sought) {
+    match running(root, is_listed_name) {
         Ok(found) => state.running = found,
         Err(problem) => state.problems.push(problem),
     }
@@ -104,13 +108,14 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
 #[must_use]
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
     let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks?;
-    let a_second = HostConstants::read(root)
+    let ticks_per_second = HostConstants::read(root)
         .ok()?
         .clock_ticks_per_second
         .max(1);
-    let part = Duration::from_millis((ticks % a_second).saturating_mul(1000) / a_second);
+    let part =
+        Duration::from_millis((ticks % ticks_per_second).saturating_mul(1000) / ticks_per_second);
     Some(CpuUse {
-        busy: Duration::from_secs(ticks / a_second) + part,
+        busy: Duration::from_secs(ticks / ticks_per_second) + part,
     })
 }
 
@@ -124,7 +129,7 @@ impl CpuUse {
     }
 }
 
-fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Running>, String> {
+fn running(root: &HostRoot, is_listed_name: &dyn Fn(&str) -> bool) -> Result<Vec<Running>, String> {
     let mut pids = root.pids().map_err(|error| error.to_string())?;
     pids.sort_unstable();
     let inspect = |pid: u32| {
@@ -132,7 +137,7 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        if stat.has_ended() || !is_sought(&name) {
+        if stat.has_ended() || !is_listed_name(&name) {
             return None;
         }
         let arguments = root
@@ -177,11 +182,11 @@ fn disk(path: &Path) -> Disk {
         size: None,
         free: None,
     };
-    let Some(there) = path.ancestors().find(|above| above.exists()) else {
+    let Some(existing) = path.ancestors().find(|above| above.exists()) else {
         return disk;
     };
-    disk.device = rustix::fs::stat(there).ok().map(|stat| stat.st_dev);
-    if let Ok(output) = rustix::fs::statvfs(there) {
+    disk.device = rustix::fs::stat(existing).ok().map(|stat| stat.st_dev);
+    if let Ok(output) = rustix::fs::statvfs(existing) {
         disk.size = output.f_blocks.checked_mul(output.f_frsize);
         disk.free = output.f_bavail.checked_mul(output.f_frsize);
     }

@@ -65,7 +65,7 @@ pub trait Launched {
     /// Version 1 has no such limit: its hard limit is changed, and processes then wait instead of
     /// being killed. It stays unchanged if the memory cannot be reclaimed. A lower limit makes the
     /// caller, or systemd, reclaim memory before this returns, so use small steps.
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
+    fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on: see
     /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks them to end.)
@@ -187,7 +187,7 @@ pub struct Evidence {
     ///   combined limit is hit then);
     /// * `memsw_failcnt`: hits of the limit of memory and swap (absent if 0, because not
     ///   every kernel counts);
-    /// * `under_oom`: the group is full and waits, because [`Launched::relimit`] has disabled
+    /// * `under_oom`: the group is full and waits, because [`Launched::set_memory_limit`] has disabled
     ///   kills.
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
@@ -211,9 +211,11 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
+/// Prefix of all group and unit names. Dots separate the parts, which contain none: a dash would
+/// make the slice a child of another slice with foreign limits.
 const NAME_PREFIX: &str = "faultline";
 
-/// An error of this file, whose text begins with its path.
+/// Maps an error so that its text begins with this path.
 pub(crate) fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
         let error = error.into();

@@ -12,17 +12,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
-pub(crate) const DEEPEST: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
-pub(crate) const ELSEWHERE: &str = "another file system, or mounted here";
+pub(crate) const OTHER_MOUNT: &str = "another file system, or mounted here";
 
-const FOLDER: OFlags = OFlags::RDONLY
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
 /// Non-blocking: a FIFO may have replaced a file.
-const FILE: OFlags = OFlags::RDONLY
+const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
@@ -46,7 +46,7 @@ pub(crate) enum OpenResult<T> {
 impl Folder {
     /// Fails on a symbolic link.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty())
+        match rustix::fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .and_then(|fd| Folder::new(fd, path.to_owned()))
         {
             Ok(folder) => Ok(folder),
@@ -116,7 +116,7 @@ impl Folder {
     }
 
     pub(crate) fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>> {
-        self.reach(name, FOLDER, |fd| {
+        self.open_below(name, FOLDER_FLAGS, |fd| {
             let folder = Folder::new(fd, self.join(name))?;
             Ok(if folder.device == self.device {
                 OpenResult::Open(folder)
@@ -128,7 +128,7 @@ impl Folder {
 
     /// Only a regular file, for reading.
     pub(crate) fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
-        self.reach(name, FILE, |fd| {
+        self.open_below(name, FILE_FLAGS, |fd| {
             let stat = rustix::fs::fstat(&fd)?;
             Ok(if kind(&stat) == FileType::RegularFile {
                 OpenResult::Open((fd, stat))
@@ -149,14 +149,16 @@ impl Folder {
         Ok(Some(text))
     }
 
-    fn reach<T>(
+    fn open_below<T>(
         &self,
         name: &CStr,
         flags: OFlags,
         found: impl FnOnce(OwnedFd) -> Result<OpenResult<T>, Errno>,
     ) -> Result<OpenResult<T>> {
-        let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-        let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
+        let resolve_flags =
+            ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), resolve_flags)
+        {
             // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
             // of the same file system looks like a folder.
             Err(Errno::NOSYS | Errno::PERM) => {
@@ -179,37 +181,39 @@ impl Folder {
 /// with the reason.
 pub(crate) fn files(
     folder: &Folder,
-    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
 ) -> Result<()> {
-    below(folder, 0, see)
+    below(folder, 0, visit)
 }
 
 pub(crate) enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
-    Left(PathBuf, &'static str),
+    NotEntered(PathBuf, &'static str),
 }
 
 fn below(
     folder: &Folder,
     depth: usize,
-    see: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
 ) -> Result<()> {
     for name in folder.names()? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
         match kind(&stat) {
-            FileType::Directory if depth >= DEEPEST => {
-                see(WalkEntry::Left(folder.join(&name), "nested too deep"))?
+            FileType::Directory if depth >= MAX_DEPTH => {
+                visit(WalkEntry::NotEntered(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                OpenResult::Open(inside) => below(&inside, depth + 1, see)?,
-                OpenResult::OtherMount => see(WalkEntry::Left(folder.join(&name), ELSEWHERE))?,
+                OpenResult::Open(inside) => below(&inside, depth + 1, visit)?,
+                OpenResult::OtherMount => {
+                    visit(WalkEntry::NotEntered(folder.join(&name), OTHER_MOUNT))?
+                }
                 OpenResult::Changed => {}
             },
             FileType::RegularFile => {
                 if let OpenResult::Open((file, stat)) = folder.file(&name)? {
-                    see(WalkEntry::File(&file, &stat, folder.join(&name)))?;
+                    visit(WalkEntry::File(&file, &stat, folder.join(&name)))?;
                 }
             }
             _ => {}
@@ -222,23 +226,23 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-pub(crate) fn on_disk(stat: &Stat) -> u64 {
+pub(crate) fn allocated_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks)
         .unwrap_or(0)
         .saturating_mul(512)
 }
 
-/// Divided by the number of hard links.
+/// Disk space of one name of the file: its space divided by the number of hard links.
 pub(crate) fn disk_bytes(stat: &Stat) -> u64 {
-    on_disk(stat) / u64::from(stat.st_nlink as u32).max(1)
+    allocated_bytes(stat) / u64::from(stat.st_nlink as u32).max(1)
 }
 
 pub(crate) fn os(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
-/// Without symbolic links, if it is there.
-pub(crate) fn real(path: &Path) -> PathBuf {
+/// The canonical path; the path itself if it does not exist.
+pub(crate) fn canonical_or_same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

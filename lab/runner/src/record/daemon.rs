@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 
 /// Polls for the daemon's end if a complete recording is not needed any more.
-const LOOKS_TO_GIVE_UP: u32 = 100;
+const POLLS_TO_GIVE_UP: u32 = 100;
 
 pub(super) struct Daemon {
     child: Child,
@@ -150,7 +150,7 @@ impl Drop for Daemon {
             return;
         }
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        for _ in 0..LOOKS_TO_GIVE_UP {
+        for _ in 0..POLLS_TO_GIVE_UP {
             if let Ok(Some(_)) | Err(_) = self.ended() {
                 return;
             }

@@ -20,22 +20,22 @@ use std::time::Duration;
 
 /// Shell exit codes: program not found, program not executable.
 pub(super) const NOT_FOUND: u8 = 127;
-const NOT_RUN: u8 = 126;
+const NOT_EXECUTABLE: u8 = 126;
 /// The program was never executed: the parent is gone or gave up.
 const GIVEN_UP: u8 = 125;
 
 /// Polls for a program's answer; the byte limit is a pipe's capacity.
-const LOOKS_FOR_ANSWER: u32 = 200;
-const LONGEST_ANSWER: u64 = 1 << 16;
+const POLLS_FOR_EXIT: u32 = 200;
+const MAX_ANSWER_BYTES: u64 = 1 << 16;
 
 /// End marker of the gate's text; without it the parent died while writing.
-const OPEN: &[u8] = b"open";
+const GATE_END: &[u8] = b"open";
 
 pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
     let pairs = variables
         .iter()
         .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
-    pairs.chain([OPEN]).flatten().copied().collect()
+    pairs.chain([GATE_END]).flatten().copied().collect()
 }
 
 /// Command of a program that ends with this process and waits at the pipe `gate`.
@@ -47,7 +47,7 @@ pub(super) fn gated(
     let own = std::env::current_exe().context("this program's own file is not known")?;
     #[expect(
         clippy::disallowed_methods,
-        reason = "with `become_it`, where the lab starts programs"
+        reason = "one of the three functions with which the lab starts programs"
     )]
     let mut command = Command::new(own);
     command.args(["hold", "--parent", &std::process::id().to_string()]);
@@ -62,7 +62,7 @@ pub(super) fn gated(
 pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "with `held` and `become_it`, where the lab starts programs"
+        reason = "one of the three functions with which the lab starts programs"
     )]
     let mut command = Command::new(program);
     command
@@ -71,11 +71,11 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    for _ in 0..LOOKS_FOR_ANSWER {
+    for _ in 0..POLLS_FOR_EXIT {
         if let Some(status) = child.try_wait()? {
             let mut words = Vec::new();
             if let Some(pipe) = &mut child.stderr {
-                pipe.take(LONGEST_ANSWER).read_to_end(&mut words)?;
+                pipe.take(MAX_ANSWER_BYTES).read_to_end(&mut words)?;
             }
             return Ok((
                 status.success(),
@@ -117,20 +117,21 @@ pub fn ran(
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        let late = patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
-        if late.is_some()
+        let exceeded =
+            patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
+        if exceeded.is_some()
             || signals
                 .wait(None, POLL_EVERY)?
                 .iter()
-                .any(|received| received.stops().is_some())
+                .any(|received| received.stop_signal_name().is_some())
         {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL));
             child.wait()?;
             ensure!(
-                late.is_none(),
+                exceeded.is_none(),
                 "{program} has not ended after {} s",
-                late.unwrap_or_default().as_secs()
+                exceeded.unwrap_or_default().as_secs()
             );
             return Ok(None);
         }
@@ -139,11 +140,11 @@ pub fn ran(
 
 /// Waits, then executes the program. Returns an exit code only on failure.
 pub fn gate(args: &GateArgs) -> u8 {
-    if args.parent.is_some_and(|parent| !ends_with(parent)) {
+    if args.parent.is_some_and(|parent| !die_with_parent(parent)) {
         return GIVEN_UP;
     }
     if let Some(cpus) = &args.cpus
-        && let Err(error) = keep_to(cpus)
+        && let Err(error) = set_affinity(cpus)
     {
         say(&format!("CPUs {cpus} cannot be had: {error}"));
         return GIVEN_UP;
@@ -153,7 +154,7 @@ pub fn gate(args: &GateArgs) -> u8 {
         Some(Some(variables)) => variables,
         Some(None) => return GIVEN_UP,
     };
-    become_it(&args.command, variables)
+    exec_program(&args.command, variables)
 }
 
 /// Executes `faultlined once` with these arguments. Returns an exit code only on failure.
@@ -163,18 +164,18 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
         .into_iter()
         .chain(args.arguments.iter().cloned())
         .collect();
-    Ok(become_it(&command, Vec::new()))
+    Ok(exec_program(&command, Vec::new()))
 }
 
 /// Sets the parent-death signal; `false` if the parent is another process or gone.
-fn ends_with(parent: i32) -> bool {
+fn die_with_parent(parent: i32) -> bool {
     // A parent that ended before this call has been replaced by another process.
     set_parent_process_death_signal(Some(Signal::TERM)).is_ok()
         && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
 /// Sets the CPU affinity, which children inherit.
-fn keep_to(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
+fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
     cpus.numbers()
@@ -192,7 +193,7 @@ fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .read_to_end(&mut text)
         .ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
-    if parts.pop() != Some(OPEN) {
+    if parts.pop() != Some(GATE_END) {
         return None;
     }
     parts
@@ -204,13 +205,13 @@ fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .collect()
 }
 
-fn become_it(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
+fn exec_program(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
     let Some((program, arguments)) = words.split_first() else {
         return GIVEN_UP;
     };
     #[expect(
         clippy::disallowed_methods,
-        reason = "with `held`, where the lab starts programs"
+        reason = "one of the three functions with which the lab starts programs"
     )]
     let mut command = Command::new(program);
     command.args(arguments);
@@ -222,7 +223,7 @@ fn become_it(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
     if error.kind() == ErrorKind::NotFound {
         NOT_FOUND
     } else {
-        NOT_RUN
+        NOT_EXECUTABLE
     }
 }
 

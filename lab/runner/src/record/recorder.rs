@@ -21,12 +21,12 @@ pub const POLL_EVERY: Duration = Duration::from_millis(50);
 pub const POLLS_TO_START: u32 = 600;
 /// Polls until the daemon must have ended: each of its four stages may take seven seconds.
 pub const POLLS_TO_END: u32 = 800;
-const PATIENCE: Duration = Duration::from_secs(5);
+const MIN_WRITE_TIME: Duration = Duration::from_secs(5);
 
 pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-/// These send requests to a proxy, which cannot reach this host's loopback.
-const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
-const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
+/// Variables that send requests to a proxy, which cannot reach this host's loopback.
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -43,7 +43,7 @@ pub struct Task<'a> {
     /// file.
     pub cache_entries: Option<u32>,
     pub labels: &'a [(String, String)],
-    /// Of ticks.
+    /// Interval of ticks.
     pub interval: Option<Duration>,
     pub config: Option<&'a Path>,
     /// Use free ports, whatever the configuration file contains.
@@ -135,13 +135,16 @@ pub fn metrics_variables(
         return Vec::new();
     };
     let mut all = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
-    if PROXIES.iter().any(|name| variable(name).is_some()) {
-        all.extend(EXCEPTIONS.map(|name| (name.to_owned(), excepted(variable(name).as_deref()))));
+    if PROXY_VARIABLES.iter().any(|name| variable(name).is_some()) {
+        all.extend(
+            NO_PROXY_VARIABLES
+                .map(|name| (name.to_owned(), with_loopback(variable(name).as_deref()))),
+        );
     }
     all
 }
 
-fn excepted(before: Option<&str>) -> String {
+fn with_loopback(before: Option<&str>) -> String {
     match before {
         Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
         _ => "127.0.0.1".to_owned(),
@@ -161,13 +164,13 @@ pub fn describe_end(end: End, complaint: &str) -> String {
     }
 }
 
-/// The default also if it is no recording (yet).
+/// Progress of the recording. It is the default value if the file is no recording yet.
 pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
 pub fn polls_to_write(interval: Duration) -> u32 {
-    u32::try_from((interval * 5).max(PATIENCE).as_millis() / POLL_EVERY.as_millis())
+    u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_EVERY.as_millis())
         .unwrap_or(u32::MAX)
 }
 

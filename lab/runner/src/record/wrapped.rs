@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 
-/// Starts held back. If it is dropped before [`Self::go`], the command never runs.
+/// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
 pub(super) struct HeldCommand {
     child: Child,
     name: String,
@@ -68,7 +68,7 @@ impl HeldCommand {
     }
 
     /// Forwards a signal, unless the terminal has sent it to the command as well.
-    pub(super) fn pass_on(&self, signal: ReceivedSignal) {
+    pub(super) fn forward_signal(&self, signal: ReceivedSignal) {
         if let (false, None, Some(number)) = (
             signal.from_terminal,
             self.ended,
@@ -100,7 +100,7 @@ fn exit_code(status: ExitStatus) -> u8 {
         .unwrap_or(u8::MAX)
 }
 
-/// Cut after `host=...,db=...,u=...,p=`.
+/// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
 pub(super) fn without_password(config: &str) -> String {
     let hidden = config.split(',').map(|pair| {
         if pair.starts_with("p=") {

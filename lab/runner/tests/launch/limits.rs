@@ -254,17 +254,26 @@ pub(crate) fn slowed_down(scene: &Scene) {
 
 pub(crate) fn moved(scene: &Scene) {
     let mut launched = scene.run_limited("exec sleep 1000", Limits::default());
-    let mut relimit = |memory| launched.relimit(memory).expect("the limit is moved");
-    assert_eq!(relimit(Some(64 * MIB + 123)), Some(64 * MIB));
-    assert_eq!(relimit(Some(60 * MIB)), Some(60 * MIB));
-    assert_eq!(relimit(Some(96 * MIB)), Some(96 * MIB));
+    let mut set_memory_limit = |memory| {
+        launched
+            .set_memory_limit(memory)
+            .expect("the limit is moved")
+    };
+    assert_eq!(set_memory_limit(Some(64 * MIB + 123)), Some(64 * MIB));
+    assert_eq!(set_memory_limit(Some(60 * MIB)), Some(60 * MIB));
+    assert_eq!(set_memory_limit(Some(96 * MIB)), Some(96 * MIB));
     let limits = launched.limits().expect("limits are read back");
     assert_eq!(
         limits.memory_high.or(limits.memory_max),
         Some(96 * MIB),
         "{limits:?}"
     );
-    assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
+    assert_eq!(
+        launched
+            .set_memory_limit(None)
+            .expect("the limit is lifted"),
+        None
+    );
     assert_eq!(
         launched.limits().expect("limits are read back"),
         Limits::default()
@@ -292,7 +301,7 @@ pub(crate) fn moved_without_a_kill(scene: &Scene) {
     // Dirty pages need the disk before they can be reclaimed.
     eventually(PATIENCE, "page cache that is reclaimed", || {
         launched
-            .relimit(Some(56 * MIB))
+            .set_memory_limit(Some(56 * MIB))
             .expect("the limit is moved");
         read(&mut launched)
             .memory_current
@@ -300,7 +309,7 @@ pub(crate) fn moved_without_a_kill(scene: &Scene) {
     });
     // Less than what cannot be reclaimed: it is slow, or the limit stays; nothing ends.
     let locked = launched
-        .relimit(Some(24 * MIB))
+        .set_memory_limit(Some(24 * MIB))
         .expect("the limit is moved or stays");
     let slows = scene.launcher.can().memory_high;
     assert!(
@@ -311,7 +320,12 @@ pub(crate) fn moved_without_a_kill(scene: &Scene) {
         },
         "{locked:?}"
     );
-    assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
+    assert_eq!(
+        launched
+            .set_memory_limit(None)
+            .expect("the limit is lifted"),
+        None
+    );
     let evidence = launched.close().expect("it is closed");
     assert_eq!(
         evidence.memory_events.get("oom_kill"),

@@ -13,8 +13,8 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::config::Config;
 
-/// An answer of a daemon is far smaller than this.
-const MOST_BYTES: u64 = 16 << 20;
+/// Maximum bytes of an answer; a daemon's is far smaller.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Limit of a request, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -22,7 +22,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct Access {
     /// User, and the file with the password.
     pub(crate) login: Option<(String, PathBuf)>,
-    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Client {
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
             true => config
-                .tls_config(tls::client_config(access.authorities.as_deref())?)
+                .tls_config(tls::client_config(access.ca_file.as_deref())?)
                 .build(),
             false => config.build(),
         };
@@ -67,7 +67,7 @@ impl Client {
         })
     }
 
-    /// The status, or in words what came instead.
+    /// Requests the status once.
     pub(crate) fn fetch(&self) -> Answer {
         let mut request = self
             .agent
@@ -111,7 +111,7 @@ impl Client {
         let text = response
             .body_mut()
             .with_config()
-            .limit(MOST_BYTES)
+            .limit(MAX_ANSWER_BYTES)
             .lossy_utf8(true)
             .read_to_string();
         read(&text.map_err(|error| http::reason(&error))?)

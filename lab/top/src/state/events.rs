@@ -10,7 +10,7 @@ pub(crate) struct Event {
     pub(crate) what: String,
 }
 
-/// What is different from the answer before; the most important event is the last.
+/// Events by the differences from the previous answer; the most important one is last.
 pub(super) fn between(
     before: &Status,
     status: &Status,

@@ -3,7 +3,7 @@ use crate::rate::Meter;
 use faultline_status::Figure;
 use std::collections::VecDeque;
 
-const MOST_VALUES: usize = 600;
+const MAX_VALUES: usize = 600;
 
 /// A figure's values, one for each request; `None` where nothing was reported.
 #[derive(Debug, Clone, Default)]
@@ -25,14 +25,14 @@ impl History {
         self.push(self.newest);
     }
 
-    /// No answer came: the newest value stays.
+    /// Records that no answer came; the newest value stays.
     pub(super) fn gap(&mut self) {
         self.push(None);
     }
 
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
-        if self.values.len() > MOST_VALUES {
+        if self.values.len() > MAX_VALUES {
             self.values.pop_front();
         }
     }
@@ -41,10 +41,10 @@ impl History {
         self.newest
     }
 
-    pub(crate) fn last(&self, most: usize) -> Vec<Option<f64>> {
+    pub(crate) fn last(&self, max_values: usize) -> Vec<Option<f64>> {
         self.values
             .iter()
-            .skip(self.values.len().saturating_sub(most))
+            .skip(self.values.len().saturating_sub(max_values))
             .copied()
             .collect()
     }

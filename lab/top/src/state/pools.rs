@@ -5,8 +5,8 @@ use faultline_status::Pool;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// A daemon has at most 151.
-const MOST_POOLS: usize = 1_000;
+/// Limit for foreign answers; a daemon has at most 151 pools.
+const MAX_POOLS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -39,7 +39,7 @@ type Meters = [Meter; 4];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pools {
     meters: BTreeMap<String, Meters>,
-    /// With rates per second.
+    /// The newest pools, with rates per second.
     now: Vec<Pool>,
 }
 
@@ -48,7 +48,7 @@ impl Pools {
         let pools = &samples.status.pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
-        let known = pools.iter().take(MOST_POOLS).map(|pool| {
+        let known = pools.iter().take(MAX_POOLS).map(|pool| {
             let [major, minor, cpu, waiting] = self.meters.entry(pool.name.clone()).or_default();
             let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Threads, total);
             Pool {
@@ -65,20 +65,20 @@ impl Pools {
 
     pub(super) fn sorted(&self, order: Order) -> Vec<Pool> {
         let mut pools = self.now.clone();
-        // They are in the order of names; a stable sort keeps it for equal ones.
+        // The pools are in the order of names; a stable sort keeps it for equal ones.
         match order {
             Order::Name => {}
-            Order::Cpu => pools.sort_by(|a, b| falling(a.cpu, b.cpu)),
+            Order::Cpu => pools.sort_by(|a, b| descending(a.cpu, b.cpu)),
             Order::Faults => pools.sort_by(|a, b| {
-                falling(a.major_faults, b.major_faults)
-                    .then(falling(a.minor_faults, b.minor_faults))
+                descending(a.major_faults, b.major_faults)
+                    .then(descending(a.minor_faults, b.minor_faults))
             }),
         }
         pools
     }
 }
 
-fn falling(a: Option<f64>, b: Option<f64>) -> Ordering {
+fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => b.total_cmp(&a),
         (a, b) => b.is_some().cmp(&a.is_some()),

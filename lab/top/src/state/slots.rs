@@ -8,8 +8,8 @@ use faultline_status::Times;
 /// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimes {
-    pub(crate) cache: Growth,
-    pub(crate) replay: Growth,
+    pub(crate) cache: TimePerSlot,
+    pub(crate) replay: TimePerSlot,
 }
 
 impl SlotTimes {
@@ -21,7 +21,7 @@ impl SlotTimes {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Growth {
+pub(crate) struct TimePerSlot {
     sum: Meter,
     count: Meter,
     buckets: Vec<Meter>,
@@ -30,10 +30,10 @@ pub(crate) struct Growth {
     pub(crate) p95: Option<f64>,
 }
 
-impl Growth {
+impl TimePerSlot {
     fn take(&mut self, samples: &Samples<'_>, times: Option<&Times>) {
         let Some(times) = times else {
-            *self = Growth::default();
+            *self = TimePerSlot::default();
             return;
         };
         let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Datapoints, Some(total));
@@ -41,7 +41,7 @@ impl Growth {
         let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
         self.buckets.resize(times.buckets.len(), Meter::default());
         let meters = self.buckets.iter_mut().zip(&times.buckets);
-        // Every meter takes its total, also if the rate of another one is missing.
+        // Every meter must take its total, even if the rate of another one is missing.
         let rates: Vec<(f64, Option<f64>)> = meters
             .map(|(meter, (bound, total))| (*bound, rate(meter, *total)))
             .collect();
@@ -56,8 +56,8 @@ impl Growth {
     }
 }
 
-/// A quantile of cumulative rates by finite upper bound, evenly spread within a bucket, as Prometheus does it; `None`
-/// if there are none. What is above the last bound is that bound.
+/// A quantile of cumulative rates by finite upper bound. Values are evenly spread within a bucket,
+/// as in Prometheus; those above the last bound count as that bound. `None` without buckets.
 fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     let rank = total * q;
     let (mut low, mut below) = (0.0, 0.0);

@@ -20,13 +20,13 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         if rest.is_empty() {
             return;
         }
-        let (own, after) = cut_below(rest, 1);
+        let (line_area, after) = cut_below(rest, 1);
         Line::from(format!(
             " {}  {}",
             faultline_text::moment(event.at.unix_ns),
             event.what
         ))
-        .render(own, buffer);
+        .render(line_area, buffer);
         rest = after;
     }
 }

@@ -1,4 +1,4 @@
-//! Head and foot: who answers, how the daemon is, keys, what happened last.
+//! Head and foot: address, state of the daemon, keys, and the newest event.
 
 use super::{Scene, cut_below};
 use faultline_status::{Figure, SourceStatus};
@@ -59,7 +59,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                 .max(Duration::from_secs(1)),
         )
     };
-    match (state.error(), state.taken()) {
+    match (state.error(), state.received_at()) {
         (Some(error), Some(_)) => {
             let since = seconds(error.since.uptime);
             (
@@ -80,12 +80,12 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
         (None, None) => ("asking ..".to_owned(), theme.faint()),
         (None, Some(_)) => match &state.newest().stale {
             Some(stale) => (format!("faultlined HANGS: {stale}"), theme.bad()),
-            None => sources(scene, width),
+            None => source_summary(scene, width),
         },
     }
 }
 
-fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
+fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = scene.state().newest();
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
     let cost = [
@@ -109,7 +109,7 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
         .find(|list| words.len() + list.len() < width);
         words += &fits.unwrap_or_default();
     }
-    // Half a figure would be a wrong one.
+    // A truncated figure would be a wrong one, so it is left out.
     for part in cost.into_iter().flatten() {
         if words.len() + part.len() + 4 <= width {
             words += &format!("; {part}");

@@ -7,8 +7,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-const FIGURE: usize = 10;
-const NAME: usize = 16;
+const FIGURE_WIDTH: usize = 10;
+const MIN_NAME_WIDTH: usize = 16;
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = cut_below(area, 1);
@@ -23,12 +23,12 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let pools = scene.state().pools(scene.session.order());
     if pools.is_empty() {
         let why = match scene.state().newest().source(Source::Threads) {
-            _ if scene.state().taken().is_none() => "",
+            _ if scene.state().received_at().is_none() => "",
             None => " the source threads is disabled",
             Some(_) => " none reported",
         };
-        let (own, after) = cut_below(below, 1);
-        Line::from(why).render(own, buffer);
+        let (line_area, after) = cut_below(below, 1);
+        Line::from(why).render(line_area, buffer);
         return after;
     }
     let mut rest = below;
@@ -36,38 +36,40 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         if rest.is_empty() {
             break;
         }
-        let (own, after) = cut_below(rest, 1);
+        let (line_area, after) = cut_below(rest, 1);
         Line::from(line(
             &format!(" {}", pool.name),
             &figures(scene, pool),
             width,
         ))
-        .render(own, buffer);
+        .render(line_area, buffer);
         rest = after;
     }
     rest
 }
 
 fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
-    let say = |value: Option<f64>, words: fn(f64) -> String| {
+    let value_or_dash = |value: Option<f64>, words: fn(f64) -> String| {
         value.map_or_else(|| scene.theme.absent().to_owned(), words)
     };
     [
-        say(pool.threads, short),
-        say(pool.major_faults, short),
-        say(pool.minor_faults, short),
-        say(pool.cpu, percent),
-        say(pool.waiting, percent),
+        value_or_dash(pool.threads, short),
+        value_or_dash(pool.major_faults, short),
+        value_or_dash(pool.minor_faults, short),
+        value_or_dash(pool.cpu, percent),
+        value_or_dash(pool.waiting, percent),
     ]
 }
 
 fn line(name: &str, figures: &[String], width: usize) -> String {
-    let shown = figures.len().min(width.saturating_sub(NAME + 1) / FIGURE);
-    let available = width.saturating_sub(shown * FIGURE + 1);
+    let shown = figures
+        .len()
+        .min(width.saturating_sub(MIN_NAME_WIDTH + 1) / FIGURE_WIDTH);
+    let available = width.saturating_sub(shown * FIGURE_WIDTH + 1);
     let name: String = clean(name).chars().take(available).collect();
     let mut line = format!("{name:<available$}");
     for figure in figures.iter().take(shown) {
-        line += &format!("{figure:>FIGURE$}");
+        line += &format!("{figure:>FIGURE_WIDTH$}");
     }
     line.push(' ');
     line

@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
-pub(super) const NAME: u16 = 10;
-const WORDS: u16 = 46;
+pub(super) const NAME_WIDTH: u16 = 10;
+const WORDS_WIDTH: u16 = 46;
 pub(super) const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
 const PLOT_SCALE: f64 = 1000.0;
@@ -27,44 +27,44 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn height(&self, tall: u16) -> u16 {
+    pub(super) fn height(&self, plot_height: u16) -> u16 {
         if matches!(self.graphic, Graphic::Plot(_)) {
-            tall
+            plot_height
         } else {
             1
         }
     }
 }
 
-/// Height of plots with which all rows fit into `available` lines: from 1 to `tallest`.
-pub(super) fn height_of_plots(rows: &[Row], available: u16, tallest: u16) -> u16 {
-    let all = |tall: u16| rows.iter().map(|row| row.height(tall)).sum::<u16>();
-    (1..=tallest)
+/// Height of plots with which all rows fit into `available` lines: from 1 to `max_plot_height`.
+pub(super) fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
+    let all = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
+    (1..=max_plot_height)
         .rev()
-        .find(|tall| all(*tall) <= available)
+        .find(|plot_height| all(*plot_height) <= available)
         .unwrap_or(1)
 }
 
-pub(super) fn draw(rows: &[Row], tall: u16, theme: Theme, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let mut rest = area;
     for row in rows {
         if rest.is_empty() {
             return;
         }
-        let (own, below) = cut_below(rest, row.height(tall));
-        one(row, theme, own, buffer);
+        let (row_area, below) = cut_below(rest, row.height(plot_height));
+        draw_row(row, theme, row_area, buffer);
         rest = below;
     }
 }
 
-fn one(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
-    let (name, right) = cut_right(area, NAME);
+fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
+    let (name, right) = cut_right(area, NAME_WIDTH);
     Line::from(Span::styled(format!(" {}", row.name), theme.label())).render(name, buffer);
     if row.graphic == Graphic::Nothing {
         (&row.words).render(right, buffer);
         return;
     }
-    let (words, graphic) = cut_right(right, WORDS);
+    let (words, graphic) = cut_right(right, WORDS_WIDTH);
     (&row.words).render(words, buffer);
     match &row.graphic {
         Graphic::Plot(values) => plot(values, theme, graphic, buffer),

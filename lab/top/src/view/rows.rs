@@ -1,7 +1,7 @@
 mod memory;
 
 use super::Scene;
-use super::row::{Graphic, NAME, Row};
+use super::row::{Graphic, NAME_WIDTH, Row};
 use super::theme::Theme;
 use faultline_metrics::Source;
 use faultline_status::{Figure, Part, Tone};
@@ -9,17 +9,18 @@ use faultline_text::{bytes_f64, clean, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-const PLOTTED: usize = 600;
+const MAX_PLOTTED: usize = 600;
 
-/// Shares of the memory limit: a warning, and the OOM killer is near.
-const FULL: (f64, f64) = (0.75, 0.9);
+/// Shares of the memory limit: above the first a warning, above the second the OOM killer is near.
+const MEMORY_THRESHOLDS: (f64, f64) = (0.75, 0.9);
 
-/// Slots behind: no longer at the tip, and behind. They are the daemon's thresholds.
-const BEHIND: (f64, f64) = (32.0, 128.0);
+/// Slots behind the tip: above the first a warning, above the second an alarm. These are the
+/// daemon's thresholds.
+const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
     let status = scene.state().newest();
-    let mut rows = vec![who(scene)];
+    let mut rows = vec![validator_row(scene)];
     let named = [
         ("Phase", &phase(scene)),
         ("Votes", &status.votes),
@@ -37,8 +38,8 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
     rows
 }
 
-/// More, for terminals that have the space.
-pub(super) fn more(scene: &Scene<'_>) -> [Row; 3] {
+/// Rows for terminals that have the space.
+pub(super) fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
     let (state, status) = (scene.state(), scene.state().newest());
     let cpu = value_or_reason(scene, Figure::Cpu, percent);
     let flow = |figure| {
@@ -81,7 +82,7 @@ fn row(name: &'static str, words: impl Into<Line<'static>>, graphic: Graphic) ->
 
 /// Facts of one kind, in as many lines as they need.
 fn lines(name: &'static str, facts: &[Part], theme: Theme, width: u16) -> Vec<Row> {
-    let width = usize::from(width.saturating_sub(NAME));
+    let width = usize::from(width.saturating_sub(NAME_WIDTH));
     let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
     let mut left = 0;
     for fact in facts {
@@ -106,7 +107,7 @@ fn lines(name: &'static str, facts: &[Part], theme: Theme, width: u16) -> Vec<Ro
 
 fn plot(scene: &Scene<'_>, figure: Figure) -> Graphic {
     let history = scene.state().history(figure);
-    Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(PLOTTED)))
+    Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED)))
 }
 
 /// A figure in words, or a dash and, where the daemon knows it, why it is missing.
@@ -120,14 +121,14 @@ fn value_or_reason(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) ->
 fn absent(scene: &Scene<'_>, source: Source) -> String {
     let dash = scene.theme.absent();
     match scene.state().newest().source(source) {
-        _ if scene.state().taken().is_none() => dash.to_owned(),
+        _ if scene.state().received_at().is_none() => dash.to_owned(),
         None => format!("{dash} ({} is disabled)", source.name()),
         Some(status) if !status.is_up => format!("{dash} ({} is down)", source.name()),
         Some(_) => dash.to_owned(),
     }
 }
 
-/// The same without the reason, where several are in a line.
+/// A value in words, or a dash without the reason, for lines with several values.
 fn value_or_dash(
     scene: &Scene<'_>,
     value: Option<f64>,
@@ -136,10 +137,10 @@ fn value_or_dash(
     value.map_or_else(|| scene.theme.absent().to_owned(), words)
 }
 
-fn who(scene: &Scene<'_>) -> Row {
+fn validator_row(scene: &Scene<'_>) -> Row {
     let (status, theme) = (scene.state().newest(), scene.theme);
     let target = &status.target;
-    let fact = |name: &str| target.fact(name).map(|value| cut(value, 60));
+    let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
     let words = match target.is_followed {
         Some(true) => {
             let program: Vec<String> = [fact("Client"), fact("Version")]
@@ -147,10 +148,12 @@ fn who(scene: &Scene<'_>) -> Row {
                 .flatten()
                 .collect();
             let program = match program.as_slice() {
-                [] => target.name.as_ref().map(|name| cut(name, 60)),
+                [] => target.name.as_ref().map(|name| truncated(name, 60)),
                 program => Some(program.join(" ")),
             };
-            let identity = target.fact("Identity").map(|identity| cut(identity, 8));
+            let identity = target
+                .fact("Identity")
+                .map(|identity| truncated(identity, 8));
             let age = fact("Running for").map(|age| format!("up {age}"));
             let parts = [program, identity, fact("Cluster"), age];
             parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
@@ -171,8 +174,8 @@ fn who(scene: &Scene<'_>) -> Row {
     row("Who", spans, Graphic::Nothing)
 }
 
-/// Text of others, with at most so many letters.
-fn cut(text: &str, most: usize) -> String {
+/// Foreign text without control characters, cut to `most` letters.
+fn truncated(text: &str, most: usize) -> String {
     let text = clean(text);
     let mut first: String = text.chars().take(most).collect();
     if first.len() < text.len() {
@@ -199,7 +202,7 @@ fn behind(scene: &Scene<'_>) -> Row {
     let words = value_or_reason(scene, Figure::SlotsBehind, |slots| {
         format!("{} slots", short(slots))
     });
-    let tone = level(scene, status.figure(Figure::SlotsBehind), BEHIND);
+    let tone = level(scene, status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
     let mut spans = vec![Span::styled(words, tone)];
     let own = status.figure(Figure::Slot);
     spans.extend(own.map(|slot| Span::raw(format!(", at {}", short(slot)))));

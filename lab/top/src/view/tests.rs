@@ -1,5 +1,5 @@
 use super::*;
-use crate::keys::{Key, press};
+use crate::keys::{Key, handle_key};
 use crate::state::State;
 use crate::tests::{is_golden, status};
 use ratatui::Terminal;
@@ -289,38 +289,40 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
         by_faults.starts_with(" Pools by faults") && most.starts_with(" solReplayStage"),
         "{by_faults} {most}"
     );
-    assert!(press(&mut session, Key::Letter('s')) && press(&mut session, Key::Letter('s')));
+    assert!(
+        handle_key(&mut session, Key::Letter('s')) && handle_key(&mut session, Key::Letter('s'))
+    );
     let (by_name, one) = first(&session);
     assert!(
         by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"),
         "{by_name} {one}"
     );
-    press(&mut session, Key::Down);
+    handle_key(&mut session, Key::Down);
     assert!(first(&session).1.starts_with(" exited"));
-    assert!((0..9).all(|_| press(&mut session, Key::PageDown)));
+    assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown)));
     assert_eq!(
         session.first(),
         session.state().pools(session.order()).len() - 1
     );
-    press(&mut session, Key::Letter('h'));
+    handle_key(&mut session, Key::Letter('h'));
     is_golden("help_80x24.txt", &screen(&session, 80, 24, 10));
-    press(&mut session, Key::Escape);
+    handle_key(&mut session, Key::Escape);
     assert!(!session.help);
-    assert!(!press(&mut session, Key::Letter('q')));
-    assert!(!press(&mut session, Key::Ctrl('c')));
+    assert!(!handle_key(&mut session, Key::Letter('q')));
+    assert!(!handle_key(&mut session, Key::Ctrl('c')));
 }
 
 #[test]
 fn pausing_freezes_the_screen_without_losing_data() {
     let mut session = after(&[BEFORE]);
-    press(&mut session, Key::Letter('p'));
+    handle_key(&mut session, Key::Letter('p'));
     session.take(Ok(status(PAGE)), at(10));
     let paused = screen(&session, 80, 24, 10);
     assert!(
         paused.contains("PAUSED") && paused.contains("TPS      –"),
         "{paused}"
     );
-    press(&mut session, Key::Letter('p'));
+    handle_key(&mut session, Key::Letter('p'));
     assert_eq!(
         screen(&session, 80, 24, 10),
         screen(&after(&[BEFORE, PAGE]), 80, 24, 10)

@@ -137,13 +137,16 @@ fn the_labels_of_a_result_are_known() {
 
 #[test]
 fn the_name_of_a_recording_rule_states_its_labels() {
-    let labels: Vec<String> = recorded("instance_level:agave_x:ratio")
+    let labels: Vec<String> = labels_of_record("instance_level:agave_x:ratio")
         .unwrap()
         .into_iter()
         .collect();
     assert_eq!(labels, ["instance", "job", "level"]);
     assert_eq!(
-        (recorded("fleet:x:sum"), recorded("agave_up")),
+        (
+            labels_of_record("fleet:x:sum"),
+            labels_of_record("agave_up")
+        ),
         (None, None)
     );
 }

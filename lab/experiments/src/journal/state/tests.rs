@@ -248,7 +248,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let after = JournalState::of(&lines);
     assert!(!after.finished && after.counted().is_empty());
     assert_eq!(after.next().map(|next| next.attempt), Some(3));
-    assert!(after.unended().is_empty(), "nothing runs");
+    assert!(after.unfinished_attempts().is_empty(), "nothing runs");
 }
 
 #[test]

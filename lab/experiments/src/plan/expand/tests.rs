@@ -91,7 +91,9 @@ fn every_script_variable_is_known_as_set_by_the_runner() {
     assert!(
         values(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/"), 1)
             .keys()
-            .eq(SINGLE.iter().collect::<std::collections::BTreeSet<_>>())
+            .eq(VALUE_PLACEHOLDERS
+                .iter()
+                .collect::<std::collections::BTreeSet<_>>())
     );
     let expanded_plan = expanded(r#"["v"]"#, "").environment;
     assert!(

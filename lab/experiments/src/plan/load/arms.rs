@@ -1,17 +1,20 @@
 use super::super::Arm;
-use super::Base;
+use super::PlanFolder;
 use super::workload::{argument, environment, plain_name, variable};
 use faultline_runner::isolation::{CpuSet, IoLimit};
 use faultline_settings::{Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;
 
-const MOST: usize = 100;
+const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
 
 /// `[[arm]]`, then the product of `[factors]`.
-pub(super) fn arms(top: &mut Table<'_>, base: &Base) -> (Vec<Arm>, Vec<Option<usize>>) {
-    let (mut arms, mut places) = (Vec::new(), Vec::new());
+pub(super) fn arms(
+    top: &mut Table<'_>,
+    plan_folder: &PlanFolder,
+) -> (Vec<Arm>, Vec<Option<usize>>) {
+    let (mut arms, mut source_lines) = (Vec::new(), Vec::new());
     let none = !top.has("arm") && !top.has("factors") && !top.has("search");
     if none {
         top.lacks(
@@ -20,45 +23,45 @@ pub(super) fn arms(top: &mut Table<'_>, base: &Base) -> (Vec<Arm>, Vec<Option<us
         );
     }
     top.tables("arm", |t| {
-        places.push(t.line());
-        arms.push(arm(t, base));
+        source_lines.push(t.line());
+        arms.push(arm(t, plan_folder));
     });
     top.table("factors", |t| {
         let line = t.line();
-        let factors = factors(t, base);
+        let factors = factors(t, plan_folder);
         let crossed: usize = factors
             .iter()
-            .map(|levels| levels.len().min(MOST + 1))
+            .map(|levels| levels.len().min(MAX_ARMS + 1))
             .fold(1, usize::saturating_mul);
-        if crossed > MOST {
+        if crossed > MAX_ARMS {
             t.refuse(format!(
-                "their cross has more than {MOST} arms; leave some levels out"
+                "their cross has more than {MAX_ARMS} arms; leave some levels out"
             ));
         } else if t.is_empty() {
             t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
             let cross = cross(&factors);
-            places.extend(cross.iter().map(|_| line));
+            source_lines.extend(cross.iter().map(|_| line));
             arms.extend(cross);
         }
     });
-    if arms.len() > MOST {
+    if arms.len() > MAX_ARMS {
         top.errors().push(
             None,
-            format!("there are {} arms; {MOST} at most", arms.len()),
+            format!("there are {} arms; {MAX_ARMS} at most", arms.len()),
         );
     }
-    (arms, places)
+    (arms, source_lines)
 }
 
-fn arm(t: &mut Table<'_>, base: &Base) -> Arm {
+fn arm(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
         name: t.need("name", |v| plain_name(text(v)?)).unwrap_or_default(),
         memory_max: t.take("memory_max", |v| memory(&size(v)?)),
         memory_high: t.take("memory_high", |v| memory(&size(v)?)),
         swap_max: t.take("swap_max", |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
         cache_entries: t.take("cache_entries", |v| within(v, 1..=u32::MAX)),
-        binary: t.take("binary", |v| base.path(v)),
+        binary: t.take("binary", |v| plan_folder.path(v)),
         arguments: t
             .take("arguments", |v| several(v, argument))
             .unwrap_or_default(),
@@ -69,7 +72,9 @@ fn arm(t: &mut Table<'_>, base: &Base) -> Arm {
     let mut devices = Unique::default();
     t.tables("io", |t| {
         let limit = IoLimit {
-            device: t.need("device", |v| base.path(v)).unwrap_or_default(),
+            device: t
+                .need("device", |v| plan_folder.path(v))
+                .unwrap_or_default(),
             read_bytes: t.take("read_bytes", |v| positive(size(v)?)),
             write_bytes: t.take("write_bytes", |v| positive(size(v)?)),
             read_operations: t.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
@@ -95,11 +100,11 @@ fn arm(t: &mut Table<'_>, base: &Base) -> Arm {
         }
         arm.io.push(limit);
     });
-    settle(arm)
+    forbid_swap_under_limit(arm)
 }
 
 /// Memory above the limit must not go to swap unnoticed.
-fn settle(mut arm: Arm) -> Arm {
+fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
         arm.swap_max = Some(0);
     }
@@ -125,52 +130,52 @@ fn positive(bytes: u64) -> Result<u64, String> {
 #[derive(Clone)]
 struct Level {
     name: String,
-    sets: Arm,
+    settings: Arm,
 }
 
 /// 1G and 1024M are equal.
 impl PartialEq for Level {
     fn eq(&self, other: &Self) -> bool {
-        self.sets == other.sets
+        self.settings == other.settings
     }
 }
 
-fn factors(t: &mut Table<'_>, base: &Base) -> Vec<Vec<Level>> {
+fn factors(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
     let mut all = vec![
-        unnamed(t, "memory_max", |v, arm| {
+        value_factor(t, "memory_max", |v, arm| {
             arm.memory_max = Some(memory(&size(v)?)?);
             Ok(written(v))
         }),
-        unnamed(t, "memory_high", |v, arm| {
+        value_factor(t, "memory_high", |v, arm| {
             arm.memory_high = Some(memory(&size(v)?)?);
             Ok(format!("high-{}", written(v)))
         }),
-        unnamed(t, "swap_max", |v, arm| {
+        value_factor(t, "swap_max", |v, arm| {
             arm.swap_max = Some(size(v)? / PAGE * PAGE);
             Ok(format!("swap-{}", written(v)))
         }),
-        unnamed(t, "cache_entries", |v, arm| {
+        value_factor(t, "cache_entries", |v, arm| {
             let entries = within(v, 1..=u32::MAX)?;
             arm.cache_entries = Some(entries);
             Ok(format!("cache-{entries}"))
         }),
-        unnamed(t, "cpus", |v, arm| {
+        value_factor(t, "cpus", |v, arm| {
             let cpus = CpuSet::parse(&text(v)?)?;
             let name = format!("cpus-{cpus}");
             arm.cpus = Some(cpus);
             Ok(name)
         }),
     ];
-    all.push(named(t, "binary", |v, arm| {
-        arm.binary = Some(base.path(v)?);
+    all.push(named_factor(t, "binary", |v, arm| {
+        arm.binary = Some(plan_folder.path(v)?);
         Ok(())
     }));
-    all.push(named(t, "arguments", |v, arm| {
+    all.push(named_factor(t, "arguments", |v, arm| {
         arm.arguments = several(v, argument)?;
         Ok(())
     }));
-    all.push(named(t, "environment", |v, arm| {
+    all.push(named_factor(t, "environment", |v, arm| {
         arm.environment = variables(v)?;
         Ok(())
     }));
@@ -178,16 +183,16 @@ fn factors(t: &mut Table<'_>, base: &Base) -> Vec<Vec<Level>> {
 }
 
 /// `read` sets the value in the arm and returns the level's name.
-fn unnamed(
+fn value_factor(
     t: &mut Table<'_>,
     key: &'static str,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<String, String>,
 ) -> Option<Vec<Level>> {
     t.take(key, |value| {
         let levels = distinct(value, |value| {
-            let mut sets = Arm::default();
-            let name = read(value, &mut sets)?;
-            Ok(Level { name, sets })
+            let mut settings = Arm::default();
+            let name = read(value, &mut settings)?;
+            Ok(Level { name, settings })
         })?;
         if levels.is_empty() {
             Err("is empty: name its levels".to_owned())
@@ -197,7 +202,7 @@ fn unnamed(
     })
 }
 
-fn named(
+fn named_factor(
     t: &mut Table<'_>,
     key: &'static str,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<(), String>,
@@ -208,9 +213,9 @@ fn named(
         if name.is_empty() {
             return Err("a level needs a name".to_owned());
         }
-        let mut sets = Arm::default();
-        read(value, &mut sets)?;
-        Ok(Level { name, sets })
+        let mut settings = Arm::default();
+        read(value, &mut settings)?;
+        Ok(Level { name, settings })
     });
     if levels.is_empty() && t.has(key) && t.errors().len() == before {
         t.refuse(format!("{key} is empty: name its levels"));
@@ -237,24 +242,24 @@ fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
             .flat_map(|arm| levels.iter().map(|level| joined(arm, level)))
             .collect();
     }
-    arms.into_iter().map(settle).collect()
+    arms.into_iter().map(forbid_swap_under_limit).collect()
 }
 
 fn joined(arm: &Arm, level: &Level) -> Arm {
-    let Level { name, sets } = level.clone();
+    let Level { name, settings } = level.clone();
     let mut joined = arm.clone();
     joined.name = if arm.name.is_empty() {
         name
     } else {
         format!("{} {name}", arm.name)
     };
-    joined.memory_max = sets.memory_max.or(joined.memory_max);
-    joined.memory_high = sets.memory_high.or(joined.memory_high);
-    joined.swap_max = sets.swap_max.or(joined.swap_max);
-    joined.cache_entries = sets.cache_entries.or(joined.cache_entries);
-    joined.cpus = sets.cpus.or(joined.cpus);
-    joined.binary = sets.binary.or(joined.binary);
-    joined.arguments.extend(sets.arguments);
-    joined.environment.extend(sets.environment);
+    joined.memory_max = settings.memory_max.or(joined.memory_max);
+    joined.memory_high = settings.memory_high.or(joined.memory_high);
+    joined.swap_max = settings.swap_max.or(joined.swap_max);
+    joined.cache_entries = settings.cache_entries.or(joined.cache_entries);
+    joined.cpus = settings.cpus.or(joined.cpus);
+    joined.binary = settings.binary.or(joined.binary);
+    joined.arguments.extend(settings.arguments);
+    joined.environment.extend(settings.environment);
     joined
 }

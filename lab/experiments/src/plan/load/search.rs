@@ -56,10 +56,10 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
     }];
 }
 
-pub(super) fn check(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) {
+pub(super) fn check(plan: &Plan, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
-        m.push(
+        config_errors.push(
             line,
             "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
         );
@@ -67,7 +67,7 @@ pub(super) fn check(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) {
     let least = (search.settle + search.dwell) * 10;
     if search.most < least {
         let [most, least] = [search.most, least].map(faultline_text::time);
-        m.push(
+        config_errors.push(
             line,
             format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),
         );

@@ -1,37 +1,37 @@
 use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
-use super::Places;
+use super::SourceLines;
 use faultline_settings::{ConfigErrors, Unique};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const MOST_RUNS: usize = 10_000;
+const MAX_RUNS: usize = 10_000;
 
-pub(super) fn check(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
-    arms(plan, places, m);
-    lanes(plan, places, m);
-    folders(plan, places, m);
-    stops(plan, places, m);
-    if m.is_empty() {
-        placeholders(plan, places, m);
+pub(super) fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
+    arms(plan, source_lines, config_errors);
+    lanes(plan, source_lines, config_errors);
+    folders(plan, source_lines, config_errors);
+    stops(plan, source_lines, config_errors);
+    if config_errors.is_empty() {
+        placeholders(plan, source_lines, config_errors);
     }
 }
 
-fn arms(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
+fn arms(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let mut names = Unique::default();
-    for (arm, line) in plan.arms.iter().zip(&places.arms) {
+    for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
         let whose = format!("arm {:?}", arm.name);
-        names.insert(&arm.name, *line, whose.clone(), m);
+        names.insert(&arm.name, *line, whose.clone(), config_errors);
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
             let what = format!("{whose}: memory_high is above memory_max, so it never acts");
-            m.push(*line, what);
+            config_errors.push(*line, what);
         }
-        runners_own(arm.environment.keys(), &whose, *line, m);
+        reject_runner_variables(arm.environment.keys(), &whose, *line, config_errors);
         let cache_variable = &plan.workload.cache_variable;
         if arm.environment.contains_key(cache_variable) {
-            m.push(
+            config_errors.push(
                 *line,
                 format!(
                     "{whose}: {cache_variable} is set by the runner; say cache_entries instead"
@@ -41,7 +41,7 @@ fn arms(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
         let metrics = "SOLANA_METRICS_CONFIG";
         if arm.environment.contains_key(metrics) || plan.workload.environment.contains_key(metrics)
         {
-            m.push(
+            config_errors.push(
                 *line,
                 format!(
                     "{whose}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
@@ -50,43 +50,43 @@ fn arms(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
             );
         }
     }
-    workload_environment(plan, places.workload, m);
+    workload_environment(plan, source_lines.workload, config_errors);
     let runs = plan.runs();
-    if runs > MOST_RUNS {
-        m.push(
+    if runs > MAX_RUNS {
+        config_errors.push(
             None,
-            format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"),
+            format!("these are {runs} runs; {MAX_RUNS} at most: lower replicates"),
         );
     }
 }
 
-fn workload_environment(plan: &Plan, line: Option<usize>, m: &ConfigErrors<'_>) {
+fn workload_environment(plan: &Plan, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
     let workload = &plan.workload;
-    runners_own(workload.environment.keys(), "workload", line, m);
+    reject_runner_variables(workload.environment.keys(), "workload", line, config_errors);
     if workload.environment.contains_key(&workload.cache_variable) {
         let what = format!(
             "workload: {} belongs to the arms: say cache_entries there",
             workload.cache_variable
         );
-        m.push(line, what);
+        config_errors.push(line, what);
     }
 }
 
-fn runners_own<'k>(
+fn reject_runner_variables<'k>(
     names: impl Iterator<Item = &'k String>,
     whose: &str,
     line: Option<usize>,
-    m: &ConfigErrors<'_>,
+    config_errors: &ConfigErrors<'_>,
 ) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
-        m.push(
+        config_errors.push(
             line,
             format!("{whose}: {name} is set by the runner for scripts; name it otherwise"),
         );
     }
 }
 
-fn lanes(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
+fn lanes(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let wanted = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
@@ -101,27 +101,32 @@ fn lanes(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
             ),
             None => "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
         };
-        m.push(
-            places.lanes.first().copied().flatten(),
+        config_errors.push(
+            source_lines.lanes.first().copied().flatten(),
             format!("there are {} lanes; {why}", plan.lanes.len()),
         );
     }
     let mut names = Unique::default();
-    for (index, (lane, line)) in plan.lanes.iter().zip(&places.lanes).enumerate() {
-        names.insert(&lane.name, *line, format!("lane {:?}", lane.name), m);
-        own_ports(plan, lane, *line, m);
+    for (index, (lane, line)) in plan.lanes.iter().zip(&source_lines.lanes).enumerate() {
+        names.insert(
+            &lane.name,
+            *line,
+            format!("lane {:?}", lane.name),
+            config_errors,
+        );
+        check_ports(plan, lane, *line, config_errors);
         for other in plan.lanes.get(..index).unwrap_or_default() {
-            apart(lane, other, *line, m);
+            check_separate_lanes(lane, other, *line, config_errors);
         }
     }
     if plan.concurrent.is_some() {
         for (arm, line) in plan
             .arms
             .iter()
-            .zip(&places.arms)
+            .zip(&source_lines.arms)
             .filter(|(arm, _)| arm.cpus.is_some())
         {
-            m.push(
+            config_errors.push(
                 *line,
                 format!(
                     "arm {:?}: at the same time, CPUs belong to lanes: say cpus there",
@@ -132,9 +137,14 @@ fn lanes(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
     }
 }
 
-fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &ConfigErrors<'_>) {
+fn check_separate_lanes(
+    lane: &Lane,
+    other: &Lane,
+    line: Option<usize>,
+    config_errors: &ConfigErrors<'_>,
+) {
     let shared = |what: String| {
-        m.push(
+        config_errors.push(
             line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
         )
@@ -164,7 +174,7 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &ConfigErrors<'_>) {
     }
 }
 
-fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &ConfigErrors<'_>) {
+fn check_ports(plan: &Plan, lane: &Lane, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
     let whose = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
@@ -175,7 +185,7 @@ fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &ConfigErrors<'_>
         for (other, (low, high)) in all.get(..index).unwrap_or_default() {
             if first <= high && low <= last {
                 let port = first.max(low);
-                m.push(
+                config_errors.push(
                     line,
                     format!("{whose}: {other} and {what} both have port {port}; keep them apart"),
                 );
@@ -198,18 +208,18 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 }
 
 /// Cleared folders must not contain anything else.
-fn folders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
-    let all = named_folders(plan, places);
+fn folders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
+    let all = named_folders(plan, source_lines);
     for (index, (what, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
-            m.push(*line, format!("{what} is /: give it a folder of its own"));
+            config_errors.push(*line, format!("{what} is /: give it a folder of its own"));
         }
-        for (other, there, _) in all.get(..index).unwrap_or_default() {
-            let (a, b) = (path.display(), there.display());
-            if path == there {
-                m.push(*line, format!("{what} and {other} are the same folder {a}"));
-            } else if path.starts_with(there) || there.starts_with(path) {
-                m.push(
+        for (other, other_path, _) in all.get(..index).unwrap_or_default() {
+            let (a, b) = (path.display(), other_path.display());
+            if path == other_path {
+                config_errors.push(*line, format!("{what} and {other} are the same folder {a}"));
+            } else if path.starts_with(other_path) || other_path.starts_with(path) {
+                config_errors.push(
                     *line,
                     format!(
                         "{what} ({a}) and {other} ({b}) are one inside the other; keep them apart"
@@ -218,7 +228,7 @@ fn folders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
             }
         }
     }
-    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
+    for (lane, line) in plan.lanes.iter().zip(&source_lines.lanes) {
         let files = [
             ("identity", &lane.identity),
             ("recorder.targets", &plan.recorder.targets),
@@ -227,7 +237,7 @@ fn folders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
             for (what, file) in &files {
                 if let Some(file) = file.as_ref().filter(|file| file.starts_with(folder)) {
                     let (file, folder) = (file.display(), folder.display());
-                    m.push(
+                    config_errors.push(
                         *line,
                         format!(
                             "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
@@ -241,55 +251,59 @@ fn folders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
 
 type NamedFolder<'p> = (String, &'p Path, Option<usize>);
 
-fn named_folders<'p>(plan: &'p Plan, places: &Places) -> Vec<NamedFolder<'p>> {
+fn named_folders<'p>(plan: &'p Plan, source_lines: &SourceLines) -> Vec<NamedFolder<'p>> {
     let mut all: Vec<NamedFolder<'p>> = vec![("folder".to_owned(), &plan.folder, None)];
     if let Begin::Restore { from } = &plan.begin {
         all.push(("begin.from".to_owned(), from, None));
     }
-    for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
+    for (lane, line) in plan.lanes.iter().zip(&source_lines.lanes) {
         let folders = plan.folders_of(lane);
         all.extend(folders.map(|(what, path)| (what, path, *line)));
     }
     all
 }
 
-fn stops(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
+fn stops(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
-        m.push(
-            places.counted_from,
+        config_errors.push(
+            source_lines.counted_from,
             "stop.counted_from: a replay is counted from its start; leave it out",
         );
     }
     if !follows && plan.begin == Begin::Download {
-        m.push(
-            places.how,
+        config_errors.push(
+            source_lines.how,
             "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
         );
     }
     let open = plan.stop.counted_from == CountedFrom::FirstTransaction
         && plan.stop.first_transaction_within.is_none();
     if follows && open {
-        m.push(
-            places.first_transaction_within,
+        config_errors.push(
+            source_lines.first_transaction_within,
             "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
              say counted_from = \"start\"",
         );
     }
 }
 
-fn placeholders(plan: &Plan, places: &Places, m: &ConfigErrors<'_>) {
+fn placeholders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let mut reported = BTreeSet::new();
-    for (arm, line) in plan.arms.iter().zip(&places.arms) {
+    for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
         for lane in &plan.lanes {
             let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else {
                 continue;
             };
             for wrong in wrong {
                 // Reported once if it is in the workload.
-                let line = if wrong.of_arm { *line } else { places.workload };
+                let line = if wrong.of_arm {
+                    *line
+                } else {
+                    source_lines.workload
+                };
                 if reported.insert((line, wrong.what.clone())) {
-                    m.push(line, wrong.what);
+                    config_errors.push(line, wrong.what);
                 }
             }
         }

@@ -1,5 +1,5 @@
 use super::super::{Cluster, Kind, Lane, Workload};
-use super::{Base, Places, empty};
+use super::{PlanFolder, SourceLines, default_plan};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{Table, choice, distinct, several, text, within};
@@ -18,20 +18,22 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub(super) fn workload(t: &mut Table<'_>, base: &Base) -> Workload {
-    let mut w = empty().workload;
+pub(super) fn workload(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
+    let mut w = default_plan().workload;
     t.set("kind", &mut w.kind, |v| {
         choice(
             v,
             &[("validator", Kind::Validator), ("replay", Kind::Replay)],
         )
     });
-    w.command = t.need("command", |v| command(v, base)).unwrap_or_default();
+    w.command = t
+        .need("command", |v| command(v, plan_folder))
+        .unwrap_or_default();
     w.user = t.take("user", text);
-    w.working_folder = t.take("working_folder", |v| base.path(v));
+    w.working_folder = t.take("working_folder", |v| plan_folder.path(v));
     w.environment = environment(t, "environment");
     w.open_files = t.take("open_files", |v| within(v, 1..=u64::MAX >> 1));
-    w.binary = t.take("binary", |v| base.path(v));
+    w.binary = t.take("binary", |v| plan_folder.path(v));
     t.set("cache_variable", &mut w.cache_variable, |v| {
         variable(&text(v)?)
     });
@@ -57,7 +59,7 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base) -> Workload {
     w
 }
 
-fn command(value: &DeValue<'_>, base: &Base) -> Result<Vec<String>, String> {
+fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>, String> {
     let mut words = several(value, argument)?;
     let Some(program) = words.first_mut() else {
         return Err("is empty: name the program".to_owned());
@@ -65,7 +67,7 @@ fn command(value: &DeValue<'_>, base: &Base) -> Result<Vec<String>, String> {
     if program.is_empty() {
         return Err("its first word is empty: name the program".to_owned());
     }
-    *program = base.program(program).to_string_lossy().into_owned();
+    *program = plan_folder.program(program).to_string_lossy().into_owned();
     Ok(words)
 }
 
@@ -129,7 +131,10 @@ fn url(text: String) -> Result<String, String> {
     ))
 }
 
-pub(super) fn single_lane(t: &mut Table<'_>, base: &Base) -> Option<(Lane, Option<usize>)> {
+pub(super) fn single_lane(
+    t: &mut Table<'_>,
+    plan_folder: &PlanFolder,
+) -> Option<(Lane, Option<usize>)> {
     let line = LANE_KEYS.iter().find_map(|key| t.line_of(key));
     let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
     if !has_lane_keys {
@@ -142,7 +147,7 @@ pub(super) fn single_lane(t: &mut Table<'_>, base: &Base) -> Option<(Lane, Optio
     Some((
         Lane {
             name: "main".to_owned(),
-            ..lane(t, base)
+            ..lane(t, plan_folder)
         },
         line,
     ))
@@ -150,9 +155,9 @@ pub(super) fn single_lane(t: &mut Table<'_>, base: &Base) -> Option<(Lane, Optio
 
 pub(super) fn lanes(
     top: &mut Table<'_>,
-    base: &Base,
+    plan_folder: &PlanFolder,
     single: Option<(Lane, Option<usize>)>,
-    (lanes, places): (&mut Vec<Lane>, &mut Places),
+    (lanes, source_lines): (&mut Vec<Lane>, &mut SourceLines),
 ) {
     if let (Some((_, line)), true) = (&single, top.has("lane")) {
         top.errors().push(
@@ -162,25 +167,27 @@ pub(super) fn lanes(
     }
     if let Some((lane, line)) = single {
         lanes.push(lane);
-        places.lanes.push(line);
+        source_lines.lanes.push(line);
     }
     top.tables("lane", |t| {
         let name = t.need("name", |v| plain_name(text(v)?)).unwrap_or_default();
-        places.lanes.push(t.line());
+        source_lines.lanes.push(t.line());
         lanes.push(Lane {
             name,
-            ..lane(t, base)
+            ..lane(t, plan_folder)
         });
     });
 }
 
-fn lane(t: &mut Table<'_>, base: &Base) -> Lane {
+fn lane(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     Lane {
         name: String::new(),
-        ledger: t.need("ledger", |v| base.path(v)).unwrap_or_default(),
-        accounts: t.take("accounts", |v| base.path(v)),
-        snapshots: t.take("snapshots", |v| base.path(v)),
-        identity: t.take("identity", |v| base.path(v)),
+        ledger: t
+            .need("ledger", |v| plan_folder.path(v))
+            .unwrap_or_default(),
+        accounts: t.take("accounts", |v| plan_folder.path(v)),
+        snapshots: t.take("snapshots", |v| plan_folder.path(v)),
+        identity: t.take("identity", |v| plan_folder.path(v)),
         rpc_port: t.take("rpc_port", |v| within(v, 1..=u16::MAX)),
         gossip_port: t.take("gossip_port", |v| within(v, 1..=u16::MAX)),
         port_range: t.take("port_range", |v| port_range(&text(v)?)),

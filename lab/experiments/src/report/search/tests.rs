@@ -269,7 +269,7 @@ fn a_validator_exit_during_a_dwell_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut lines = lines();
     if let Some(Line::Dwell(DwellResult { evidence, .. })) = lines.last_mut() {
-        evidence.why = vec![crate::search::ENDED.to_owned()];
+        evidence.why = vec![crate::search::VALIDATOR_ENDED.to_owned()];
     }
     let experiment = written(folder.path(), 0, lines, None);
     assert_eq!(

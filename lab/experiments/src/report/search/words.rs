@@ -1,16 +1,16 @@
-use super::{EPOCH, Search, is_reference};
+use super::{SLOTS_PER_EPOCH, Search, is_reference};
 use crate::plan::Cluster;
-use crate::search::{Answer, Confirmed, DwellResult, ENDED, Outcome, Verdict};
+use crate::search::{Answer, Confirmed, DwellResult, Outcome, VALIDATOR_ENDED, Verdict};
 use faultline_text::{bytes, count, number, time};
 use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 /// From here on, GiB are precise enough.
-const LARGE: u64 = 10 << 30;
+const MIN_GIB_BYTES: u64 = 10 << 30;
 
 pub(crate) fn headline(searches: &[Search<'_>]) -> Option<String> {
-    let mut text = searches.iter().map(|search| match search.only {
+    let mut text = searches.iter().map(|search| match search.is_only_search {
         true => search.answer(),
         false => format!("Search {}: {}", search.scheduled.replicate, search.answer()),
     });
@@ -54,7 +54,8 @@ impl Search<'_> {
     }
 
     fn without_answer(&self) -> String {
-        let ended = |dwell: &&DwellResult| dwell.evidence.why.iter().any(|why| why == ENDED);
+        let ended =
+            |dwell: &&DwellResult| dwell.evidence.why.iter().any(|why| why == VALIDATOR_ENDED);
         match self
             .dwells()
             .last()
@@ -80,9 +81,9 @@ impl Search<'_> {
             );
         };
         let least = unreclaimable.max(answer.start);
-        let after = self
-            .hours()
-            .map_or_else(String::new, |hours| format!(" after {}", long(hours)));
+        let after = self.hours().map_or_else(String::new, |hours| {
+            format!(" after {}", duration_words(hours))
+        });
         let mut text = vec![format!(
             "Keeps up with {}{after}",
             range(least.saturating_add(low), least.saturating_add(high))
@@ -102,10 +103,10 @@ impl Search<'_> {
     pub(super) fn paragraphs(&self) -> Vec<String> {
         let mut all = vec![self.answer()];
         if let Some(answer) = &self.searched.answer {
-            all.extend(self.of_headroom(answer));
-            all.extend(self.of_growth(answer));
+            all.extend(self.headroom_paragraph(answer));
+            all.extend(self.growth_paragraph(answer));
         }
-        all.push(self.of_time());
+        all.push(self.time_paragraph());
         all.extend(cut_off(self.cut_off));
         all.push(
             "What it does not say: whether a start with less memory succeeds, since a run starts once; what happens at events that \
@@ -116,7 +117,7 @@ impl Search<'_> {
         all
     }
 
-    fn of_headroom(&self, answer: &Answer) -> Option<String> {
+    fn headroom_paragraph(&self, answer: &Answer) -> Option<String> {
         let [low, middle, high] = answer.outcome.interval()?;
         let ends = answer
             .confirmed
@@ -187,21 +188,21 @@ impl Search<'_> {
             _ if hours <= 0.0 => "No dwell had its upper end or more.".to_owned(),
             0 => format!(
                 "With its upper end or more there was no failure in {}: at most {} an hour, with 95 % confidence.",
-                long(hours),
+                duration_words(hours),
                 number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
             ),
             1 => format!(
                 "With its upper end or more it failed once in {}.",
-                long(hours)
+                duration_words(hours)
             ),
             many => format!(
                 "With its upper end or more it failed {many} times in {}.",
-                long(hours)
+                duration_words(hours)
             ),
         }
     }
 
-    fn of_growth(&self, answer: &Answer) -> Option<String> {
+    fn growth_paragraph(&self, answer: &Answer) -> Option<String> {
         let horizon = time(self.rules.horizon);
         let memory = |hours: f64| answer.memory.iter().find(|memory| memory.hours >= hours);
         match answer.settles {
@@ -214,7 +215,7 @@ impl Search<'_> {
                 )
             }),
             Some(false) => {
-                let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), long(one.hours)));
+                let each = answer.memory.iter().map(|one| format!("{} after {}", size(one.bytes), duration_words(one.hours)));
                 let each = { each }.join(", ");
                 let enough = if each.is_empty() {
                     String::new()
@@ -226,21 +227,21 @@ impl Search<'_> {
         }
     }
 
-    fn of_time(&self) -> String {
-        let (mut under, mut void) = (0_usize, 0_usize);
+    fn time_paragraph(&self) -> String {
+        let (mut limited, mut void) = (0_usize, 0_usize);
         let references = self.dwells().filter(|dwell| is_reference(dwell)).count();
         for dwell in self.dwells() {
             void += usize::from(dwell.verdict == Verdict::Void);
             let tried = dwell.evidence.seconds > 0.0;
-            under +=
+            limited +=
                 usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void && tried);
         }
         let took = self.hours().map_or_else(
             || "No dwell is over".to_owned(),
-            |hours| format!("It took {} at the tip", long(hours)),
+            |hours| format!("It took {} at the tip", duration_words(hours)),
         );
         let mut text = format!(
-            "{took}: {under} dwells with a limit, {references} references without, {void} void."
+            "{took}: {limited} dwells with a limit, {references} references without, {void} void."
         );
         let Some((first, last)) = self.slots else {
             return format!(
@@ -251,7 +252,7 @@ impl Search<'_> {
         text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
         text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
-                if first / EPOCH != last / EPOCH =>
+                if first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH =>
             {
                 " an epoch boundary is among them;"
             }
@@ -288,7 +289,7 @@ fn start(answer: &Answer) -> Option<String> {
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
 fn range(low: u64, high: u64) -> String {
     let digits = |value: f64| number(value, if value >= 100.0 { 0 } else { 1 });
-    let (unit, one) = if high >= LARGE {
+    let (unit, one) = if high >= MIN_GIB_BYTES {
         ("GiB", 1_u64 << 30)
     } else {
         ("MiB", MIB)
@@ -306,7 +307,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// `6 h`, `6.2 h`, `42 min 0 s`.
-fn long(hours: f64) -> String {
+fn duration_words(hours: f64) -> String {
     if hours < 1.0 {
         return time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));
     }

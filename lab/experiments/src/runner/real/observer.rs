@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Interval of reads of the recording, which is opened each time.
-const RECORDED: Duration = Duration::from_millis(500);
-/// Validity of a tick.
-const FRESH: Duration = Duration::from_secs(3);
-const LISTED: Duration = Duration::from_secs(5);
+const READ_INTERVAL: Duration = Duration::from_millis(500);
+/// A tick that was first seen longer ago is too old.
+const MAX_TICK_AGE: Duration = Duration::from_secs(3);
+/// Interval of listing the threads.
+const LIST_INTERVAL: Duration = Duration::from_secs(5);
 /// Prefix of the purpose of replay pools.
-const REPLAY: &str = "replay";
+const REPLAY_PURPOSE: &str = "replay";
 
 #[derive(Default)]
 pub(super) struct RunObserver {
@@ -29,12 +30,12 @@ pub(super) struct RunObserver {
     /// Its files, and whether their pressure is of this cgroup alone.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
-    threads: Replaying,
-    recorded: Recorded,
+    threads: ReplayThreads,
+    recorded: RecordedState,
 }
 
 #[derive(Default)]
-struct Recorded {
+struct RecordedState {
     sampled_at: Option<Duration>,
     /// The newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
@@ -45,11 +46,11 @@ struct Recorded {
 }
 
 #[derive(Default)]
-struct Replaying {
+struct ReplayThreads {
     pid: u32,
     listed: Option<Duration>,
     /// By thread: time waited and time run.
-    each: BTreeMap<u32, (Duration, Duration)>,
+    by_thread: BTreeMap<u32, (Duration, Duration)>,
     /// Includes ended threads.
     total: Option<(Duration, Duration)>,
 }
@@ -110,7 +111,7 @@ impl RunObserver {
         let newest = &mut self.recorded;
         if newest
             .sampled_at
-            .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= RECORDED)
+            .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= READ_INTERVAL)
         {
             newest.sampled_at = Some(at);
             // If unreadable, the last data stays valid until it is too old.
@@ -132,7 +133,7 @@ impl RunObserver {
         }
         if newest
             .tick
-            .is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH)
+            .is_some_and(|(_, seen)| at.saturating_sub(seen) <= MAX_TICK_AGE)
         {
             (reading.fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
         }
@@ -167,35 +168,35 @@ impl Observer for RunObserver {
     }
 }
 
-impl Replaying {
+impl ReplayThreads {
     /// Total time waited for a CPU, and run.
     fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid
             || self
                 .listed
-                .is_none_or(|listed| at.saturating_sub(listed) >= LISTED)
+                .is_none_or(|listed| at.saturating_sub(listed) >= LIST_INTERVAL)
         {
             (self.pid, self.listed) = (pid, Some(at));
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
             let listed: Vec<u32> = entries
                 .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
                 .collect();
-            self.each.retain(|tid, _| listed.contains(tid));
+            self.by_thread.retain(|tid, _| listed.contains(tid));
             for tid in listed {
                 let replays = |comm: Vec<u8>| {
-                    purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY))
+                    purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY_PURPOSE))
                 };
-                if !self.each.contains_key(&tid)
+                if !self.by_thread.contains_key(&tid)
                     && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)
                     && let Some(first) = schedstat(&folder, tid)
                 {
-                    self.each.insert(tid, first);
+                    self.by_thread.insert(tid, first);
                     self.total.get_or_insert_default();
                 }
             }
         }
-        for (tid, last) in &mut self.each {
+        for (tid, last) in &mut self.by_thread {
             let (Some(now), Some(total)) = (schedstat(&folder, *tid), &mut self.total) else {
                 continue;
             };
@@ -203,7 +204,7 @@ impl Replaying {
             total.1 += now.1.saturating_sub(last.1);
             *last = now;
         }
-        self.total.filter(|_| !self.each.is_empty())
+        self.total.filter(|_| !self.by_thread.is_empty())
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
 use crate::runner::job::gated;
-use crate::runner::system::{Order, Recorder};
+use crate::runner::system::{Recorder, RecorderRequest};
 use anyhow::{anyhow, bail};
 use faultline_client::http;
 use faultline_common::files::AtPath;
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use ureq::config::Config;
 
-/// Polls in two seconds.
-const LOOKS_UNTOLD: u32 = 40;
+/// Polls before a wait is reported: two seconds.
+const POLLS_BEFORE_MESSAGE: u32 = 40;
 /// Timeout, because setting a mark delays polls.
-const MARKED: Duration = Duration::from_millis(500);
+const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The end of a daemon's warning that the plan's check already gave.
-const KNOWN: &str = "it takes from what the validator waits for; put it elsewhere";
+const KNOWN_WARNING: &str = "it takes from what the validator waits for; put it elsewhere";
 
 pub(super) struct Daemon {
     launched: Box<dyn Launched>,
@@ -35,22 +35,26 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// On return it listens and has its target. Fails if it has exited.
-    pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
-        let settings = &order.plan.recorder;
+    pub(super) fn start(
+        launcher: &dyn Launcher,
+        recorder_request: &RecorderRequest<'_>,
+    ) -> anyhow::Result<Self> {
+        let settings = &recorder_request.plan.recorder;
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
         let (output, recording) = (
-            order.folder.join(RECORDER_LOG),
-            order.folder.join(RECORDING),
+            recorder_request.folder.join(RECORDER_LOG),
+            recorder_request.folder.join(RECORDING),
         );
         let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
-        let followed = order
-            .pid
-            .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
+        let followed = recorder_request.pid.map_or_else(
+            || Target::Ledger(recorder_request.ledger.to_owned()),
+            Target::Pid,
+        );
         let task = Task {
             target: followed,
             out: &recording,
-            cache_entries: order.cache_entries,
-            labels: &order.labels,
+            cache_entries: recorder_request.cache_entries,
+            labels: &recorder_request.labels,
             interval: Some(interval),
             config: settings.config.as_deref(),
             free_ports: true,
@@ -59,13 +63,13 @@ impl Daemon {
         let mut command = gated(
             launcher,
             None,
-            recorder_cpus(order.plan, &allowed()).as_ref(),
+            recorder_cpus(recorder_request.plan, &allowed_cpus()).as_ref(),
         )?;
         command.push(program.into());
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let job = Job {
-            name: order.name.clone(),
+            name: recorder_request.name.clone(),
             command,
             environment: path
                 .into_iter()
@@ -95,7 +99,7 @@ impl Daemon {
             interval,
             addresses,
         };
-        daemon.wait_until_ready(order.pid.is_some())?;
+        daemon.wait_until_ready(recorder_request.pid.is_some())?;
         Ok(daemon)
     }
 
@@ -119,22 +123,22 @@ impl Daemon {
         }
         bail!(
             "{PROGRAM} does not record after half a minute{}",
-            behind(&self.log.last_complaint())
+            complaint_suffix(&self.log.last_complaint())
         )
     }
 
     /// Long waits are reported.
     fn wait(
         &mut self,
-        (looks, what): (u32, &str),
+        (polls, what): (u32, &str),
         mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
-        for attempt in 0..looks {
+        for attempt in 0..polls {
             if until(self)? {
                 return Ok(true);
             }
-            if attempt == LOOKS_UNTOLD {
-                let longest = time(POLL_EVERY * looks);
+            if attempt == POLLS_BEFORE_MESSAGE {
+                let longest = time(POLL_EVERY * polls);
                 say(&format!(
                     "waiting for {PROGRAM} {what}, for {longest} at most"
                 ));
@@ -145,8 +149,8 @@ impl Daemon {
     }
 }
 
-/// Empty if unknown.
-fn allowed() -> Vec<u32> {
+/// CPUs that this program may use; empty if unknown.
+fn allowed_cpus() -> Vec<u32> {
     let Ok(set) = sched_getaffinity(None) else {
         return Vec::new();
     };
@@ -156,7 +160,7 @@ fn allowed() -> Vec<u32> {
         .collect()
 }
 
-fn behind(complaint: &str) -> String {
+fn complaint_suffix(complaint: &str) -> String {
     if complaint.is_empty() {
         String::new()
     } else {
@@ -164,7 +168,7 @@ fn behind(complaint: &str) -> String {
     }
 }
 
-fn in_a_query(text: &str) -> String {
+fn query_encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => {
@@ -194,7 +198,7 @@ impl Recorder for Daemon {
 
     fn complaints(&mut self) -> Vec<String> {
         let mut all = self.log.complaints();
-        all.retain(|complaint| !complaint.ends_with(KNOWN));
+        all.retain(|complaint| !complaint.ends_with(KNOWN_WARNING));
         all
     }
 
@@ -202,10 +206,12 @@ impl Recorder for Daemon {
         let url = format!(
             "http://{}/mark?name={}&kind={kind}",
             self.addresses.metrics,
-            in_a_query(name)
+            query_encoded(name)
         );
         // A page with TLS or a password accepts no mark.
-        let config = Config::builder().timeout_global(Some(MARKED)).proxy(None);
+        let config = Config::builder()
+            .timeout_global(Some(MARK_TIMEOUT))
+            .proxy(None);
         http::agent(config.build())
             .post(&url)
             .send_empty()
@@ -236,7 +242,10 @@ impl Recorder for Daemon {
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
             Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
-            _ => bail!("{PROGRAM} did not end and was killed{}", behind(&words)),
+            _ => bail!(
+                "{PROGRAM} did not end and was killed{}",
+                complaint_suffix(&words)
+            ),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 
 /// A machine, its plant, and the limits that were asked for with their times.
 struct LimitLog {
-    machine: Machine,
+    machine: SearchMachine,
     plant: Plant,
     all: Vec<(Duration, Option<u64>)>,
     now: Duration,
@@ -13,7 +13,7 @@ struct LimitLog {
 
 impl LimitLog {
     fn new() -> Self {
-        let machine = Machine::new(rules(), 32, false).expect("rules");
+        let machine = SearchMachine::new(rules(), 32, false).expect("rules");
         LimitLog {
             machine,
             plant: Plant::new(200 * MIB, 12),

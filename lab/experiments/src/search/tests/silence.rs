@@ -24,7 +24,10 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
 #[test]
 fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
     let silent = |reading: &mut Reading| (reading.behind, reading.tip) = (None, None);
-    assert_eq!(ended(silent), (Verdict::Failed, vec![SILENT.to_owned()]));
+    assert_eq!(
+        ended(silent),
+        (Verdict::Failed, vec![VALIDATOR_SILENT.to_owned()])
+    );
     let stale =
         |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
     assert_eq!(ended(stale).0, Verdict::Void);
@@ -48,7 +51,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
     let (verdict, evidence) = dwell.reference(32, &References::default(), None);
     assert_eq!(
         (verdict, evidence.why),
-        (Verdict::Void, vec![SILENT.to_owned()])
+        (Verdict::Void, vec![VALIDATOR_SILENT.to_owned()])
     );
 }
 
@@ -104,9 +107,9 @@ fn a_validator_that_exits_under_a_limit_fails_that_limit() {
         panic!("no line")
     };
     assert_eq!((headroom, verdict), (Some(400 * MIB), Verdict::Failed));
-    assert_eq!(evidence.why, [ENDED]);
+    assert_eq!(evidence.why, [VALIDATOR_ENDED]);
     assert_eq!(machine.validator_ended(), None);
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     machine.poll(&plant.read());
     assert_eq!(machine.validator_ended(), None, "nothing was tried");
 }
@@ -114,7 +117,7 @@ fn a_validator_that_exits_under_a_limit_fails_that_limit() {
 #[test]
 fn persistently_high_refaults_become_the_reference() {
     let mut plant = Plant::new(200 * MIB, 3);
-    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut more = 0;
     for _ in 0..4 * 9 * 3600 {
         let mut reading = plant.read();

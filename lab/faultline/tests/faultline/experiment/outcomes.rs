@@ -1,7 +1,7 @@
 //! How runs end, told apart by what the kernel says.
 
 use super::scene::{Scene, said};
-use faultline_experiments::folder::{OUTPUT, OWN};
+use faultline_experiments::folder::{OUTPUT, PROGRAM_FOLDER};
 use faultline_experiments::journal::{Entry, Step};
 use faultline_experiments::outcome::Outcome;
 use faultline_recording::Recording;
@@ -201,7 +201,8 @@ fn concurrent_arms_start_together_and_survive_anothers_kill() {
             assert!(at > ended(killed.run).1, "the others go on");
         }
         let who =
-            std::fs::read_to_string(scene.folder().run(run, 1).join(OWN).join("who")).unwrap();
+            std::fs::read_to_string(scene.folder().run(run, 1).join(PROGRAM_FOLDER).join("who"))
+                .unwrap();
         let ledger = scene.path(&format!("ledger-{}", run.lane));
         assert!(
             who.starts_with(&format!("{} nobody ", ledger.display())),

@@ -7,7 +7,7 @@ use faultline_experiments::journal::{Entry, Line, Planned};
 use faultline_experiments::judge::cache;
 use faultline_experiments::plan::{Lane, Plan, Severity};
 use faultline_experiments::runner::system::{
-    CacheDropped, Observer, Order, Recorder, StopRequest, System,
+    CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System,
 };
 use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
@@ -276,14 +276,14 @@ impl System for Pretended {
             let what = "CPUs are busy".to_owned();
             found.push(HostFinding {
                 severity: Severity::Refuse,
-                passes: true,
+                is_temporary: true,
                 what,
             });
         }
         if state.script.all("swap").is_some() {
             found.push(HostFinding {
                 severity: Severity::Warn,
-                passes: false,
+                is_temporary: false,
                 what: "swap is on".to_owned(),
             });
         }
@@ -309,7 +309,7 @@ impl System for Pretended {
         })
     }
 
-    fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
+    fn record(&mut self, order: &RecorderRequest<'_>) -> anyhow::Result<Box<dyn Recorder>> {
         let labels: Vec<String> = order
             .labels
             .iter()
@@ -493,7 +493,7 @@ impl Launched for Started {
         Ok(self.limits.clone())
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> anyhow::Result<Option<u64>> {
+    fn set_memory_limit(&mut self, memory: Option<u64>) -> anyhow::Result<Option<u64>> {
         let mut state = self.state.borrow_mut();
         let run = of(&self.name);
         // What follows growth is not worth a line, nor what is tried again.

@@ -10,9 +10,10 @@ use super::data::MAX_POINTS;
 use crate::model::{Block, Cell, Chart, Figure, Mark, Table};
 
 /// Texts up to this length stay on one line: a date with its time, the name of a run.
-const SHORT: usize = 24;
+const MAX_SHORT_CHARS: usize = 24;
 
-const LONG: usize = 30;
+/// A table with more rows is long.
+const MAX_SHORT_TABLE_ROWS: usize = 30;
 
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -69,7 +70,7 @@ fn table(table: &Table) -> Value {
         "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
         // An address that needs no server.
         "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
-        "long": table.rows.len() > LONG,
+        "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
     })
 }
 
@@ -83,7 +84,7 @@ fn cell(cell: &Cell, numeric: bool) -> Value {
         (true, true) => "num missing",
         (true, false) => "missing",
         (false, true) => "num",
-        (false, false) if text.chars().count() <= SHORT => "short",
+        (false, false) if text.chars().count() <= MAX_SHORT_CHARS => "short",
         (false, false) => "",
     };
     let interval = words::interval(cell);

@@ -6,7 +6,7 @@ use super::super::text::{clean, fitted};
 use super::super::words::sorted_marks;
 use crate::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
 
-/// Points that a line of the page has at most, so that a browser opens it at once.
+/// Maximum number of points of a line on the page, so that a browser opens it at once.
 pub(super) const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can break out of it.
@@ -41,11 +41,11 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let Chart::Timeline(timeline) = &figure.chart else {
         return None;
     };
-    let looks_of_lines = styles.lines(&timeline.series);
+    let line_styles = styles.lines(&timeline.series);
     let lines = timeline
         .series
         .iter()
-        .zip(looks_of_lines)
+        .zip(line_styles)
         .map(|(line, style)| {
             let (x, y) = points(timeline, line);
             json!({

@@ -1,12 +1,12 @@
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyles, Style};
 use super::super::text::{fitted, number, width};
-use super::frame::{Frame, HEIGHT, below, ends, vertical};
+use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, ends};
 use super::legend::{self, Swatch};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::Bars;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &SeriesStyles) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
     let values = bars.flat_map(|bar| {
         let (low, high) = ends(*bar);
@@ -14,17 +14,17 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &SeriesStyles) {
     });
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
-    let mut frame = Frame::beside(&y, sheet);
-    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let mut frame = Frame::for_axis(&y, sheet);
+    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
     let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
-    let styles = looks.styles(series);
+    let styles = series_styles.styles(series);
     let base = frame.y_or_bottom(0.0);
     for (index, _) in chart.categories.iter().enumerate() {
         category(sheet, &frame, chart, (index, &styles, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
-    let lines = names(sheet, &frame, chart);
-    below(sheet, &frame, 10.0 + lines * 15.0, "");
+    let lines = draw_names(sheet, &frame, chart);
+    draw_axis_label(sheet, &frame, 10.0 + lines * 15.0, "");
     let entries = styles
         .iter()
         .map(|style| legend::entry(style, Swatch::Filled));
@@ -74,22 +74,22 @@ fn category(
 fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
     let d = format!(
         "M{l} {a}H{r}M{l} {b}H{r}M{x} {a}V{b}",
-        l = N(x - 4.0),
-        r = N(x + 4.0),
-        a = N(frame.y_or_bottom(low)),
-        b = N(frame.y_or_bottom(high)),
-        x = N(x)
+        l = Coordinate(x - 4.0),
+        r = Coordinate(x + 4.0),
+        a = Coordinate(frame.y_or_bottom(low)),
+        b = Coordinate(frame.y_or_bottom(high)),
+        x = Coordinate(x)
     );
     sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
 }
 
-/// Returns the number of lines.
-fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
+/// Draws the names of the categories. Returns the number of lines.
+fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut most: f64 = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
         let (left, wide) = slot(frame, chart, index);
         let space = (wide - 6.0).max(12.0) / TEXT_SIZE;
-        let (first, second) = halves(name, space);
+        let (first, second) = broken_name(name, space);
         let middle = left + wide / 2.0;
         sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
         if let Some(second) = second {
@@ -100,8 +100,8 @@ fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     most
 }
 
-/// The name in one line, or broken where its beginning still fits.
-fn halves(name: &str, space: f64) -> (String, Option<String>) {
+/// The name in one line; if it is too wide, in two, broken where the first part still fits.
+fn broken_name(name: &str, space: f64) -> (String, Option<String>) {
     let breaks = name.match_indices(' ').map(|(at, _)| at);
     let last = { breaks.filter(|at| width(&name[..*at]) <= space) }.next_back();
     match last.filter(|_| width(name) > space) {

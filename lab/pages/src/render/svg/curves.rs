@@ -3,12 +3,12 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
-use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
+use super::frame::{Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ends};
 use super::legend::{self, Entry, Swatch};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Curve, Curves};
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);
     let recorded: Vec<(f64, f64)> = { chart.series.iter() }
         .filter_map(|curve| curve.recorded)
@@ -19,15 +19,16 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
     });
     let values = values.chain(recorded.iter().map(|(_, value)| *value));
     let y = Axis::of_values(values.chain([0.0]), &chart.unit, false, 5);
-    let mut frame = Frame::beside(&y, sheet);
-    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let mut frame = Frame::for_axis(&y, sheet);
+    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
     let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
     let sizes = points.map(|(size, _)| *size);
     let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
     let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, space);
     frame.x_scale = x.scale;
     let series = chart.series.iter();
-    let styles = looks.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
+    let styles =
+        series_styles.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
     let point = match chart.point.as_str() {
         "" => "recorded",
         point => point,
@@ -38,9 +39,9 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &SeriesStyles) {
         points_of(sheet, &frame, (curve, point), style);
         sheet.end();
     }
-    horizontal(sheet, &frame, &x, &chart.x_label);
+    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
     if chart.series.iter().all(|curve| curve.points.is_empty()) {
-        nothing(sheet, &frame);
+        draw_no_values(sheet, &frame);
     }
     let series_style = match styles.as_slice() {
         [one] => one.series_style,
@@ -64,7 +65,7 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
         for (size, value) in points {
             if let (Some(x), Some(y)) = (frame.x(size), frame.y(value)) {
                 let pen = if path.is_empty() { 'M' } else { 'L' };
-                write!(path, "{pen}{} {}", N(x), N(y)).unwrap_or_default();
+                write!(path, "{pen}{} {}", Coordinate(x), Coordinate(y)).unwrap_or_default();
             }
         }
         path
@@ -86,9 +87,9 @@ fn points_of(
     (curve, point): (&Curve, &str),
     Style { series_style, .. }: &Style,
 ) {
-    let index = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
+    let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
     for (size, bar) in &curve.points {
-        let Some((x, y)) = index(*size, bar.0) else {
+        let Some((x, y)) = position(*size, bar.0) else {
             continue;
         };
         let (low, high) = ends(*bar);
@@ -98,12 +99,12 @@ fn points_of(
         sheet.add(format_args!(
             r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
             series_style.filled(),
-            N(x),
-            N(y)
+            Coordinate(x),
+            Coordinate(y)
         ));
     }
     if let Some((size, value)) = curve.recorded
-        && let Some((x, y)) = index(size, value)
+        && let Some((x, y)) = position(size, value)
     {
         let class = format!("{} mk", series_style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));

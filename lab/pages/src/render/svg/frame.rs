@@ -17,8 +17,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// As wide as the numbers at its left let it be; it has no height yet.
-    pub(super) fn beside(y: &Axis, sheet: &Sheet) -> Self {
+    /// A box right of the labels of the axis `y`. It has no height yet.
+    pub(super) fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
         let numbers = y.ticks.iter().map(|tick| width(&tick.label));
         Self {
             left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
@@ -34,26 +34,26 @@ impl Frame {
         self.right - self.left
     }
 
-    fn across(&self, share: f64) -> f64 {
+    fn x_at(&self, share: f64) -> f64 {
         self.left + share * self.width()
     }
 
-    /// From below.
-    fn up(&self, share: f64) -> f64 {
+    /// The vertical position of a share of the height, counted from the bottom.
+    fn y_at(&self, share: f64) -> f64 {
         self.bottom - share * (self.bottom - self.top)
     }
 
-    /// The horizontal place of a value, within the box.
+    /// The horizontal position of a value, within the box.
     pub(super) fn x(&self, value: f64) -> Option<f64> {
-        Some(self.across(self.x_scale.at(value)?.clamp(0.0, 1.0)))
+        Some(self.x_at(self.x_scale.at(value)?.clamp(0.0, 1.0)))
     }
 
-    /// The vertical place of a value, within the box.
+    /// The vertical position of a value, within the box.
     pub(super) fn y(&self, value: f64) -> Option<f64> {
-        Some(self.up(self.y_scale.at(value)?.clamp(0.0, 1.0)))
+        Some(self.y_at(self.y_scale.at(value)?.clamp(0.0, 1.0)))
     }
 
-    /// As [`Frame::y`], but what has no place is at the bottom.
+    /// As [`Frame::y`], with the bottom for values without a position.
     pub(super) fn y_or_bottom(&self, value: f64) -> f64 {
         self.y(value).unwrap_or(self.bottom)
     }
@@ -66,16 +66,16 @@ impl Frame {
     }
 }
 
-/// The ends of a bar's interval; those that are no numbers are the value itself.
+/// The ends of a bar's interval; the value itself if they are missing or not finite.
 pub(super) fn ends((value, interval): Bar) -> (f64, f64) {
     interval
         .filter(|(low, high)| low.is_finite() && high.is_finite())
         .unwrap_or((value, value))
 }
 
-/// Gives the box its height and draws the vertical axis: its label above, grid lines, numbers at the left. `above` is kept
-/// free between label and box.
-pub(super) fn vertical(
+/// Gives the box its height and draws the vertical axis: its label above, grid lines, and numbers
+/// at the left. `above` is the free space between label and box.
+pub(super) fn draw_vertical_axis(
     sheet: &mut Sheet,
     frame: &mut Frame,
     (axis, label): (&Axis, &str),
@@ -89,36 +89,37 @@ pub(super) fn vertical(
     }
     frame.bottom = frame.top + height;
     for tick in &axis.ticks {
-        let y = frame.up(tick.at);
+        let y = frame.y_at(tick.at);
         sheet.line("g", (frame.left, y), (frame.right, y));
         sheet.text("m", "end", (frame.left - 8.0, y + 4.0), &tick.label);
     }
 }
 
+/// How many ticks fit below the box, with labels of so many letters.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
     let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
     space.clamp(2.0, 12.0) as usize
 }
 
 /// Draws the horizontal axis and moves the sheet below it.
-pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
+pub(super) fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
     sheet.line(
         "ax",
         (frame.left, frame.bottom),
         (frame.right, frame.bottom),
     );
     for tick in &axis.ticks {
-        let x = frame.across(tick.at);
+        let x = frame.x_at(tick.at);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
-        let index = x.min(sheet.width - half - 1.0);
-        sheet.text("m", "middle", (index, frame.bottom + 18.0), &tick.label);
+        let label_x = x.min(sheet.width - half - 1.0);
+        sheet.text("m", "middle", (label_x, frame.bottom + 18.0), &tick.label);
     }
-    below(sheet, frame, 24.0, label);
+    draw_axis_label(sheet, frame, 24.0, label);
 }
 
 /// Draws the axis label and moves the sheet below it.
-pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
+pub(super) fn draw_axis_label(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
     sheet.y = frame.bottom + offset;
     if !label.is_empty() {
         let label = fitted(label, frame.width() / TEXT_SIZE);
@@ -128,6 +129,6 @@ pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) 
     }
 }
 
-pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
+pub(super) fn draw_no_values(sheet: &mut Sheet, frame: &Frame) {
     sheet.text("m", "middle", frame.middle(), "no values");
 }

@@ -5,26 +5,29 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles};
 use super::super::text::number;
-use super::frame::{Frame, HEIGHT, horizontal, nothing, ticks_below, vertical};
+use super::frame::{
+    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below,
+};
 use super::legend::{self, Swatch};
-use super::{N, Sheet};
+use super::{Coordinate, Sheet};
 use crate::model::{Counts, Histogram};
 
 /// More series are drawn as outlines only.
-const MOST_FILLED: usize = 3;
+const MAX_FILLED: usize = 3;
 
-pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &SeriesStyles) {
+pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesStyles) {
     let counts = { chart.series.iter() }.flat_map(|series| series.counts.iter().copied());
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
-    let mut frame = Frame::beside(&y, sheet);
-    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let mut frame = Frame::for_axis(&y, sheet);
+    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
     let low = chart.edges.first().copied().unwrap_or(0.0);
     let high = chart.edges.last().copied().unwrap_or(1.0);
     let x = Axis::between(low, high, ticks_below(&frame, 6.0));
     frame.x_scale = x.scale;
     let series = chart.series.iter();
-    let styles = looks.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
+    let styles =
+        series_styles.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
     let bars = chart.series.len() == 1;
     for (series, style) in chart.series.iter().zip(&styles) {
         sheet.begin(&style.owner);
@@ -35,9 +38,9 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &SeriesStyles) {
         }
         sheet.end();
     }
-    horizontal(sheet, &frame, &x, &chart.x_label);
+    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
     if counts.clone().all(|count| count <= 0.0) {
-        nothing(sheet, &frame);
+        draw_no_values(sheet, &frame);
     }
     let swatch: fn(SeriesStyle) -> Swatch = if bars { Swatch::Filled } else { Swatch::Line };
     let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
@@ -86,15 +89,21 @@ fn outline(
             continue;
         };
         if path.is_empty() {
-            write!(path, "M{} {}", N(from), N(frame.bottom)).unwrap_or_default();
+            write!(path, "M{} {}", Coordinate(from), Coordinate(frame.bottom)).unwrap_or_default();
         }
-        write!(path, "V{}H{}", N(frame.y_or_bottom(*count)), N(to)).unwrap_or_default();
+        write!(
+            path,
+            "V{}H{}",
+            Coordinate(frame.y_or_bottom(*count)),
+            Coordinate(to)
+        )
+        .unwrap_or_default();
     }
     if path.is_empty() {
         return;
     }
-    write!(path, "V{}", N(frame.bottom)).unwrap_or_default();
-    if chart.series.len() <= MOST_FILLED {
+    write!(path, "V{}", Coordinate(frame.bottom)).unwrap_or_default();
+    if chart.series.len() <= MAX_FILLED {
         sheet.area(series_style, &path);
     }
     sheet.stroke(series_style, "", &path, &series.name);

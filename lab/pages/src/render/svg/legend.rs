@@ -1,6 +1,6 @@
 use super::super::style::{SeriesStyle, Style};
 use super::super::text::{escaped, fitted, width};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Coordinate, Sheet, TEXT_SIZE};
 
 const SWATCH: f64 = 26.0;
 const LINE: f64 = 19.0;
@@ -15,7 +15,7 @@ pub(super) enum Swatch {
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
-    /// As [`Style::owner`](super::super::style::Style) has it.
+    /// See [`Style::owner`](super::super::style::Style).
     pub(super) owner: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
         match entry.swatch {
             Swatch::Line(series_style) => {
                 let weight = series_style.weight.min(1);
-                let path = format!("M{} {}h{SWATCH}", N(x), N(y));
+                let path = format!("M{} {}h{SWATCH}", Coordinate(x), Coordinate(y));
                 sheet.stroke(
                     SeriesStyle {
                         weight,
@@ -67,7 +67,7 @@ pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
 }
 
 fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
-    let (x, y) = (N(x + 6.0), N(y - 6.0));
+    let (x, y) = (Coordinate(x + 6.0), Coordinate(y - 6.0));
     sheet.add(format_args!(
         r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#
     ));
@@ -75,7 +75,7 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
 
 pub(super) fn point(sheet: &mut Sheet, series_style: SeriesStyle, (x, y): (f64, f64), title: &str) {
     let (class, title) = (series_style.filled(), escaped(title));
-    let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
+    let d = format!("M{} {}l6 6l-6 6l-6-6z", Coordinate(x), Coordinate(y - 6.0));
     sheet.add(format_args!(
         r#"<path class="{class} halo" d="{d}"><title>{title}</title></path>"#
     ));

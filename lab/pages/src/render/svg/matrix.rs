@@ -1,7 +1,7 @@
 //! Columns are headed by row numbers, so that names never collide.
 
 use super::super::text::{escaped, fitted, number, width};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::Matrix;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
@@ -80,11 +80,11 @@ fn cell(
     };
     sheet.add(format_args!(
         r#"<g><title>{title}</title><rect class="{class}" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>"#,
-        N(x + 0.5),
-        N(y + 0.5),
-        N(wide - 1.0),
-        N(high - 1.0),
-        N(if value.is_some() && ink == "t" { strength * 0.75 } else { 1.0 })
+        Coordinate(x + 0.5),
+        Coordinate(y + 0.5),
+        Coordinate(wide - 1.0),
+        Coordinate(high - 1.0),
+        Coordinate(if value.is_some() && ink == "t" { strength * 0.75 } else { 1.0 })
     ));
     let class = if wide < 38.0 {
         format!("{ink} s")

@@ -2,17 +2,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::style::{SeriesStyle, SeriesStyles, of_run};
+use super::super::style::{SeriesStyle, SeriesStyles, run_attribute};
 use super::super::text::{escaped, fitted, width};
 use super::super::words::sorted_marks;
-use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
+use super::frame::{Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ticks_below};
 use super::legend::{self, Entry, Swatch};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Band, Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
-const ROWS: usize = 3;
-const ROW: f64 = 15.0;
+const NAME_ROWS: usize = 3;
+const NAME_ROW_HEIGHT: f64 = 15.0;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
@@ -21,17 +21,17 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .iter()
         .flat_map(|line| line.y.iter().flatten().copied());
     let y = Axis::of_values(values.clone(), &chart.unit, chart.log, 5);
-    let mut frame = Frame::beside(&y, sheet);
+    let mut frame = Frame::for_axis(&y, sheet);
     let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
     frame.x_scale = x.scale;
-    let placed = placed(&frame, chart);
-    let rows = placed
+    let placed_marks = placed_marks(&frame, chart);
+    let rows = placed_marks
         .iter()
         .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
         .max()
         .unwrap_or(0);
-    let above = rows as f64 * ROW;
-    vertical(sheet, &mut frame, (&y, &chart.y_label), (above, HEIGHT));
+    let above = rows as f64 * NAME_ROW_HEIGHT;
+    draw_vertical_axis(sheet, &mut frame, (&y, &chart.y_label), (above, HEIGHT));
     let lanes = chart.lanes();
     if lanes.is_empty() {
         for band in &chart.bands {
@@ -41,11 +41,11 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         }
     }
     lines(sheet, &frame, chart, styles);
-    marks(sheet, &frame, &placed, (chart, styles));
+    marks(sheet, &frame, &placed_marks, (chart, styles));
     let below = strips(sheet, &frame, chart, (&lanes, styles));
-    horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
+    draw_horizontal_axis(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
     if values.count() == 0 {
-        nothing(sheet, &frame);
+        draw_no_values(sheet, &frame);
     }
     legend::draw(sheet, entries(chart, styles).into_iter());
 }
@@ -76,7 +76,7 @@ fn strips(
     below.bottom += 4.0;
     for run in lanes {
         let style = styles.run(run).unwrap_or(SeriesStyle::NEUTRAL);
-        sheet.begin(&of_run(run));
+        sheet.begin(&run_attribute(run));
         let top = below.bottom;
         sheet.rect(&style.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
@@ -95,7 +95,7 @@ fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyl
     for (line, style) in chart.series.iter().zip(styles.lines(&chart.series)) {
         let path = path(frame, &line.thinned(points));
         if !path.is_empty() {
-            sheet.stroke(style, &of_run(&line.run), &path, &line.name);
+            sheet.stroke(style, &run_attribute(&line.run), &path, &line.name);
         }
     }
 }
@@ -133,14 +133,14 @@ impl Name {
     /// Pixels above the lowest row.
     fn above(&self) -> f64 {
         let row = self.row as f64;
-        row * ROW
+        row * NAME_ROW_HEIGHT
     }
 }
 
-/// Names go right of their line, else left of it, else they are left out. So is a repeated name of
-/// a neighbour.
-fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
-    let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
+/// A name is right of its line, else left of it, else it is left out. The repeated name of a
+/// neighbour is left out, too.
+fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
+    let mut taken: [Vec<(f64, f64)>; NAME_ROWS] = Default::default();
     let mut all: Vec<PlacedMark<'a>> = Vec::new();
     for mark in sorted_marks(chart) {
         let Some(x) = frame.x(mark.at) else { continue };
@@ -177,12 +177,12 @@ fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
 fn marks(
     sheet: &mut Sheet,
     frame: &Frame,
-    placed: &[PlacedMark<'_>],
+    placed_marks: &[PlacedMark<'_>],
     (chart, styles): (&Timeline, &SeriesStyles),
 ) {
-    for PlacedMark { mark, x, name } in placed {
+    for PlacedMark { mark, x, name } in placed_marks {
         let style = styles.mark(chart, &mark.run);
-        sheet.begin(&of_run(&mark.run));
+        sheet.begin(&run_attribute(&mark.run));
         sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
         let top = frame.top - 4.0 - name.as_ref().map_or(0.0, Name::above);
         sheet.line(
@@ -190,16 +190,16 @@ fn marks(
             (*x, top),
             (*x, frame.bottom),
         );
-        let (class, top, x) = (style.filled(), N(frame.top), N(*x - 4.0));
+        let (class, top, x) = (style.filled(), Coordinate(frame.top), Coordinate(*x - 4.0));
         sheet.add(format_args!(
             r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
         ));
         sheet.end();
     }
     // Names come last with a paper-coloured outline, so that no line crosses them.
-    for mark in placed {
+    for mark in placed_marks {
         let Some(name) = &mark.name else { continue };
-        sheet.begin(&of_run(&mark.mark.run));
+        sheet.begin(&run_attribute(&mark.mark.run));
         let y = frame.top - 5.0 - name.above();
         sheet.text("t s halo", "start", (name.x, y), &name.text);
         sheet.end();
@@ -212,7 +212,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
         .map(|(line, style)| Entry {
             swatch: Swatch::Line(style),
             text: line.name.clone(),
-            owner: of_run(&line.run),
+            owner: run_attribute(&line.run),
         })
         .collect();
     let strips = !chart.lanes().is_empty();

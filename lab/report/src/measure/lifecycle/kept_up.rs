@@ -6,7 +6,8 @@ use faultline_phase::{Phase, TipTime};
 use faultline_text::{moment, time};
 use std::time::Duration;
 
-/// A validator that needs longer has not kept up. The study's needed up to two hours.
+/// Seconds. A validator that catches up for longer has not kept up. In the study, catching up took
+/// up to two hours.
 const CATCH_UP_LIMIT: f64 = 7200.0;
 
 const OOM: &str = "the kernel's OOM killer killed it";
@@ -137,10 +138,10 @@ fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::measure::lifecycle::lifecycle;
-    use crate::run::{FromExperiment, Run, Session, Tick};
+    use crate::run::{ExperimentOutcome, Run, Session, Tick};
 
     /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
-    fn slow_to_end(from_experiment: Option<FromExperiment>) -> Run {
+    fn slow_to_end(from_experiment: Option<ExperimentOutcome>) -> Run {
         let tick = |second: u32| Tick {
             at: f64::from(second),
             process: (second < 100).then_some(0),
@@ -162,9 +163,9 @@ mod tests {
     #[test]
     fn shutdown_time_after_a_stop_request_does_not_count() {
         assert_eq!(lifecycle(&slow_to_end(None)).kept_up.answer, None);
-        let from_experiment = FromExperiment {
+        let from_experiment = ExperimentOutcome {
             stopped_unix_ns: Some(79_500_000_000),
-            ..FromExperiment::default()
+            ..ExperimentOutcome::default()
         };
         let kept_up = lifecycle(&slow_to_end(Some(from_experiment))).kept_up;
         assert_eq!(

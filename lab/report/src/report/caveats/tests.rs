@@ -11,14 +11,14 @@ fn every_arm_caveat_is_full_sentences_with_its_numbers() {
         &["512, 1024", "single run"],
     );
     check(too_few_runs(&texts(&["512"])), &["512", "3"]);
-    check(load(&[4742.3, 3800.4]), &["3,800 to 4,742"]);
-    check(load(&[]), &["same slots"]);
+    check(loads_differ(&[4742.3, 3800.4]), &["3,800 to 4,742"]);
+    check(loads_differ(&[]), &["same slots"]);
     let kernels = texts(&["6.1", "6.8"]);
     check(
-        different("Kernels differ", &kernels, ", ", "Boot one."),
+        values_differ("Kernels differ", &kernels, ", ", "Boot one."),
         &["6.1, 6.8"],
     );
-    check(hits(&texts(&["2.1.14"])), &["hits", "4.4"]);
+    check(hit_counts_differ(&texts(&["2.1.14"])), &["hits", "4.4"]);
     check(one_after_the_other("512", "1024"), &["512", "1024"]);
 }
 
@@ -36,7 +36,7 @@ fn time_at_the_tip_is_reported_or_unknown() {
 
 #[test]
 fn every_run_caveat_is_full_sentences_with_its_numbers() {
-    let check_run = |(what, remedy): Finding, facts: &[&str]| {
+    let check_run = |(what, remedy): WhatAndRemedy, facts: &[&str]| {
         check(Caveat::new(format!("512, run 1: {what}."), remedy), facts);
     };
     check_run(not_watched(&[61.0]), &["1 stretch ", "61 s"]);

@@ -1,6 +1,6 @@
 use crate::report::model::{Block, Cell, Report, Table, VerdictKind};
 use crate::report::{Options, build, scalar};
-use crate::run::{FromExperiment, Run, Signal, Tick};
+use crate::run::{ExperimentOutcome, Run, Signal, Tick};
 use faultline_recording::ReplaySlotPoint;
 
 /// Numbers that look random and are the same in every test.
@@ -253,9 +253,9 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
         shown(&runs)
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
-        run.from_experiment = Some(FromExperiment {
+        run.from_experiment = Some(ExperimentOutcome {
             io_some: Some(seconds),
-            ..FromExperiment::default()
+            ..ExperimentOutcome::default()
         });
     }
     assert_eq!(
@@ -263,9 +263,9 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
         "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time)."
     );
     for run in &mut runs {
-        run.from_experiment = Some(FromExperiment {
+        run.from_experiment = Some(ExperimentOutcome {
             io_some: Some(1.0),
-            ..FromExperiment::default()
+            ..ExperimentOutcome::default()
         });
     }
     assert_eq!(shown(&runs), "");

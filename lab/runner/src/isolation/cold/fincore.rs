@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 pub(super) const PROGRAM: &str = "fincore";
 
 /// Bytes of paths in one command line; the kernel allows about 2 MiB including the environment.
-const MOST: usize = 256 << 10;
+const MAX_PATH_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Batch {
@@ -22,7 +22,7 @@ impl Batch {
     pub(super) fn add(&mut self, path: PathBuf) -> bool {
         self.bytes += path.as_os_str().len() + 9;
         self.paths.push(path);
-        self.bytes >= MOST
+        self.bytes >= MAX_PATH_BYTES
     }
 
     /// Counts the cached pages of the batch and empties it; also returns the number of files that

@@ -1,6 +1,6 @@
 use super::{guard, keep, marker};
 use crate::isolation::launch::at;
-use crate::isolation::tree::{DEEPEST, ELSEWHERE, Folder, OpenResult, disk_bytes, kind};
+use crate::isolation::tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind};
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};
@@ -68,17 +68,17 @@ fn ready(folder: &Path, root: &HostRoot) -> Result<Folder> {
 }
 
 struct Walk {
-    really: bool,
-    lists: usize,
+    deletes: bool,
+    max_listed: usize,
     cleared: Cleared,
     locks: Vec<OwnedFd>,
 }
 
 impl Walk {
-    fn new(really: bool, lists: usize) -> Self {
+    fn new(deletes: bool, max_listed: usize) -> Self {
         Walk {
-            really,
-            lists,
+            deletes,
+            max_listed,
             cleared: Cleared::default(),
             locks: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl Walk {
     }
 
     fn folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
-        if !self.really {
+        if !self.deletes {
             self.locks.extend(guard::lock(folder)?);
         }
         for name in folder.names()? {
@@ -112,23 +112,23 @@ impl Walk {
     }
 
     fn below(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return self.keep(folder, name, "nested too deep");
         }
         let below = match folder.enter(name)? {
             OpenResult::Open(below) => below,
-            OpenResult::OtherMount => return self.keep(folder, name, ELSEWHERE),
+            OpenResult::OtherMount => return self.keep(folder, name, OTHER_MOUNT),
             OpenResult::Changed => {
-                return self.keep(folder, name, "it changed while it was looked at");
+                return self.keep(folder, name, "it changed while it was inspected");
             }
         };
-        if marker::has_name(&below)? {
+        if marker::has_marker(&below)? {
             return self.keep(folder, name, "a folder of experiments of its own");
         }
         let retained = self.cleared.retained.len();
         let locked = below.stat(guard::LOCK)?.is_some();
         self.folder(&below, depth)?;
-        if !self.really {
+        if !self.deletes {
             return Ok(());
         }
         match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
@@ -140,9 +140,9 @@ impl Walk {
                 Ok(())
             }
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
-                self.keep(folder, name, "something came while it was cleared")
+                self.keep(folder, name, "a new entry appeared while it was cleared")
             }
-            Err(Errno::BUSY) => self.keep(folder, name, ELSEWHERE),
+            Err(Errno::BUSY) => self.keep(folder, name, OTHER_MOUNT),
             Err(errno) => Err(at(&folder.join(name))(errno)),
         }
     }
@@ -151,19 +151,19 @@ impl Walk {
         if let Some(why) = keep::reason(folder, name, stat)? {
             return self.keep(folder, name, why);
         }
-        if self.really {
+        if self.deletes {
             match rustix::fs::unlinkat(folder.fd(), name, AtFlags::empty()) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::ISDIR) => {
                     return self.keep(folder, name, "it changed while it was looked at");
                 }
-                Err(Errno::BUSY) => return self.keep(folder, name, ELSEWHERE),
+                Err(Errno::BUSY) => return self.keep(folder, name, OTHER_MOUNT),
                 Err(errno) => return Err(at(&folder.join(name))(errno)),
             }
         }
         self.cleared.files += 1;
-        if self.cleared.listed.len() < self.lists {
+        if self.cleared.listed.len() < self.max_listed {
             self.cleared.listed.push(folder.join(name));
         }
         self.cleared.bytes = self.cleared.bytes.saturating_add(disk_bytes(stat));

@@ -1,5 +1,5 @@
 use crate::isolation::launch::at;
-use crate::isolation::tree::{Folder, OpenResult, real};
+use crate::isolation::tree::{Folder, OpenResult, canonical_or_same};
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// A validator locks this file while it runs.
 pub(super) const LOCK: &CStr = c"ledger.lock";
 
-const MOST: usize = 16;
+const MAX_USERS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderUser {
@@ -39,16 +39,16 @@ impl fmt::Display for FolderUser {
 /// Uses the kernel's paths. It does not find other users' processes without privilege, files that
 /// are only mapped, or processes that see the folder under another path.
 pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
-    let folder = real(folder);
+    let folder = canonical_or_same(folder);
     let mut pids = root.pids().unwrap_or_default();
     pids.sort_unstable();
     pids.into_iter()
-        .filter_map(|pid| used(root, pid, &folder))
-        .take(MOST)
+        .filter_map(|pid| folder_user(root, pid, &folder))
+        .take(MAX_USERS)
         .collect()
 }
 
-fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
+fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
     let process = root.procfs.join(pid.to_string());
     let descriptors = std::fs::read_dir(process.join("fd"))
         .into_iter()

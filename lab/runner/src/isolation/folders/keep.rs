@@ -4,9 +4,9 @@ use rustix::fs::{FileType, Stat};
 use std::ffi::CStr;
 
 /// Above the size of a keypair of 64 numbers, each on its own indented line.
-const MOST: u64 = 4096;
+const MAX_KEYPAIR_BYTES: u64 = 4096;
 
-const NUMBERS: usize = 64;
+const KEYPAIR_LENGTH: usize = 64;
 
 /// Why a file is kept; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
 /// file cannot be read, because it may be a keypair.
@@ -14,11 +14,12 @@ pub(super) fn reason(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option
     if let Some(why) = by_name(name.to_bytes()) {
         return Ok(Some(why));
     }
-    let small = u64::try_from(stat.st_size).is_ok_and(|size| (1..=MOST).contains(&size));
+    let small =
+        u64::try_from(stat.st_size).is_ok_and(|size| (1..=MAX_KEYPAIR_BYTES).contains(&size));
     if kind(stat) != FileType::RegularFile || !small {
         return Ok(None);
     }
-    let text = folder.read(name, MOST)?;
+    let text = folder.read(name, MAX_KEYPAIR_BYTES)?;
     Ok(text
         .is_some_and(|text| is_keypair(&text))
         .then_some("a keypair"))
@@ -38,5 +39,6 @@ pub(super) fn by_name(name: &[u8]) -> Option<&'static str> {
 
 fn is_keypair(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
-        && serde_json::from_slice::<Vec<u8>>(text).is_ok_and(|numbers| numbers.len() == NUMBERS)
+        && serde_json::from_slice::<Vec<u8>>(text)
+            .is_ok_and(|numbers| numbers.len() == KEYPAIR_LENGTH)
 }

@@ -1,5 +1,5 @@
 use crate::isolation::launch::at;
-use crate::isolation::tree::real;
+use crate::isolation::tree::canonical_or_same;
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
@@ -23,11 +23,11 @@ pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 /// seen.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
     let file = File::open(folder).map_err(at(folder))?;
-    let how = match purpose {
+    let operation = match purpose {
         Purpose::Work => FlockOperation::NonBlockingLockExclusive,
         Purpose::Source => FlockOperation::NonBlockingLockShared,
     };
-    match rustix::fs::flock(&file, how) {
+    match rustix::fs::flock(&file, operation) {
         Ok(()) => Ok(FolderLock(file)),
         Err(Errno::WOULDBLOCK) => {
             let who = holder(root, folder)
@@ -42,7 +42,7 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
 }
 
 fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
-    let folder = real(folder);
+    let folder = canonical_or_same(folder);
     let holds = |process: &Path| {
         let open = std::fs::read_dir(process.join("fd"))
             .into_iter()

@@ -47,7 +47,7 @@ pub enum Init {
 /// The folder is not empty, is a symbolic link, or has the marker of another folder. Nothing was
 /// marked then.
 pub fn init(folder: &Path, now: Duration) -> Result<Init> {
-    let made = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
+    let created = match rustix::fs::mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
         Err(Errno::NOENT) => {
@@ -67,7 +67,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
         let _ = rustix::fs::unlinkat(open.fd(), NAME, AtFlags::empty());
         return Err(error);
     }
-    Ok(if made { Init::Made } else { Init::Marked })
+    Ok(if created { Init::Made } else { Init::Marked })
 }
 
 pub fn is_marked(folder: &Path) -> bool {
@@ -91,12 +91,12 @@ pub(super) fn open_marked(folder: &Path) -> Result<Folder> {
     )
 }
 
-pub(super) fn has_name(folder: &Folder) -> Result<bool> {
+pub(super) fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(NAME)?.is_some())
 }
 
 fn inspect(folder: &Folder) -> Result<bool> {
-    if !has_name(folder)? {
+    if !has_marker(folder)? {
         return Ok(false);
     }
     let path = folder.join(NAME);
@@ -110,7 +110,7 @@ fn inspect(folder: &Folder) -> Result<bool> {
         return Err(wrong("it is not a file"));
     };
     match serde_json::from_slice::<Marker>(&text) {
-        Ok(marker) if marker.kind != KIND => Err(wrong("it is of something else")),
+        Ok(marker) if marker.kind != KIND => Err(wrong("it is another kind of file")),
         Ok(marker) if marker.inode != folder.inode() => {
             Err(wrong("it was copied here from another folder"))
         }

@@ -3,7 +3,9 @@ mod copy;
 use super::clear::RetainedEntry;
 use super::{guard, keep, marker};
 use crate::isolation::launch::at;
-use crate::isolation::tree::{DEEPEST, Folder, OpenResult, disk_bytes, kind, os, real};
+use crate::isolation::tree::{
+    Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os,
+};
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
@@ -48,12 +50,12 @@ pub struct Restored {
 /// # Errors
 /// A symbolic link leads out of the folder, or part of it is on another mount.
 pub fn measure(from: &Path) -> Result<Source> {
-    contents(&Folder::open(from)?)
+    measure_source(&Folder::open(from)?)
 }
 
 /// Changes the owner of a marked folder, but not of its contents.
 pub fn hand_over(folder: &Path, owner: Owner) -> Result<()> {
-    hand(&marker::open_marked(folder)?, owner)
+    change_owner(&marker::open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
@@ -70,12 +72,12 @@ pub fn restore(
     owner: Option<Owner>,
 ) -> Result<Restored> {
     let source = Folder::open(from)?;
-    let measured = contents(&source)?;
+    let measured = measure_source(&source)?;
     let ledger = marker::open_marked(ledger)?;
     let snapshots = snapshots.map(marker::open_marked).transpose()?;
-    apart(&source, &ledger)?;
+    check_not_nested(&source, &ledger)?;
     check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
-    let mut work = Work {
+    let mut work = RestoreRun {
         snapshots: snapshots.as_ref(),
         owner,
         restored: Restored::default(),
@@ -83,16 +85,19 @@ pub fn restore(
     work.folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
-            hand(folder, owner)?;
+            change_owner(folder, owner)?;
         }
         rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
     }
     Ok(work.restored)
 }
 
-/// A copy into its own source would not end.
-fn apart(source: &Folder, ledger: &Folder) -> Result<()> {
-    let (from, to) = (real(source.path()), real(ledger.path()));
+/// Fails if one folder contains the other: a copy into its own source would not end.
+fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
+    let (from, to) = (
+        canonical_or_same(source.path()),
+        canonical_or_same(ledger.path()),
+    );
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
             "{} and {} lie in one another: keep it elsewhere",
@@ -109,9 +114,16 @@ fn check_free_bytes(
     ledger: &Folder,
     snapshots: Option<&Folder>,
 ) -> Result<()> {
-    let apart = snapshots.filter(|folder| folder.device() != ledger.device());
-    let archives = if apart.is_some() { what.archives } else { 0 };
-    for (folder, bytes) in [(Some(ledger), what.bytes - archives), (apart, archives)] {
+    let other_disk = snapshots.filter(|folder| folder.device() != ledger.device());
+    let archives = if other_disk.is_some() {
+        what.archives
+    } else {
+        0
+    };
+    for (folder, bytes) in [
+        (Some(ledger), what.bytes - archives),
+        (other_disk, archives),
+    ] {
         let Some(folder) = folder else { continue };
         let output = rustix::fs::fstatvfs(folder.fd()).map_err(at(folder.path()))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
@@ -123,7 +135,7 @@ fn check_free_bytes(
     Ok(())
 }
 
-fn contents(folder: &Folder) -> Result<Source> {
+fn measure_source(folder: &Folder) -> Result<Source> {
     let mut source = Source::default();
     count(folder, 0, &mut source)?;
     Ok(source)
@@ -154,7 +166,7 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
 }
 
 fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
-    let own = |name: &CString| {
+    let is_excluded = |name: &CString| {
         let name = name.as_c_str();
         name == marker::NAME
             || name == guard::LOCK
@@ -163,7 +175,7 @@ fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     Ok(folder
         .names()?
         .into_iter()
-        .filter(|name| !own(name))
+        .filter(|name| !is_excluded(name))
         .collect())
 }
 
@@ -174,7 +186,7 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
             folder.join(name).display()
         ))
     };
-    if depth >= DEEPEST {
+    if depth >= MAX_DEPTH {
         return refused("it is nested too deep");
     }
     match folder.enter(name)? {
@@ -217,18 +229,18 @@ fn is_archive(name: &CStr) -> bool {
         && name.contains(".tar")
 }
 
-fn hand(folder: &Folder, owner: Owner) -> Result<()> {
+fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
     rustix::fs::fchown(folder.fd(), user, group).map_err(at(folder.path()))
 }
 
-struct Work<'a> {
+struct RestoreRun<'a> {
     snapshots: Option<&'a Folder>,
     owner: Option<Owner>,
     restored: Restored,
 }
 
-impl Work<'_> {
+impl RestoreRun<'_> {
     fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
         for name in names(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
@@ -274,14 +286,14 @@ impl Work<'_> {
         };
         self.folder(&below(from, name, depth)?, &inside, depth + 1)?;
         if let Some(owner) = self.owner {
-            hand(&inside, owner)?;
+            change_owner(&inside, owner)?;
         }
         rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode)).map_err(at(&path))
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
-        if let Some(there) = to.stat(name)? {
-            return self.already(to, name, &there);
+        if let Some(existing) = to.stat(name)? {
+            return self.keep_existing(to, name, &existing);
         }
         let copied = copy::copy(from, to, name, self.owner)?;
         self.restored.files += 1;
@@ -291,8 +303,8 @@ impl Work<'_> {
     }
 
     fn link(&mut self, from: &Folder, to: &Folder, name: &CStr, depth: usize) -> Result<()> {
-        if let Some(there) = to.stat(name)? {
-            return self.already(to, name, &there);
+        if let Some(existing) = to.stat(name)? {
+            return self.keep_existing(to, name, &existing);
         }
         let target = link(from, name, depth)?;
         rustix::fs::symlinkat(&target, to.fd(), name).map_err(at(&to.join(name)))?;
@@ -303,10 +315,11 @@ impl Work<'_> {
         rustix::fs::chownat(to.fd(), name, user, group, flags).map_err(at(&to.join(name)))
     }
 
-    /// An older tower file must not replace a newer one.
-    fn already(&mut self, to: &Folder, name: &CStr, there: &Stat) -> Result<()> {
+    /// Keeps an existing keypair or tower file: an older tower file must not replace a newer one.
+    /// Fails on any other existing entry.
+    fn keep_existing(&mut self, to: &Folder, name: &CStr, existing: &Stat) -> Result<()> {
         let path = to.join(name);
-        match keep::reason(to, name, there)? {
+        match keep::reason(to, name, existing)? {
             Some(why) => {
                 self.restored.left.push(RetainedEntry { path, why });
                 Ok(())

@@ -58,11 +58,11 @@ impl From<CpuSet> for String {
 impl std::fmt::Display for CpuSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let runs = self.0.chunk_by(|a, b| a + 1 == *b);
-        let count = runs.filter_map(|run| match (run.first()?, run.last()?) {
+        let ranges = runs.filter_map(|run| match (run.first()?, run.last()?) {
             (first, last) if first == last => Some(first.to_string()),
             (first, last) => Some(format!("{first}-{last}")),
         });
-        f.write_str(&count.collect::<Vec<_>>().join(","))
+        f.write_str(&ranges.collect::<Vec<_>>().join(","))
     }
 }
 

@@ -91,7 +91,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         if let GroupParent::V2(delegated) = &self.parent {
-            let _ = controllers::give_back(&delegated.folder);
+            let _ = controllers::return_from_leaf(&delegated.folder);
         }
     }
 }
@@ -139,16 +139,16 @@ impl Launcher for Direct {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        Ok(Group::of_scope(&self.parent, scope)?
+        Ok(Group::find_by_scope(&self.parent, scope)?
             .into_iter()
             .map(|group| group.name().to_owned())
             .collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let groups = Group::of_scope(&self.parent, scope)?;
+        let groups = Group::find_by_scope(&self.parent, scope)?;
         for group in &groups {
-            group.lift();
+            group.lift_memory_limits();
             group.ask_to_end()?;
         }
         wait(grace, || {

@@ -7,7 +7,7 @@ const SYS_RESOURCE: u32 = 24;
 
 /// The highest value that this program can set; `None` if unknown.
 pub(super) fn most(host: &HostRoot) -> Option<u64> {
-    let everybody = everybody(host)?;
+    let system_max_open_files = system_max_open_files(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
     let current = status
         .lines()
@@ -15,11 +15,11 @@ pub(super) fn most(host: &HostRoot) -> Option<u64> {
     let own = getrlimit(Resource::Nofile)
         .maximum
         .filter(|_| current >> SYS_RESOURCE & 1 == 0);
-    Some(own.map_or(everybody, |own| own.min(everybody)))
+    Some(own.map_or(system_max_open_files, |own| own.min(system_max_open_files)))
 }
 
-/// `fs.nr_open`.
-pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
+/// The kernel's maximum for any process: `fs.nr_open`.
+pub(super) fn system_max_open_files(host: &HostRoot) -> Option<u64> {
     std::fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
         .ok()?
         .trim()
@@ -51,13 +51,17 @@ mod tests {
             fs::create_dir_all(host.procfs.join(folder)).unwrap();
         }
         let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-        let with = |capabilities: &str, everybody: u64| {
+        let with = |capabilities: &str, system_max_open_files: u64| {
             fs::write(
                 host.procfs.join("self/status"),
                 format!("Name:\tx\nCapEff:\t{capabilities}\n"),
             )
             .unwrap();
-            fs::write(host.procfs.join("sys/fs/nr_open"), format!("{everybody}\n")).unwrap();
+            fs::write(
+                host.procfs.join("sys/fs/nr_open"),
+                format!("{system_max_open_files}\n"),
+            )
+            .unwrap();
             most(&host)
         };
         assert_eq!(with("0000000001000000", 1 << 40), Some(1 << 40));

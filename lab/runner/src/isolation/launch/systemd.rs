@@ -17,9 +17,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Prefix of all unit names. Dots separate the parts, because a dash would make the slice a child
-/// of another slice with foreign limits.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time for systemd to start or to remove a unit.
+const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 const KILL: i32 = rustix::process::Signal::KILL.as_raw();
 
 #[derive(Debug)]
@@ -28,18 +27,20 @@ pub struct Systemd {
     cgroup: PathBuf,
     etc: PathBuf,
     can: Abilities,
-    outlives: bool,
+    has_exit_type: bool,
 }
 
-/// The first version with `ExitType=`.
-const EXIT_TYPE: u32 = 250;
+/// The first version of systemd with `ExitType=`.
+const EXIT_TYPE_VERSION: u32 = 250;
 
 impl Systemd {
     /// Connects and determines the possible limits; changes nothing before the first
     /// [`launch`](Launcher::launch). Fails if the memory controller is not in cgroup version 2.
     pub fn connect(host: &HostRoot) -> Result<Systemd> {
         let bus = Bus::connect()?;
-        let outlives = bus.version()?.is_some_and(|version| version >= EXIT_TYPE);
+        let has_exit_type = bus
+            .version()?
+            .is_some_and(|version| version >= EXIT_TYPE_VERSION);
         let path = host.cgroup.join("cgroup.controllers");
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         let has = |name: &str| text.split_whitespace().any(|word| word == name);
@@ -55,14 +56,14 @@ impl Systemd {
             cpus: has("cpuset"),
             io: has("io"),
             pressure: host.procfs.join("pressure/memory").exists(),
-            open_files: files::everybody(host),
+            open_files: files::system_max_open_files(host),
         };
         Ok(Systemd {
             bus,
             cgroup: host.cgroup.clone(),
             etc: "/etc".into(),
             can,
-            outlives,
+            has_exit_type,
         })
     }
 
@@ -78,7 +79,7 @@ impl Systemd {
             &format!("{}.slice", job.name),
             program,
             &global,
-            self.outlives,
+            self.has_exit_type,
         )?;
         let of_slice = properties::slice(
             format!("Run {} of {}", job.name.run, job.name.scope),
@@ -133,7 +134,7 @@ impl Launcher for Systemd {
             .map(|group| format!("{group}.service"))
             .collect();
         for service in &services {
-            let _ = service::move_limit(&self.bus, service, None);
+            let _ = service::set_memory_high(&self.bus, service, None);
         }
         for service in &services {
             self.bus

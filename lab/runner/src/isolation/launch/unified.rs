@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Limits of `folder`. Devices that occur in `requested` get their name there. A missing file means
 /// no limit.
 pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
-    there(folder)?;
+    check_exists(folder)?;
     Ok(Limits {
         memory_max: bytes(folder, "memory.max")?,
         memory_high: bytes(folder, "memory.high")?,
@@ -21,13 +21,13 @@ pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
 }
 
 pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>> {
-    there(folder)?;
+    check_exists(folder)?;
     bytes(folder, "memory.high")
 }
 
-/// Without the process's end, which these files do not have.
+/// Evidence without the process's end, which these files do not have.
 pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
-    there(folder)?;
+    check_exists(folder)?;
     let stat = match read(folder, "memory.stat")? {
         Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes())
             .map_err(|e| invalid_file(folder, "memory.stat", e))?,
@@ -38,7 +38,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
         result: None,
         memory_events: read(folder, "memory.events")?
             .as_deref()
-            .map(counts)
+            .map(parse_counts)
             .unwrap_or_default(),
         memory_peak: bytes(folder, "memory.peak")?,
         memory_current: bytes(folder, "memory.current")?,
@@ -69,13 +69,13 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     Ok(stalls)
 }
 
-/// Includes the cgroups below.
+/// Whether the cgroup and those below it have no process.
 pub(super) fn is_empty(folder: &Path) -> Result<bool> {
-    there(folder)?;
+    check_exists(folder)?;
     let name = "cgroup.events";
     let events = read(folder, name)?
         .as_deref()
-        .map(counts)
+        .map(parse_counts)
         .unwrap_or_default();
     let populated = events
         .get("populated")
@@ -83,7 +83,7 @@ pub(super) fn is_empty(folder: &Path) -> Result<bool> {
     Ok(*populated == 0)
 }
 
-fn there(folder: &Path) -> Result<()> {
+fn check_exists(folder: &Path) -> Result<()> {
     std::fs::metadata(folder).map(drop).map_err(at(folder))
 }
 
@@ -91,7 +91,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn counts(text: &str) -> BTreeMap<String, u64> {
+fn parse_counts(text: &str) -> BTreeMap<String, u64> {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs
         .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
@@ -145,10 +145,10 @@ fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
             return Err(invalid_file(folder, "io.max", format!("{line:?}")));
         };
         // The caller's name for the device, so that both can be compared.
-        let own = limit.device.clone();
+        let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()
-            .find(|one| device::node(&one.device).is_ok_and(|node| node == own))
+            .find(|one| device::node(&one.device).is_ok_and(|node| node == kernel_device))
         {
             limit.device.clone_from(&same.device);
         }

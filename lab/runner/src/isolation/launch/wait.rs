@@ -1,7 +1,7 @@
 use anyhow::Result;
 use std::time::Duration;
 
-const PAUSE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Calls `poll` at least once; `None` after about `patience`. The pauses are counted, not the time
 /// of `poll`.
@@ -17,7 +17,7 @@ pub(super) fn wait<T>(
         if left.is_zero() {
             return Ok(None);
         }
-        let pause = PAUSE.min(left);
+        let pause = POLL_INTERVAL.min(left);
         std::thread::sleep(pause);
         left -= pause;
     }

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// An in-memory log above this size is cleared up to the read position.
-const LONGEST: u64 = 1 << 20;
-const SHOWN: usize = 12;
-/// Bytes at the end that are searched for those lines.
-const TAIL: u64 = 16 << 10;
-const PLAIN: usize = 3;
+const MAX_MEMORY_BYTES: u64 = 1 << 20;
+const TAIL_LINES: usize = 12;
+/// Bytes at the end of the log that are searched for the last lines.
+const TAIL_BYTES: u64 = 16 << 10;
+const MAX_PLAIN_LINES: usize = 3;
 const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 
 /// A file in memory or on disk. Not a pipe, because it would break if this program were killed
@@ -19,7 +19,7 @@ const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 pub struct Log {
     file: File,
     read: u64,
-    is_whole: bool,
+    is_on_disk: bool,
 }
 
 impl Log {
@@ -29,7 +29,7 @@ impl Log {
         Ok(Log {
             file: file.into(),
             read: 0,
-            is_whole: false,
+            is_on_disk: false,
         })
     }
 
@@ -37,7 +37,7 @@ impl Log {
         Ok(Log {
             file: File::open(path)?,
             read: 0,
-            is_whole: true,
+            is_on_disk: true,
         })
     }
 
@@ -45,19 +45,19 @@ impl Log {
         Ok(self.file.try_clone()?.into())
     }
 
-    fn news(&mut self) -> Vec<String> {
+    fn new_lines(&mut self) -> Vec<String> {
         let text = self.text(self.read);
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        self.read += whole as u64;
-        let lines = text[..whole].lines().map(str::to_owned).collect();
-        if !self.is_whole && self.read > LONGEST && self.file.set_len(0).is_ok() {
+        let complete_length = text.rfind('\n').map_or(0, |end| end + 1);
+        self.read += complete_length as u64;
+        let lines = text[..complete_length].lines().map(str::to_owned).collect();
+        if !self.is_on_disk && self.read > MAX_MEMORY_BYTES && self.file.set_len(0).is_ok() {
             self.read = 0;
         }
         lines
     }
 
     pub fn complaints(&mut self) -> Vec<String> {
-        self.news()
+        self.new_lines()
             .iter()
             .filter_map(|line| complaint(line))
             .map(str::to_owned)
@@ -65,15 +65,15 @@ impl Log {
     }
 
     pub fn tail(&self) -> String {
-        let text = self.text(self.length().saturating_sub(TAIL));
+        let text = self.text(self.length().saturating_sub(TAIL_BYTES));
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
     /// The last warning or error as one line; else the last lines that are not log lines, such as a
     /// panic. Empty without either.
     pub fn last_complaint(&self) -> String {
-        let text = self.text(self.length().saturating_sub(TAIL));
+        let text = self.text(self.length().saturating_sub(TAIL_BYTES));
         let complaint = text.lines().rev().find_map(complaint);
         complaint.map(str::to_owned).unwrap_or_else(|| {
             let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
@@ -81,7 +81,7 @@ impl Log {
                 .lines()
                 .filter(|line| !line.trim().is_empty() && !is_log(line))
                 .collect();
-            plain[plain.len().saturating_sub(PLAIN)..].join("; ")
+            plain[plain.len().saturating_sub(MAX_PLAIN_LINES)..].join("; ")
         })
     }
 
@@ -125,18 +125,18 @@ mod tests {
         let mut log = Log::in_memory().unwrap();
         let mut daemon = log.file.try_clone().unwrap();
         daemon.write_all("one\ntwo \u{fc}\nhal".as_bytes()).unwrap();
-        assert_eq!(log.news(), ["one", "two ??"]);
+        assert_eq!(log.new_lines(), ["one", "two ??"]);
         daemon.write_all(b"f\n").unwrap();
-        assert_eq!(log.news(), ["half"]);
+        assert_eq!(log.new_lines(), ["half"]);
         assert_eq!(log.tail(), "one\ntwo ??\nhalf");
         let line = [b"x".repeat(99).as_slice(), b"\n"].concat();
         for _ in 0..20_000 {
             daemon.write_all(&line).unwrap();
         }
-        assert_eq!(log.news().len(), 20_000);
+        assert_eq!(log.new_lines().len(), 20_000);
         daemon.write_all(b"after\n").unwrap();
         assert_eq!(
-            (log.news(), log.tail().as_str()),
+            (log.new_lines(), log.tail().as_str()),
             (vec!["after".to_owned()], "after")
         );
     }
@@ -170,7 +170,7 @@ mod tests {
         std::fs::write(file.path(), &line).unwrap();
         let mut log = Log::on_disk(file.path()).unwrap();
         assert_eq!(log.complaints().len(), 100_000);
-        assert_eq!(log.tail().lines().count(), SHOWN);
+        assert_eq!(log.tail().lines().count(), TAIL_LINES);
         assert_eq!(
             std::fs::metadata(file.path()).unwrap().len(),
             line.len() as u64

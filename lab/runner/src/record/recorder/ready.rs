@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 const FORMAT: u32 = 1;
-const LONGEST: u64 = 1 << 16;
+const MAX_FILE_BYTES: u64 = 1 << 16;
 
 pub(super) fn name(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
@@ -31,7 +31,8 @@ impl ReadyFile {
 
     pub fn read(&self) -> anyhow::Result<Option<Ready>> {
         let mut text = Vec::new();
-        let read = File::open(&self.0).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+        let read =
+            File::open(&self.0).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
         match read {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read
@@ -77,10 +78,10 @@ impl Ready {
 
 fn of(text: &[u8]) -> anyhow::Result<Ready> {
     #[derive(Deserialize)]
-    struct Any {
+    struct FormatField {
         format: u32,
     }
-    let Any { format } = serde_json::from_slice(text)?;
+    let FormatField { format } = serde_json::from_slice(text)?;
     ensure!(
         format == FORMAT,
         "its format is {format}; this program reads {FORMAT}: install both programs of one version"

@@ -1,4 +1,4 @@
-use super::{FULL, absent, level, plot, row, value_or_dash, value_or_reason};
+use super::{MEMORY_THRESHOLDS, absent, level, plot, row, value_or_dash, value_or_reason};
 use crate::view::Scene;
 use crate::view::row::{Graphic, Row};
 use faultline_metrics::Source;
@@ -7,7 +7,7 @@ use faultline_text::{bytes_f64, percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// What sets the limit, unless it is the validator's own cgroup.
+/// Names what sets the limit, unless it is the validator's own cgroup.
 fn binding_level(status: &Status) -> String {
     let binding = status.memory.as_ref().and_then(|memory| memory.binding());
     match binding.map(|level| level.level.as_str()) {
@@ -49,7 +49,7 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     [
         row(
             "Memory",
-            Span::styled(words, level(scene, share, FULL)),
+            Span::styled(words, level(scene, share, MEMORY_THRESHOLDS)),
             full,
         ),
         resident(scene),

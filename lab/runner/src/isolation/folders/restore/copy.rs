@@ -10,10 +10,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-const PIECE: usize = 64 << 20;
+const CHUNK_BYTES: usize = 64 << 20;
 
 /// For file systems between which the kernel cannot copy.
-const BUFFER: usize = 1 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) struct Copied {
     pub(super) bytes: u64,
@@ -49,7 +49,7 @@ pub(super) fn copy(
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
     if !cloned {
-        data(&source, &target, size).map_err(wrong)?;
+        copy_data(&source, &target, size).map_err(wrong)?;
     }
     set_owner_and_mode(&target, &stat, owner).map_err(wrong)?;
     let copied = rustix::fs::fstat(&target).map_err(wrong)?;
@@ -67,17 +67,17 @@ pub(super) fn copy(
 /// Whether reflinks from one folder to the other work.
 pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let nameless = |folder: &Folder| {
+    let open_unnamed = |folder: &Folder| {
         rustix::fs::openat(folder.fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok()
     };
-    let (Some(source), Some(target)) = (nameless(from), nameless(to)) else {
+    let (Some(source), Some(target)) = (open_unnamed(from), open_unnamed(to)) else {
         return false;
     };
     rustix::io::write(&source, &[0; 4096]).is_ok()
         && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
 }
 
-fn data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
+fn copy_data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
@@ -94,16 +94,18 @@ fn data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
         if end <= start {
             break;
         }
-        piece(source, target, start, end)?;
+        copy_range(source, target, start, end)?;
         at = end;
     }
     rustix::fs::ftruncate(target, size)
 }
 
-fn piece(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+fn copy_range(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
     let (mut read, mut written) = (start, start);
     while read < end {
-        let length = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
+        let length = usize::try_from(end - read)
+            .unwrap_or(CHUNK_BYTES)
+            .min(CHUNK_BYTES);
         match rustix::fs::copy_file_range(
             source,
             Some(&mut read),
@@ -114,7 +116,7 @@ fn piece(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Er
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
-                return by_hand(source, target, read, end);
+                return copy_with_buffer(source, target, read, end);
             }
             Err(errno) => return Err(errno),
         }
@@ -122,7 +124,7 @@ fn piece(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Er
     Ok(())
 }
 
-fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+fn copy_with_buffer(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
     let wrong = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let (mut source, mut target) = (
         source.try_clone().map_err(wrong)?,
@@ -131,9 +133,11 @@ fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), 
     for file in [&source, &target] {
         rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
     }
-    let (mut buffer, mut left) = (vec![0; BUFFER], end - start);
+    let (mut buffer, mut left) = (vec![0; BUFFER_BYTES], end - start);
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(BUFFER).min(BUFFER);
+        let most = usize::try_from(left)
+            .unwrap_or(BUFFER_BYTES)
+            .min(BUFFER_BYTES);
         let part = buffer.get_mut(..most).unwrap_or_default();
         let count = match source.read(part) {
             Ok(0) => break,

@@ -9,16 +9,16 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// A shell that reads a word, then executes the program if its own cgroup is `$0`. If this program
-/// is killed before that, the shell reads EOF and exits.
 const SHELL: &str = "/bin/sh";
-const WAITING: &str = r#"read -r go || exit 125
+/// Reads a word, then executes the program if the shell's own cgroup is `$0`. If this program is
+/// killed before that, the shell reads EOF and exits.
+const WAIT_SCRIPT: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
 exit 125"#;
-const WORD: &[u8] = b"go\n";
+const RELEASE_WORD: &[u8] = b"go\n";
 /// Removes the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
-const SHELLS_OWN: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 pub(super) struct Child {
     child: std::process::Child,
@@ -41,18 +41,20 @@ impl Child {
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAITING, group.name()])
+            .args(["-c", WAIT_SCRIPT, group.name()])
             .args(&user_command)
             .arg(ENV);
         if let Some(folder) = job.folder.as_ref().filter(|_| !user_command.is_empty()) {
-            // Again as the target user, who must be able to enter the folder.
+            // `env` enters the folder again as the target user, who must be able to.
             command.arg("-C").arg(folder);
         }
-        let own = SHELLS_OWN
-            .iter()
-            .filter(|own| !job.environment.iter().any(|(name, _)| name == **own));
+        let shell_variable = SHELL_VARIABLES.iter().filter(|shell_variable| {
+            !job.environment
+                .iter()
+                .any(|(name, _)| name == **shell_variable)
+        });
         command
-            .args(own.flat_map(|own| ["-u", own]))
+            .args(shell_variable.flat_map(|shell_variable| ["-u", shell_variable]))
             .arg("--")
             .arg(file)
             .args(job.command.iter().skip(1));
@@ -96,7 +98,7 @@ impl Child {
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| words(&format!("{most} open files: {error}")))?;
         }
-        let word = stdin.map(|mut stdin| stdin.write_all(WORD));
+        let word = stdin.map(|mut stdin| stdin.write_all(RELEASE_WORD));
         word.unwrap_or(Ok(()))
             .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
     }
@@ -145,8 +147,8 @@ impl Launched for Child {
         self.group.limits()
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
-        self.group.relimit(memory)
+    fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
+        self.group.set_memory_limit(memory)
     }
 
     fn ended(&mut self) -> Result<Option<End>> {
@@ -208,7 +210,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAITING, group, ENV, "echo", "begun"])
+            .args(["-c", WAIT_SCRIPT, group, ENV, "echo", "begun"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -223,11 +225,11 @@ mod tests {
     #[test]
     fn a_program_released_outside_its_group_never_starts() {
         assert_eq!(
-            word(WORD, "faultline.x.r001_a1.validator"),
+            word(RELEASE_WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
         // Every process is in a group that has a colon before its path.
-        assert_eq!(word(WORD, ":"), (Some(0), "begun\n".to_owned()));
+        assert_eq!(word(RELEASE_WORD, ":"), (Some(0), "begun\n".to_owned()));
     }
 
     #[test]

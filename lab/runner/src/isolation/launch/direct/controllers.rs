@@ -19,10 +19,10 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
         ("io", !limits.io.is_empty()),
     ];
     let path = delegated.join("cgroup.subtree_control");
-    let there = read(&path)?;
+    let enabled = read(&path)?;
     let missing = wanted
         .iter()
-        .filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
+        .filter(|(name, wanted)| *wanted && !enabled.split_whitespace().any(|word| word == *name));
     let text = missing
         .map(|(name, _)| format!("+{name}"))
         .collect::<Vec<_>>()
@@ -42,21 +42,24 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
 
 /// Whether groups below can have limits, now or after this program has moved.
 pub(super) fn check(folder: &Path) -> Result<()> {
-    let handed_on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+    let enabled_controllers =
+        fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     // The root cgroup has no `cgroup.type`, and may have processes.
-    if handed_on.split_whitespace().any(|name| name == "memory")
+    if enabled_controllers
+        .split_whitespace()
+        .any(|name| name == "memory")
         || !folder.join("cgroup.type").exists()
     {
         return Ok(());
     }
-    alone(folder)
+    check_no_other_processes(folder)
 }
 
-fn alone(folder: &Path) -> Result<()> {
-    let own = std::process::id().to_string();
+fn check_no_other_processes(folder: &Path) -> Result<()> {
+    let own_pid = std::process::id().to_string();
     let path = folder.join("cgroup.procs");
     let text = read(&path)?;
-    if text.lines().all(|line| line == own) {
+    if text.lines().all(|line| line == own_pid) {
         return Ok(());
     }
     bail!(
@@ -67,7 +70,7 @@ fn alone(folder: &Path) -> Result<()> {
 }
 
 fn move_processes(folder: &Path) -> Result<()> {
-    alone(folder)?;
+    check_no_other_processes(folder)?;
     let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -79,14 +82,14 @@ fn move_processes(folder: &Path) -> Result<()> {
 }
 
 /// Moves this program back once no groups are left.
-pub(super) fn give_back(delegated: &Path) -> Result<()> {
+pub(super) fn return_from_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());
     }
     let path = delegated.join("cgroup.subtree_control");
-    let there = read(&path)?;
-    let text: Vec<String> = there
+    let enabled = read(&path)?;
+    let text: Vec<String> = enabled
         .split_whitespace()
         .map(|name| format!("-{name}"))
         .collect();

@@ -11,10 +11,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// For a killed process to exit: freeing a validator's memory takes time.
+/// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Prefix of all group names. Dots separate the parts, which contain none.
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -32,7 +30,7 @@ enum Kind {
         /// The limits of all ancestors up to this one apply as well.
         top: PathBuf,
     },
-    Found(Vec<PathBuf>),
+    Existing(Vec<PathBuf>),
 }
 
 impl Group {
@@ -76,7 +74,7 @@ impl Group {
         for folder in group.folders() {
             let made = make_folder(folder);
             if made.is_err() {
-                group.remove_made_before(folder);
+                group.remove_folders_before(folder);
             }
             made?;
         }
@@ -92,14 +90,14 @@ impl Group {
         Ok(group)
     }
 
-    pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>> {
+    pub(super) fn find_by_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>> {
         let prefix = format!("{NAME_PREFIX}.{scope}.");
         match parent {
             GroupParent::V1(v1_roots) => {
                 let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-                for top in v1_roots.tops() {
+                for top in v1_roots.controller_roots() {
                     for folder in folders(top)? {
-                        if let Some(name) = named(&folder, &prefix) {
+                        if let Some(name) = name_with_prefix(&folder, &prefix) {
                             found.entry(name).or_default().push(folder);
                         }
                     }
@@ -127,7 +125,7 @@ impl Group {
     fn found(folders: Vec<PathBuf>, name: String) -> Group {
         Group {
             name,
-            kind: Kind::Found(folders),
+            kind: Kind::Existing(folders),
             io: Vec::new(),
             removed: true,
         }
@@ -141,15 +139,15 @@ impl Group {
         match &self.kind {
             Kind::V1(folders) => v1::limit(folders, limits, &self.io),
             Kind::V2 { folder, .. } => v2::limit(folder, limits, &self.io),
-            Kind::Found(_) => Ok(()),
+            Kind::Existing(_) => Ok(()),
         }
     }
 
-    pub(super) fn relimit(&self, memory: Option<u64>) -> Result<Option<u64>> {
+    pub(super) fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.kind {
-            Kind::V1(folders) => v1::relimit(&folders.memory, memory),
-            Kind::V2 { folder, .. } => v2::relimit(folder, memory),
-            Kind::Found(_) => bail!("{}: this group belongs to another program", self.name),
+            Kind::V1(folders) => v1::set_memory_limit(&folders.memory, memory),
+            Kind::V2 { folder, .. } => v2::set_memory_limit(folder, memory),
+            Kind::Existing(_) => bail!("{}: this group belongs to another program", self.name),
         }
     }
 
@@ -157,7 +155,7 @@ impl Group {
         match &self.kind {
             Kind::V1(folders) => v1::limits(folders, &self.io),
             Kind::V2 { folder, top } => v2::limits(folder, top, &self.requested()),
-            Kind::Found(_) => Ok(Limits::default()),
+            Kind::Existing(_) => Ok(Limits::default()),
         }
     }
 
@@ -165,7 +163,7 @@ impl Group {
         match &self.kind {
             Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
             Kind::V2 { folder, .. } => unified::evidence(folder),
-            Kind::Found(_) => Ok(Evidence::default()),
+            Kind::Existing(_) => Ok(Evidence::default()),
         }
     }
 
@@ -188,12 +186,12 @@ impl Group {
     }
 
     /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
-    pub(super) fn lift(&self) {
+    pub(super) fn lift_memory_limits(&self) {
         for folder in self.folders() {
             // Opening a missing file fails, because nothing can be created in a cgroup.
-            let _ = v2::relimit(folder, None);
+            let _ = v2::set_memory_limit(folder, None);
             if v1::waits_when_full(folder) {
-                let _ = v1::relimit(folder, None);
+                let _ = v1::set_memory_limit(folder, None);
             }
         }
     }
@@ -203,7 +201,7 @@ impl Group {
     pub(super) fn ask_to_end(&self) -> Result<()> {
         let folders = match &self.kind {
             Kind::V1(folders) => vec![folders.memory.as_path()],
-            Kind::V2 { .. } | Kind::Found(_) => self.folders(),
+            Kind::V2 { .. } | Kind::Existing(_) => self.folders(),
         };
         let mut requested = BTreeSet::new();
         for folder in folders {
@@ -274,11 +272,11 @@ impl Group {
         match &self.kind {
             Kind::V1(folders) => folders.all(),
             Kind::V2 { folder, .. } => vec![folder],
-            Kind::Found(folders) => folders.iter().map(PathBuf::as_path).collect(),
+            Kind::Existing(folders) => folders.iter().map(PathBuf::as_path).collect(),
         }
     }
 
-    fn remove_made_before(&self, last: &Path) {
+    fn remove_folders_before(&self, last: &Path) {
         for folder in self
             .folders()
             .into_iter()
@@ -297,16 +295,16 @@ impl Drop for Group {
     }
 }
 
-fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
+fn below(roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    let mut unvisited: Vec<PathBuf> = v1_roots.iter().map(|top| top.to_path_buf()).collect();
+    let mut unvisited: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
     let mut seen = BTreeSet::new();
     while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {
             continue;
         }
         for inner in folders(&folder)? {
-            match named(&inner, prefix) {
+            match name_with_prefix(&inner, prefix) {
                 Some(name) => found.push((name, inner)),
                 None => unvisited.push(inner),
             }
@@ -315,7 +313,7 @@ fn below(v1_roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-fn named(folder: &Path, prefix: &str) -> Option<String> {
+fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
     folder
         .file_name()?
         .to_str()
@@ -339,7 +337,8 @@ fn kill_all(folder: &Path) -> Result<()> {
     }
 }
 
-/// Recursive. A process that has just exited may keep it busy for a moment.
+/// Removes a cgroup and those below it. A process that has just exited may keep it busy for a
+/// moment.
 fn remove_folder(folder: &Path) -> Result<()> {
     for inner in folders(folder)? {
         remove_folder(&inner)?;

@@ -48,14 +48,15 @@ impl GroupParent {
             .read_proc("self/mountinfo", mountinfo::parse)
             .map_err(refused)?;
         let v1 = |controller: &str| {
-            let is_it = |mount: &&Mount| mount.fs_type == "cgroup" && mount.has_option(controller);
+            let has_controller =
+                |mount: &&Mount| mount.fs_type == "cgroup" && mount.has_option(controller);
             mounts
                 .iter()
-                .find(is_it)
+                .find(has_controller)
                 .map(|mount| mount.mount_point.clone())
         };
         if let Some(memory) = v1("memory") {
-            may_be_written(&memory)?;
+            check_writable(&memory)?;
             let stalls = stalls(&roots.host);
             return Ok(GroupParent::V1(V1Roots {
                 memory,
@@ -67,7 +68,10 @@ impl GroupParent {
         let own = locate(&roots.host, std::process::id())
             .and_then(|cgroups| cgroups.unified)
             .map_err(refused)?;
-        let folder = roots.delegated.clone().unwrap_or_else(|| home(&own.folder));
+        let folder = roots
+            .delegated
+            .clone()
+            .unwrap_or_else(|| group_parent_folder(&own.folder));
         let path = folder.join("cgroup.controllers");
         let text = read(&path)?;
         let controllers: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -78,7 +82,7 @@ impl GroupParent {
                 text.trim()
             );
         }
-        may_be_written(&folder)?;
+        check_writable(&folder)?;
         controllers::check(&folder)?;
         Ok(GroupParent::V2(Delegated {
             folder,
@@ -126,7 +130,7 @@ impl GroupParent {
 }
 
 impl V1Roots {
-    pub(super) fn tops(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(super) fn controller_roots(&self) -> impl Iterator<Item = &PathBuf> {
         [
             Some(&self.memory),
             self.cpuset.as_ref(),
@@ -139,15 +143,15 @@ impl V1Roots {
 
 fn stalls(host: &HostRoot) -> Option<PressureParent> {
     let own = locate(host, std::process::id()).ok()?.unified.ok()?;
-    let counts =
-        host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
-    counts.then(|| PressureParent {
+    let has_pressure =
+        host.procfs.join("pressure/memory").exists() && check_writable(&own.folder).is_ok();
+    has_pressure.then(|| PressureParent {
         folder: own.folder.to_path_buf(),
         top: own.top.to_path_buf(),
     })
 }
 
-fn may_be_written(folder: &Path) -> Result<()> {
+fn check_writable(folder: &Path) -> Result<()> {
     access(folder, Access::WRITE_OK).map_err(|error| {
         anyhow!(
             "{}: no groups can be made here ({error}): start the program as root",
@@ -157,7 +161,7 @@ fn may_be_written(folder: &Path) -> Result<()> {
 }
 
 /// Parent of new groups; `own` may be this program's leaf in it.
-fn home(own: &Path) -> PathBuf {
+fn group_parent_folder(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
         _ => own.to_owned(),

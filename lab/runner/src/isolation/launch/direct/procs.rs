@@ -35,10 +35,10 @@ pub(super) fn signal(folder: &Path, signal: Signal) -> Result<()> {
     let current: Vec<_> = listed
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
         .collect();
-    let still = list(folder)?;
+    let listed_again = list(folder)?;
     for (pid, descriptor) in current
         .iter()
-        .filter(|(pid, _)| still.contains(&pid.as_raw_pid()))
+        .filter(|(pid, _)| listed_again.contains(&pid.as_raw_pid()))
     {
         match pidfd_send_signal(descriptor, signal) {
             Ok(()) | Err(Errno::SRCH) => {}

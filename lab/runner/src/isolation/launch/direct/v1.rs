@@ -31,13 +31,13 @@ impl Folders {
     }
 }
 
-const MEMORY: &str = "memory.limit_in_bytes";
+const MEMORY_LIMIT: &str = "memory.limit_in_bytes";
 const MEMSW_LIMIT: &str = "memory.memsw.limit_in_bytes";
-const CONTROL: &str = "memory.oom_control";
+const OOM_CONTROL: &str = "memory.oom_control";
 
 pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     if let Some(bytes) = limits.memory_max {
-        write(&folders.memory.join(MEMORY), &bytes.to_string())?;
+        write(&folders.memory.join(MEMORY_LIMIT), &bytes.to_string())?;
     }
     if let Some(swap) = limits.swap_max {
         let Some(memory) = limits.memory_max else {
@@ -69,18 +69,18 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
 }
 
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
-pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
-    write(&memory.join(CONTROL), "1")?;
-    let (path, both) = (memory.join(MEMORY), memory.join(MEMSW_LIMIT));
+pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+    write(&memory.join(OOM_CONTROL), "1")?;
+    let (path, memory_and_swap) = (memory.join(MEMORY_LIMIT), memory.join(MEMSW_LIMIT));
     // The limit of memory and swap must not be below that of memory.
-    let with_swap = fs::read_to_string(&both)
+    let with_swap = fs::read_to_string(&memory_and_swap)
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok());
     if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes))
         && with_swap.is_some()
     {
         write(
-            &both,
+            &memory_and_swap,
             &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
         )?;
     }
@@ -96,7 +96,7 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> 
 }
 
 pub(super) fn waits_when_full(memory: &Path) -> bool {
-    let text = fs::read_to_string(memory.join(CONTROL)).unwrap_or_default();
+    let text = fs::read_to_string(memory.join(OOM_CONTROL)).unwrap_or_default();
     text.lines().any(|line| line.trim() == "oom_kill_disable 1")
 }
 
@@ -121,7 +121,7 @@ pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Resu
         value.transpose().map(Option::flatten)
     };
     let memory_max = limit("hierarchical_memory_limit")?;
-    let both = limit("hierarchical_memsw_limit")?;
+    let memory_and_swap = limit("hierarchical_memsw_limit")?;
     let cpus = folders
         .cpuset
         .as_ref()
@@ -138,9 +138,9 @@ pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Resu
             io.push(IoLimit::new(limit.device.clone(), amounts));
         }
     }
-    let swap_max = both
+    let swap_max = memory_and_swap
         .zip(memory_max)
-        .map(|(both, memory)| both.saturating_sub(memory));
+        .map(|(memory_and_swap, memory)| memory_and_swap.saturating_sub(memory));
     Ok(Limits {
         memory_max,
         memory_high: None,
@@ -172,7 +172,7 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence>
     let stat =
         cgroup_memory_stat::parse_v1(&text).map_err(|error| anyhow!(error.at(stat).to_string()))?;
     (evidence.file, evidence.anon) = (stat.file, stat.anon);
-    let control = memory.join(CONTROL);
+    let control = memory.join(OOM_CONTROL);
     let text = read(&control)?;
     let count = |name| value_of(&text, name).and_then(|count| count.trim().parse().ok());
     let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
@@ -189,14 +189,20 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence>
 
 /// Hits of the limits; meaningless zeros are left out.
 fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2]> {
-    let [limit, both] = [MEMORY, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
+    let [limit, memory_and_swap] =
+        [MEMORY_LIMIT, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.
-    let is_met = both?.zip(limit?).is_none_or(|(both, memory)| both > memory);
-    let own = count(&memory.join("memory.failcnt"))?.filter(|_| is_met);
+    let can_be_hit = memory_and_swap?
+        .zip(limit?)
+        .is_none_or(|(memory_and_swap, memory)| memory_and_swap > memory);
+    let memory_failures = count(&memory.join("memory.failcnt"))?.filter(|_| can_be_hit);
     // Newer kernels (6.18) have the file but do not count.
-    let together = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
-    Ok([("failcnt", own), ("memsw_failcnt", together)])
+    let memsw_failures = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
+    Ok([
+        ("failcnt", memory_failures),
+        ("memsw_failcnt", memsw_failures),
+    ])
 }
 
 fn count(path: &Path) -> Result<Option<u64>> {

@@ -30,7 +30,7 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     Ok(())
 }
 
-pub(super) fn relimit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+pub(super) fn set_memory_limit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(
         &folder.join("memory.high"),
         &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()),

@@ -5,19 +5,19 @@ use std::time::Duration;
 use zbus::proxy::CacheProperties;
 use zbus::{OwnedObjectPath, OwnedVariant, Variant};
 
-/// A thrashing machine answers late.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a call; a thrashing machine answers late.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// For systemd to return after it re-executes itself, as in upgrades.
+/// Time for systemd to return after it re-executes itself, as in upgrades.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) const EXITED: i32 = 1;
+pub(super) const CLD_EXITED: i32 = 1;
 
 pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
 
 /// Row of `ListUnits`: name, description, load, active and sub state, followed, path, job, its type
 /// and path.
-type Listed = (
+type ListedUnit = (
     String,
     String,
     String,
@@ -58,7 +58,7 @@ trait Manager {
         &self,
         states: &[&str],
         patterns: &[&str],
-    ) -> zbus::Result<Vec<Listed>>;
+    ) -> zbus::Result<Vec<ListedUnit>>;
     #[zbus(property)]
     fn environment(&self) -> zbus::Result<Vec<String>>;
     #[zbus(property)]
@@ -74,7 +74,7 @@ trait Values {
     fn get_all(&self, interface: &str) -> zbus::Result<HashMap<String, OwnedVariant>>;
 }
 
-/// Also holds the references that keep units loaded.
+/// The connection to systemd. It also holds the references that keep units loaded.
 #[derive(Debug, Clone)]
 pub(super) struct Bus {
     manager: ManagerProxy<'static>,
@@ -87,7 +87,7 @@ impl Bus {
     pub(super) fn connect() -> Result<Self> {
         let connect = async {
             let connection = zbus::connection::Builder::system()
-                .method_timeout(PATIENCE)
+                .method_timeout(CALL_TIMEOUT)
                 .build()
                 .await?;
             ManagerProxy::builder(&connection)
@@ -105,12 +105,13 @@ impl Bus {
 
     /// systemd's own variables, which every service inherits.
     pub(super) fn environment(&self) -> Result<Vec<String>> {
-        zbus::block_on(self.manager.environment()).map_err(|error| words("systemd", &error))
+        zbus::block_on(self.manager.environment())
+            .map_err(|error| describe_error("systemd", &error))
     }
 
     pub(super) fn version(&self) -> Result<Option<u32>> {
-        let text =
-            zbus::block_on(self.manager.version()).map_err(|error| words("systemd", &error))?;
+        let text = zbus::block_on(self.manager.version())
+            .map_err(|error| describe_error("systemd", &error))?;
         Ok(version(&text))
     }
 
@@ -122,44 +123,46 @@ impl Bus {
                 self.manager
                     .start_transient_unit(unit, "fail", properties, &[]),
             );
-        started.map(drop).map_err(|error| words(unit, &error))
+        started
+            .map(drop)
+            .map_err(|error| describe_error(unit, &error))
     }
 
     /// Changes properties until the next boot.
     pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<()> {
         let set =
-            self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
-        set.map_err(|error| words(unit, &error))
+            self.call(async |manager| manager.set_unit_properties(unit, true, properties).await);
+        set.map_err(|error| describe_error(unit, &error))
     }
 
     /// Queues the stop. A missing unit is no error.
     pub(super) fn stop(&self, unit: &str) -> Result<()> {
-        unless_gone(
+        ignore_missing(
             unit,
-            self.ask(async |manager| manager.stop_unit(unit, "replace").await),
+            self.call(async |manager| manager.stop_unit(unit, "replace").await),
         )
     }
 
     /// `who` is `main` or `all`. A missing process is no error.
     pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
-        unless_gone(
+        ignore_missing(
             unit,
-            self.ask(async |manager| manager.kill_unit(unit, who, signal).await),
+            self.call(async |manager| manager.kill_unit(unit, who, signal).await),
         )
     }
 
     pub(super) fn reset(&self, unit: &str) -> Result<()> {
-        unless_gone(
+        ignore_missing(
             unit,
-            self.ask(async |manager| manager.reset_failed_unit(unit).await),
+            self.call(async |manager| manager.reset_failed_unit(unit).await),
         )
     }
 
     pub(super) fn release(&self, unit: &str) -> Result<()> {
-        match self.ask(async |manager| manager.unref_unit(unit).await) {
+        match self.call(async |manager| manager.unref_unit(unit).await) {
             // The reference may belong to a program that has ended.
             Ok(()) | Err(zbus::Error::MethodError(..)) => Ok(()),
-            Err(error) => Err(words(unit, &error)),
+            Err(error) => Err(describe_error(unit, &error)),
         }
     }
 
@@ -173,34 +176,36 @@ impl Bus {
             "failed",
         ];
         let listed =
-            self.ask(async |manager| manager.list_units_by_patterns(&states, &[pattern]).await);
-        let listed = listed.map_err(|error| words(pattern, &error))?;
+            self.call(async |manager| manager.list_units_by_patterns(&states, &[pattern]).await);
+        let listed = listed.map_err(|error| describe_error(pattern, &error))?;
         let mut names: Vec<String> = listed.into_iter().map(|(name, ..)| name).collect();
         names.sort();
         Ok(names)
     }
 
     pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>> {
-        let found = self.ask(async |manager| {
+        let found = self.call(async |manager| {
             let path = manager.get_unit(unit).await?;
             let values = ValuesProxy::new(manager.inner().connection(), path).await?;
             values.get_all("").await.map(Unit)
         });
         match found {
             Err(error) if is_gone(&error) => Ok(None),
-            found => found.map(Some).map_err(|error| words(unit, &error)),
+            found => found
+                .map(Some)
+                .map_err(|error| describe_error(unit, &error)),
         }
     }
 
     /// Retries; only for idempotent calls.
-    fn ask<T>(
+    fn call<T>(
         &self,
-        ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
+        call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> zbus::Result<T> {
         let mut absent = zbus::Error::InvalidReply;
         let answered = wait(RECONNECT_TIMEOUT, || {
-            Ok(match zbus::block_on(ask(&self.manager)) {
-                Err(error) if is_away(&error) => {
+            Ok(match zbus::block_on(call(&self.manager)) {
+                Err(error) if is_systemd_absent(&error) => {
                     absent = error;
                     None
                 }
@@ -211,9 +216,9 @@ impl Bus {
     }
 }
 
-fn unless_gone<T>(unit: &str, answer: zbus::Result<T>) -> Result<()> {
+fn ignore_missing<T>(unit: &str, answer: zbus::Result<T>) -> Result<()> {
     match answer {
-        Err(error) if !is_gone(&error) => Err(words(unit, &error)),
+        Err(error) if !is_gone(&error) => Err(describe_error(unit, &error)),
         _ => Ok(()),
     }
 }
@@ -241,7 +246,7 @@ impl Unit {
         at.is_some_and(|at| at > 0)
             || self
                 .ended()
-                .is_some_and(|(code, status)| code != EXITED || status < 200)
+                .is_some_and(|(code, status)| code != CLD_EXITED || status < 200)
     }
 
     /// Relative to the root of the hierarchy.
@@ -310,7 +315,7 @@ fn is_gone(error: &zbus::Error) -> bool {
     }
 }
 
-fn is_away(error: &zbus::Error) -> bool {
+fn is_systemd_absent(error: &zbus::Error) -> bool {
     let zbus::Error::FDO(error) = error else {
         return false;
     };
@@ -322,7 +327,7 @@ fn is_away(error: &zbus::Error) -> bool {
     )
 }
 
-fn words(unit: &str, error: &zbus::Error) -> anyhow::Error {
+fn describe_error(unit: &str, error: &zbus::Error) -> anyhow::Error {
     let advice = match error {
         zbus::Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
@@ -355,11 +360,19 @@ mod tests {
     #[test]
     fn a_systemd_refusal_contains_a_remedy() {
         let denied = zbus::Error::from(fdo::Error::AccessDenied("no".to_owned()));
-        assert!(words("a.service", &denied).to_string().contains("as root"));
-        let nobody = zbus::Error::from(fdo::Error::ServiceUnknown("no".to_owned()));
-        assert!(words("a.service", &nobody).to_string().contains("direct"));
         assert!(
-            words("a.service", &zbus::Error::InvalidReply)
+            describe_error("a.service", &denied)
+                .to_string()
+                .contains("as root")
+        );
+        let nobody = zbus::Error::from(fdo::Error::ServiceUnknown("no".to_owned()));
+        assert!(
+            describe_error("a.service", &nobody)
+                .to_string()
+                .contains("direct")
+        );
+        assert!(
+            describe_error("a.service", &zbus::Error::InvalidReply)
                 .to_string()
                 .starts_with("a.service: ")
         );
@@ -397,7 +410,7 @@ mod tests {
     fn an_immediately_exiting_program_was_executed_but_a_missing_one_was_not() {
         for (status, executed) in [(0_i32, true), (3, true), (203, false), (217, false)] {
             let ended = [
-                ("ExecMainCode", Variant::from(EXITED)),
+                ("ExecMainCode", Variant::from(CLD_EXITED)),
                 ("ExecMainStatus", Variant::from(status)),
             ];
             assert_eq!(unit(&ended).was_executed(), executed, "{status}");

@@ -86,14 +86,14 @@ fn mask(cpus: &[u32]) -> Vec<u8> {
 }
 
 /// Properties of the service in `slice`. `global` are the variables that systemd gives to every
-/// service. `outlives`: the service continues without its first process while another one runs.
+/// service. `has_exit_type`: the service continues without its first process while another one runs.
 /// Fails on text that is not UTF-8, because systemd accepts only that.
 pub(super) fn service(
     job: &Job,
     slice: &str,
     program: &Path,
     global: &[String],
-    outlives: bool,
+    has_exit_type: bool,
 ) -> Result<Properties> {
     let program = utf8(program.as_os_str())?;
     let mut arguments = vec![program.clone()];
@@ -101,7 +101,7 @@ pub(super) fn service(
         arguments.push(utf8(argument)?);
     }
     // Do not expand variables in arguments.
-    let plain = vec!["no-env-expand".to_owned()];
+    let no_expansion = vec!["no-env-expand".to_owned()];
     let output = utf8(job.output.as_os_str())?;
     let folder = job
         .folder
@@ -113,7 +113,7 @@ pub(super) fn service(
         ("Type", Variant::from("exec")),
         (
             "ExecStartEx",
-            Variant::from(vec![(program, arguments, plain)]),
+            Variant::from(vec![(program, arguments, no_expansion)]),
         ),
         ("WorkingDirectory", Variant::from(folder)),
         ("StandardInput", Variant::from("null")),
@@ -130,7 +130,7 @@ pub(super) fn service(
         ("CollectMode", Variant::from("inactive-or-failed")),
     ];
     properties.extend(job.user.clone().map(|user| ("User", Variant::from(user))));
-    if outlives {
+    if has_exit_type {
         // Remaining processes survive the program; the caller decides.
         properties.push(("ExitType", Variant::from("cgroup")));
     }
@@ -148,7 +148,7 @@ pub(super) fn service(
 
 /// Limits that a child of this program would inherit, unless the job sets them.
 fn rlimits(job: &Job) -> Properties {
-    let own = |resource| {
+    let inherited_limit = |resource| {
         let limit = getrlimit(resource);
         (
             limit.current.unwrap_or(u64::MAX),
@@ -157,8 +157,8 @@ fn rlimits(job: &Job) -> Properties {
     };
     let files = job
         .open_files
-        .map_or_else(|| own(Resource::Nofile), |files| (files, files));
-    let locked = own(Resource::Memlock);
+        .map_or_else(|| inherited_limit(Resource::Nofile), |files| (files, files));
+    let locked = inherited_limit(Resource::Memlock);
     vec![
         ("LimitNOFILESoft", Variant::from(files.0)),
         ("LimitNOFILE", Variant::from(files.1)),

@@ -1,5 +1,5 @@
-use super::bus::{Bus, EXITED, Properties, Unit};
-use super::{KILL, PATIENCE};
+use super::bus::{Bus, CLD_EXITED, Properties, Unit};
+use super::{KILL, UNIT_TIMEOUT};
 use crate::isolation::launch::compare::in_pages;
 use crate::isolation::launch::gate::Gate;
 use crate::isolation::launch::program::User;
@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use zbus::Variant;
 
-/// For the kernel to have a limit that systemd has accepted.
+/// Time for the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
-const KILL_AGAIN: Duration = Duration::from_millis(500);
+const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Dropping it removes both units.
 pub(super) struct Service {
@@ -49,12 +49,12 @@ impl Service {
     }
 
     pub(super) fn open_slice(&mut self, root: &Path) -> Result<()> {
-        let unit = self.settled(&self.slice)?;
+        let unit = self.wait_until_settled(&self.slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
         let path =
             path.ok_or_else(|| anyhow!("{}: systemd has not made its cgroup", self.slice))?;
         self.root = root.to_owned();
-        self.folder = below(root, path)
+        self.folder = cgroup_folder(root, path)
             .ok_or_else(|| anyhow!("{}: {path:?} is no folder of a cgroup", self.slice))?;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Service {
         // A missing folder would otherwise be reported only as an exit code.
         job.open_output()?;
         self.bus.start(&self.name, properties)?;
-        let unit = self.settled(&self.name)?;
+        let unit = self.wait_until_settled(&self.name)?;
         match unit.main_pid() {
             Some(pid) if unit.was_executed() => {
                 self.pid = pid;
@@ -84,14 +84,14 @@ impl Service {
         }
     }
 
-    fn settled(&self, name: &str) -> Result<Unit> {
-        let unit = wait(PATIENCE, || {
+    fn wait_until_settled(&self, name: &str) -> Result<Unit> {
+        let unit = wait(UNIT_TIMEOUT, || {
             Ok(self.bus.unit(name)?.filter(Unit::is_settled))
         })?;
         unit.ok_or_else(|| {
             anyhow!(
                 "{name}: systemd has not started it in {} s",
-                PATIENCE.as_secs()
+                UNIT_TIMEOUT.as_secs()
             )
         })
     }
@@ -102,17 +102,17 @@ impl Service {
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
         for unit in [&self.name, &self.slice] {
-            let free = wait(PATIENCE, || {
+            let free = wait(UNIT_TIMEOUT, || {
                 Ok(self.bus.unit(unit)?.is_none().then_some(()))
             })?;
-            free.ok_or_else(|| stays(unit))?;
+            free.ok_or_else(|| not_removed_error(unit))?;
         }
         Ok(())
     }
 
-    fn own_folder(&self) -> Result<Option<PathBuf>> {
+    fn service_folder(&self) -> Result<Option<PathBuf>> {
         let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
-        Ok(unit.and_then(|unit| below(&self.root, unit.cgroup()?)))
+        Ok(unit.and_then(|unit| cgroup_folder(&self.root, unit.cgroup()?)))
     }
 
     fn unit(&self) -> Result<Unit> {
@@ -139,24 +139,24 @@ impl Launched for Service {
 
     fn limits(&self) -> Result<Limits> {
         let mut limits = self.limits_as(&self.requested)?;
-        if let Some(folder) = self.own_folder()? {
+        if let Some(folder) = self.service_folder()? {
             let moved = unified::memory_high(&folder)?;
             limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
         }
         Ok(limits)
     }
 
-    fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
+    fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         // The kernel rounds down to pages.
         let wanted = memory.map(in_pages);
-        if !move_limit(&self.bus, &self.name, wanted)? {
+        if !set_memory_high(&self.bus, &self.name, wanted)? {
             return match wanted {
                 None => Ok(None),
                 Some(_) => bail!("{}: it has ended, and has no limit to be moved", self.name),
             };
         }
         let gone = || anyhow!("{}: it has no cgroup any more", self.name);
-        let folder = self.own_folder()?.ok_or_else(gone)?;
+        let folder = self.service_folder()?.ok_or_else(gone)?;
         let mut current = None;
         wait(APPLY_TIMEOUT, || {
             current = unified::memory_high(&folder)?;
@@ -189,7 +189,7 @@ impl Launched for Service {
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence> {
-        end_by_force(&self.bus, &self.name)?;
+        kill_all(&self.bus, &self.name)?;
         let evidence = self.evidence()?;
         self.remove()?;
         Ok(evidence)
@@ -205,10 +205,10 @@ impl Drop for Service {
 }
 
 pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
-    end_by_force(bus, service)?;
+    kill_all(bus, service)?;
     for unit in [service, slice] {
         bus.stop(unit)?;
-        let stopped = wait(PATIENCE, || {
+        let stopped = wait(UNIT_TIMEOUT, || {
             let Some(found) = bus.unit(unit)? else {
                 return Ok(Some(()));
             };
@@ -217,14 +217,14 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
             }
             bus.reset(unit).map(Some)
         })?;
-        stopped.ok_or_else(|| stays(unit))?;
+        stopped.ok_or_else(|| not_removed_error(unit))?;
     }
     Ok(())
 }
 
 /// Sets the service's throttling memory limit until the next boot. Returns false if the service is
 /// down: systemd would reload a missing unit and keep the limit for it.
-pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
+pub(super) fn set_memory_high(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
     }
@@ -235,31 +235,31 @@ pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result
     Ok(true)
 }
 
-fn stays(unit: &str) -> anyhow::Error {
+fn not_removed_error(unit: &str) -> anyhow::Error {
     anyhow!("{unit}: systemd does not remove it; see systemctl status {unit}")
 }
 
-fn end_by_force(bus: &Bus, service: &str) -> Result<()> {
+fn kill_all(bus: &Bus, service: &str) -> Result<()> {
     let is_down = || {
         Ok(bus
             .unit(service)?
             .is_none_or(|unit| unit.is_down())
             .then_some(()))
     };
-    let mut left = PATIENCE;
+    let mut left = UNIT_TIMEOUT;
     while !left.is_zero() {
         if is_down()?.is_some() {
             return Ok(());
         }
         bus.kill(service, "all", KILL)?;
-        wait(KILL_AGAIN, is_down)?;
-        left = left.saturating_sub(KILL_AGAIN);
+        wait(KILL_INTERVAL, is_down)?;
+        left = left.saturating_sub(KILL_INTERVAL);
     }
     bail!("{service}: its processes do not end; see systemctl status {service}")
 }
 
 /// The folder of a cgroup; `None` if it is not below `root`.
-fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
+fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     let path = Path::new(cgroup.strip_prefix('/')?);
     let plain = path
         .components()
@@ -269,7 +269,7 @@ fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
 
 fn end(unit: &Unit) -> Option<End> {
     match unit.ended()? {
-        (EXITED, code) => Some(End::Code(code)),
+        (CLD_EXITED, code) => Some(End::Code(code)),
         (2 | 3, signal) => Some(End::Signal(signal)),
         _ => None,
     }
@@ -285,17 +285,17 @@ fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
     let why = match unit.ended() {
-        Some((EXITED, 200)) => match &job.folder {
+        Some((CLD_EXITED, 200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
         },
-        Some((EXITED, 203)) => format!("it cannot be executed by {user}"),
-        Some((EXITED, 205)) => format!(
+        Some((CLD_EXITED, 203)) => format!("it cannot be executed by {user}"),
+        Some((CLD_EXITED, 205)) => format!(
             "its number of open files cannot be set to {:?}",
             job.open_files
         ),
-        Some((EXITED, 209)) => format!("{} cannot be written", job.output.display()),
-        Some((EXITED, 216 | 217)) => format!("there is no user {user}"),
+        Some((CLD_EXITED, 209)) => format!("{} cannot be written", job.output.display()),
+        Some((CLD_EXITED, 216 | 217)) => format!("there is no user {user}"),
         Some((_, status)) => format!(
             "systemd says {} ({status})",
             unit.result().unwrap_or("nothing")
@@ -313,11 +313,11 @@ mod tests {
     fn only_a_folder_below_the_cgroup_root_is_accepted_as_a_cgroup() {
         let root = Path::new("/cgroup");
         assert_eq!(
-            below(root, "/a.slice/b").as_deref(),
+            cgroup_folder(root, "/a.slice/b").as_deref(),
             Some(Path::new("/cgroup/a.slice/b"))
         );
         for bad in ["", "/", "a.slice", "/../etc", "/a/../../etc", "//etc"] {
-            assert_eq!(below(root, bad), None, "{bad:?}");
+            assert_eq!(cgroup_folder(root, bad), None, "{bad:?}");
         }
     }
 }
