@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use fastrand::Rng;
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::run::{Simulation, InitialContent};
 use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Meta, Program, SetNumbers, Slot, SlotKind, Source,
 };
@@ -205,7 +205,7 @@ impl Steps {
         let simulation = Simulation {
             trace: &trace,
             setting,
-            start: Start::Empty,
+            start: InitialContent::Empty,
             first_slot: 0,
             compile_us: &compile_us,
             seed,

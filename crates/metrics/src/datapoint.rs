@@ -1,12 +1,12 @@
-//! Which fields of the validator's datapoints a metric is made of.
+//! Maps fields of the validator's datapoints to metrics.
 
-/// A datapoint that a metric is made of: a counter sums its fields, a gauge has their newest values, and a histogram counts
-/// each value.
+/// A datapoint that feeds a metric. A counter sums its fields, a gauge has their newest values, and
+/// a histogram counts each value.
 #[derive(Debug, PartialEq)]
 pub struct Datapoint {
-    /// Its names: versions or phases that report the same under another name.
+    /// All names of the datapoint: versions or phases of the validator may use different names.
     pub names: &'static [&'static str],
-    /// What the series are before the first point; absent if `None`.
+    /// Value of the series before the first point. `None`: the series are absent until then.
     pub initial: Option<u64>,
     pub fields: &'static [Field],
 }
@@ -15,7 +15,8 @@ pub struct Datapoint {
 #[derive(Debug, PartialEq)]
 pub struct Field {
     pub amount: Amount,
-    /// Only of points whose tags or text fields have these values; an empty value stands for a missing tag or field.
+    /// Counts only points with these values of tags or text fields. An empty value requires that
+    /// the tag or field is missing.
     pub only: &'static [(&'static str, &'static str)],
     /// The values of the metric's labels.
     pub labels: &'static [&'static str],
@@ -24,7 +25,8 @@ pub struct Field {
 /// What one point adds.
 #[derive(Debug, PartialEq)]
 pub enum Amount {
-    /// The value of the field `key` times `factor`; in a metric of seconds these are nanoseconds.
+    /// The value of the field `key` times `factor`. In a metric of seconds, the product is in
+    /// nanoseconds.
     Field { key: &'static str, factor: u64 },
     /// The same number for every point.
     Points(u64),

@@ -59,7 +59,7 @@ pub struct Metric {
     pub help: &'static str,
     /// Source of the value, its first kernel or Agave version, and when it is absent.
     pub origin: &'static str,
-    /// The datapoints that it is made of without a rule of its own.
+    /// The datapoints that feed the metric. Empty if other code computes it.
     pub datapoints: &'static [Datapoint],
 }
 

@@ -1,10 +1,10 @@
 /// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
 const SCHEMA: i32 = 3;
 
-const STEPS: i32 = 1 << SCHEMA;
+const BUCKETS_PER_DOUBLING: i32 = 1 << SCHEMA;
 
 /// 2^(step/8) for each step within a doubling.
-const GROWTH: [f64; STEPS as usize] = [
+const BOUND_FACTORS: [f64; BUCKETS_PER_DOUBLING as usize] = [
     1.0,
     1.0905077326652577,
     1.189207115002721,
@@ -19,10 +19,10 @@ const GROWTH: [f64; STEPS as usize] = [
 /// either.
 const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
-const FIRST: i32 = -14 * STEPS + 1;
+const FIRST_INDEX: i32 = -14 * BUCKETS_PER_DOUBLING + 1;
 
 /// The bucket that ends at 2^6 s.
-const LAST: i32 = 6 * STEPS;
+const LAST_INDEX: i32 = 6 * BUCKETS_PER_DOUBLING;
 
 /// Exponential buckets of seconds from 61 µs to 64 s: 160 at most.
 ///
@@ -31,7 +31,7 @@ const LAST: i32 = 6 * STEPS;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeBuckets {
     zero: u64,
-    /// One count per index from [`FIRST`] to [`LAST`]; not cumulative.
+    /// One count per index from [`FIRST_INDEX`] to [`LAST_INDEX`]; not cumulative.
     counts: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl NativeBuckets {
     pub(crate) fn new() -> Self {
         NativeBuckets {
             zero: 0,
-            counts: vec![0; (LAST - FIRST + 1) as usize],
+            counts: vec![0; (LAST_INDEX - FIRST_INDEX + 1) as usize],
         }
     }
 
@@ -52,7 +52,7 @@ impl NativeBuckets {
             self.zero += 1;
             return;
         }
-        let position = (index(seconds).min(LAST) - FIRST) as usize;
+        let position = (bucket_index(seconds).min(LAST_INDEX) - FIRST_INDEX) as usize;
         if let Some(count) = self.counts.get_mut(position) {
             *count += 1;
         }
@@ -71,7 +71,7 @@ impl NativeBuckets {
 
     /// (index, own count) of every bucket that is not empty, ascending.
     pub fn filled(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
-        (FIRST..)
+        (FIRST_INDEX..)
             .zip(self.counts.iter().copied())
             .filter(|(_, count)| *count > 0)
     }
@@ -79,12 +79,13 @@ impl NativeBuckets {
 
 /// The bucket of a finite value above the zero threshold. It compares exponent and fraction,
 /// because a logarithm may be off by one near a bound.
-fn index(seconds: f64) -> i32 {
+fn bucket_index(seconds: f64) -> i32 {
     const FRACTION: u64 = (1 << 52) - 1;
     let bits = seconds.to_bits();
     let exponent = (bits >> 52) as i32 - 1023;
     let fraction = f64::from_bits((bits & FRACTION) | 1.0_f64.to_bits());
-    exponent * STEPS + GROWTH.partition_point(|bound| *bound < fraction) as i32
+    exponent * BUCKETS_PER_DOUBLING
+        + BOUND_FACTORS.partition_point(|bound| *bound < fraction) as i32
 }
 
 #[cfg(test)]
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_bucket_ends_at_the_power_of_two_that_its_index_names() {
-        for (step, bound) in GROWTH.iter().enumerate() {
+        for (step, bound) in BOUND_FACTORS.iter().enumerate() {
             // A power of a root may be rounded twice: compared to the last two digits.
             assert!(
                 (bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0,
@@ -108,9 +109,9 @@ mod tests {
         }
         for power in -13..=6 {
             let bound = f64::from(power).exp2();
-            assert_eq!(index(bound), power * 8);
-            assert_eq!(index(bound.next_up()), power * 8 + 1);
-            assert_eq!(index(bound.next_down()), power * 8);
+            assert_eq!(bucket_index(bound), power * 8);
+            assert_eq!(bucket_index(bound.next_up()), power * 8 + 1);
+            assert_eq!(bucket_index(bound.next_down()), power * 8);
         }
     }
 
@@ -118,7 +119,11 @@ mod tests {
     fn the_native_bucket_index_is_the_rounded_up_logarithm() {
         let mut value = ZERO_THRESHOLD * 1.0001;
         while value < 64.0 {
-            assert_eq!(index(value), (value.log2() * 8.0).ceil() as i32, "{value}");
+            assert_eq!(
+                bucket_index(value),
+                (value.log2() * 8.0).ceil() as i32,
+                "{value}"
+            );
             value *= 1.0123;
         }
     }
@@ -126,8 +131,11 @@ mod tests {
     #[test]
     fn the_outermost_buckets_contain_values_beyond_the_bounds() {
         assert_eq!(filled(&[0.0, 1e-300, ZERO_THRESHOLD]), (3, vec![]));
-        assert_eq!(filled(&[ZERO_THRESHOLD.next_up()]), (0, vec![(FIRST, 1)]));
-        assert_eq!(filled(&[64.0, 65.0, f64::MAX]), (0, vec![(LAST, 3)]));
+        assert_eq!(
+            filled(&[ZERO_THRESHOLD.next_up()]),
+            (0, vec![(FIRST_INDEX, 1)])
+        );
+        assert_eq!(filled(&[64.0, 65.0, f64::MAX]), (0, vec![(LAST_INDEX, 3)]));
         assert_eq!(NativeBuckets::new().counts.len(), 160);
     }
 

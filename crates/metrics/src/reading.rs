@@ -81,13 +81,14 @@ pub type Labels = SmallVec<[Text; 2]>;
 pub struct Reading {
     pub metric: &'static Metric,
     pub labels: Labels,
-    /// Tags of the operator's allow-list, sorted by name, none empty. Other metrics have none.
+    /// Tags of a datapoint from the operator's allow-list, sorted by name; no value is empty.
+    /// Other metrics have no tags.
     pub tags: Box<[(Text, Text)]>,
     pub value: Value,
 }
 
 impl Reading {
-    /// `N` must be the metric's number of labels; every test that runs a mismatch shows it.
+    /// `N` must be the metric's number of labels. A debug build panics on a mismatch.
     pub fn new<const N: usize>(metric: &'static Metric, labels: [Text; N], value: Value) -> Self {
         debug_assert_eq!(
             metric.labels.len(),
@@ -126,7 +127,7 @@ impl Reading {
     }
 }
 
-/// Adds readings to a list; none where there is no value.
+/// Adds readings to a list. A value of `None` adds no reading.
 pub trait ReadingList {
     fn add(&mut self, reading: Reading);
 

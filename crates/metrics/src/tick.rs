@@ -92,6 +92,7 @@ pub enum Status {
     Absent,
     /// The daemon may not read it: grant the right, or accept the gap.
     Forbidden,
+    /// It vanished after the daemon had found it.
     Gone,
     /// Not understood: unparsable text, an invalid answer, a timeout.
     Broken,
@@ -177,7 +178,7 @@ impl Tick {
     }
 
     /// Value of the series `name{labels}`; `None` if this tick does not have it.
-    pub fn number_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
+    pub fn value_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
         self.readings()
             .find(|r| {
                 std::ptr::eq(r.metric, metric)

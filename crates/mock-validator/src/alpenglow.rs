@@ -1,13 +1,13 @@
-use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
+use super::account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until};
 use super::{GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
 use serde_json::{Value, json};
 
 /// Separates credits from lamports in `epochCredits`, in the epoch of the migration.
 const MARKER: [u64; 3] = [u64::MAX; 3];
-/// Milliseconds of a slot for one lamport per SOL: a stake earns about 6.7 % a year.
+/// 1 SOL of stake earns one lamport in a slot of this many milliseconds: about 6.7 % a year.
 const MS_PER_LAMPORT: u64 = 472;
-/// Tower credits for a hundred slots that were all voted for at once.
-const MOST_CREDITS: u64 = 1_600;
+/// Tower credits for a hundred slots if each vote is immediate.
+const MAX_CREDITS: u64 = 1_600;
 
 pub(super) fn genesis_certificate() -> Value {
     json!({
@@ -16,10 +16,11 @@ pub(super) fn genesis_certificate() -> Value {
     })
 }
 
-/// Entries of `epochCredits`, with more than one answer has. Lamports continue where credits ended.
+/// Entries of `epochCredits`: more than one answer contains. Lamports continue from the last
+/// credits.
 pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
-    let first = migration.max(epoch.saturating_sub(ENTRIES as u64 - 1));
+    let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
     let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
     let before = entries.last().map_or(0, |[_, end, _]| *end);
     entries.push(MARKER);
@@ -40,7 +41,7 @@ pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> 
 
 fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
     let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
-    stake * slots * ms / MS_PER_LAMPORT / MOST_CREDITS * per_hundred_slots
+    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS * per_hundred_slots
 }
 
 pub(super) fn admission(state: &NodeState) -> Value {

@@ -1,5 +1,5 @@
-//! What a mock validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
-//! demo of the daemon and the simulated validator of the tests differ in what happens; this is what they have in common.
+//! Answers of a mock validator in the real format: JSON-RPC over HTTP and on the admin socket. The demo of the daemon
+//! and the simulated validator of the tests share this code; their scenarios differ.
 
 mod account;
 mod alpenglow;
@@ -19,22 +19,24 @@ pub const NAME: &str = "agave-validator";
 pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;
-const SKIPPED: u64 = 1_000;
-/// `--health-check-slot-distance`.
-const HEALTHY: u64 = 128;
+/// Slots without a block since genesis.
+const SKIPPED_SLOTS: u64 = 1_000;
+/// Slots behind up to which the node is healthy: `--health-check-slot-distance`.
+const HEALTHY_SLOTS: u64 = 128;
 /// How long a client of the admin socket may be silent.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Refusal = (i64, Cow<'static, str>, Value);
+/// Code, message and data of a JSON-RPC error.
+type RpcError = (i64, Cow<'static, str>, Value);
 
-const NO_SUCH_METHOD: Refusal = (-32601, Cow::Borrowed("Method not found"), Value::Null);
+const NO_SUCH_METHOD: RpcError = (-32601, Cow::Borrowed("Method not found"), Value::Null);
 
-/// What a node votes with, and so its release and the wording of its answers.
+/// The consensus protocol of a node. It determines the release and the format of the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consensus {
-    /// 2.1.14.
+    /// Release 2.1.14.
     Tower,
-    /// 4.4.0. The migration was in epoch 1.
+    /// Release 4.4.0. The migration was in epoch 1.
     Alpenglow,
 }
 
@@ -66,7 +68,7 @@ impl Consensus {
     }
 }
 
-/// A mock validator at one moment: what it answers from.
+/// State of a mock validator at one moment, from which it answers.
 #[derive(Debug, Clone)]
 pub struct NodeState {
     pub consensus: Consensus,
@@ -86,7 +88,7 @@ pub struct NodeState {
     pub tip: u64,
     /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Voting validators with stake, itself included; 0: it has none.
+    /// Voting validators with stake, including this one. 0: this one does not vote, and knows none.
     pub voters: u64,
 }
 
@@ -130,7 +132,7 @@ impl NodeState {
         format!("{}\n", frame(request, outcome))
     }
 
-    fn rpc(&self, request: &Value) -> Result<Value, Refusal> {
+    fn rpc(&self, request: &Value) -> Result<Value, RpcError> {
         let slot = self.slot;
         let behind = self.tip.saturating_sub(slot);
         match method(request) {
@@ -144,19 +146,19 @@ impl NodeState {
             })),
             "getEpochInfo" => Ok(json!({
                 "absoluteSlot": slot,
-                "blockHeight": slot.saturating_sub(SKIPPED),
+                "blockHeight": slot.saturating_sub(SKIPPED_SLOTS),
                 "epoch": slot / SLOTS_IN_EPOCH,
                 "slotIndex": slot % SLOTS_IN_EPOCH,
                 "slotsInEpoch": SLOTS_IN_EPOCH,
                 "transactionCount": self.transactions,
             })),
-            "getBlockHeight" => Ok(json!(slot.saturating_sub(SKIPPED))),
+            "getBlockHeight" => Ok(json!(slot.saturating_sub(SKIPPED_SLOTS))),
             "getLatestBlockhash" => Ok(json!({
                 "context": self.context(),
                 "value": {"blockhash": self.identity, "lastValidBlockHeight": slot.saturating_add(150)},
             })),
             "getTransactionCount" => Ok(json!(self.transactions)),
-            "getHealth" if behind <= HEALTHY => Ok(json!("ok")),
+            "getHealth" if behind <= HEALTHY_SLOTS => Ok(json!("ok")),
             "getHealth" => Err((
                 -32005,
                 format!("Node is behind by {behind} slots").into(),
@@ -188,7 +190,7 @@ fn method(request: &Value) -> &str {
         .unwrap_or_default()
 }
 
-fn frame(request: &Value, outcome: Result<Value, Refusal>) -> Value {
+fn frame(request: &Value, outcome: Result<Value, RpcError>) -> Value {
     let id = request.get("id").cloned().unwrap_or_default();
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -239,7 +241,7 @@ impl Ledger {
 }
 
 fn answer_requests(mut stream: &UnixStream, answer: impl Fn(&Value) -> String) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
     for request in serde_json::Deserializer::from_reader(stream).into_iter::<Value>() {
         stream.write_all(answer(&request?).as_bytes())?;
     }

@@ -1,9 +1,9 @@
-//! What a mock validator that votes answers about votes, leader slots and the other nodes: functions of its slot.
+//! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only on its slot.
 //!
 //! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
 //! of them.
 
-use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
+use super::account::{LAMPORTS_PER_SOL, MAX_CREDIT_ENTRIES, STAKE, VOTE_ACCOUNT, credits_until};
 use super::{Consensus, NodeState, SLOTS_IN_EPOCH, alpenglow};
 use serde_json::{Map, Value, json};
 
@@ -14,12 +14,12 @@ const VOTE_LAMPORTS: u64 = 5_000;
 /// Balance of its identity at an epoch's end, and of its vote account at its beginning.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
-/// Leader turns, in slots: their distance, their offset and their length.
-const TURN_EVERY: u64 = 400;
-const TURN_AT: u64 = 200;
-const TURN: u64 = 4;
-/// It loses one turn in so many.
-const LOST_EVERY: u64 = 25;
+/// Leader turns, in slots: from one to the next, offset of the first in an epoch, and length.
+const TURN_PERIOD: u64 = 400;
+const TURN_OFFSET: u64 = 200;
+const TURN_SLOTS: u64 = 4;
+/// One leader turn in this many is lost.
+const LOST_TURN_PERIOD: u64 = 25;
 
 /// The other validators, repeated: stake in SOL, credits for a hundred slots, version.
 const OTHERS: [(u64, u64, Version); 5] = [
@@ -75,11 +75,11 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         }
         "getBalance" => with_slot(json!(0)),
         "getLeaderSchedule" => {
-            let turns = (TURN_AT..SLOTS_IN_EPOCH).step_by(TURN_EVERY as usize);
-            let slots: Vec<u64> = turns.flat_map(|first| first..first + TURN).collect();
+            let turns = (TURN_OFFSET..SLOTS_IN_EPOCH).step_by(TURN_PERIOD as usize);
+            let slots: Vec<u64> = turns.flat_map(|first| first..first + TURN_SLOTS).collect();
             json!({&state.identity: slots})
         }
-        "getBlockProduction" => with_slot(produced(state, index)),
+        "getBlockProduction" => with_slot(block_production(state, index)),
         "getClusterNodes" => {
             let node = |pubkey: &str, version: Version| {
                 json!({
@@ -89,7 +89,7 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
                 })
             };
             let others = others(state)
-                .map(|(number, (_, _, version))| node(&other("Node", number), version));
+                .map(|(number, (_, _, version))| node(&validator_address("Node", number), version));
             others
                 .chain([node(&state.identity, Version::Same)])
                 .collect()
@@ -102,9 +102,9 @@ fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, Version))>
     (2..=state.voters).zip(OTHERS.into_iter().cycle())
 }
 
-/// A base58 address of 32 bytes, which has no 0. The padding is ones, so a letter keeps 12 apart
-/// from 2.
-fn other(kind: &str, number: u64) -> String {
+/// A base58 address of 32 bytes; base58 has no 0. The padding consists of ones, so a letter makes
+/// the address of 12 differ from that of 2.
+fn validator_address(kind: &str, number: u64) -> String {
     let letter = if number < 10 { "" } else { "x" };
     format!(
         "Demo{kind}{:1>width$}",
@@ -117,8 +117,14 @@ fn other(kind: &str, number: u64) -> String {
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
     let last = state.slot.saturating_sub(state.consensus.confirmed_depth());
     let others = others(state).map(|(number, (stake, credits, _))| {
-        let vote = other("Vote", number);
-        vote_account(state, &vote, &other("Node", number), (stake, credits), last)
+        let vote = validator_address("Vote", number);
+        vote_account(
+            state,
+            &vote,
+            &validator_address("Node", number),
+            (stake, credits),
+            last,
+        )
     });
     let late = u64::from(state.consensus == Consensus::Alpenglow);
     let own = (STAKE, CREDITS);
@@ -150,7 +156,7 @@ fn vote_account(
     } else {
         alpenglow::credits(state, stake, credits)
     };
-    let entries = &entries[entries.len().saturating_sub(ENTRIES)..];
+    let entries = &entries[entries.len().saturating_sub(MAX_CREDIT_ENTRIES)..];
     let mut account = json!({
         "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
         "epochVoteAccount": true, "lastVote": last, "rootSlot": root, "epochCredits": entries,
@@ -161,23 +167,27 @@ fn vote_account(
     account
 }
 
-/// Of the epoch until slot `index`: the others lose three slots in a hundred.
-fn produced(state: &NodeState, index: u64) -> Value {
-    let turns = (index + TURN_EVERY - TURN_AT) / TURN_EVERY;
-    let within = (index + TURN_EVERY - TURN_AT) % TURN_EVERY;
-    let own = (turns * TURN).saturating_sub(if turns > 0 {
-        TURN.saturating_sub(within + 1)
+/// Block production of the epoch up to slot `index`. The other validators lose three slots in a
+/// hundred.
+fn block_production(state: &NodeState, index: u64) -> Value {
+    let turns = (index + TURN_PERIOD - TURN_OFFSET) / TURN_PERIOD;
+    let within = (index + TURN_PERIOD - TURN_OFFSET) % TURN_PERIOD;
+    let own = (turns * TURN_SLOTS).saturating_sub(if turns > 0 {
+        TURN_SLOTS.saturating_sub(within + 1)
     } else {
         0
     });
-    let lost = turns / LOST_EVERY * TURN;
+    let lost = turns / LOST_TURN_PERIOD * TURN_SLOTS;
     let theirs = index + 1 - own;
     let by_identity = Map::from_iter([
         (
             state.identity.clone(),
             json!([own, own.saturating_sub(lost)]),
         ),
-        (other("Node", 2), json!([theirs, theirs - theirs * 3 / 100])),
+        (
+            validator_address("Node", 2),
+            json!([theirs, theirs - theirs * 3 / 100]),
+        ),
     ]);
     json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
 }
@@ -223,9 +233,9 @@ mod tests {
             SLOTS_IN_EPOCH - 1,
         ] {
             let passed = slots.iter().filter(|slot| **slot <= index).count();
-            let produced = ask(first + index, "getBlockProduction");
-            let [own, others] =
-                [own.as_str(), &other("Node", 2)].map(|of| &produced["value"]["byIdentity"][of]);
+            let block_production = ask(first + index, "getBlockProduction");
+            let [own, others] = [own.as_str(), &validator_address("Node", 2)]
+                .map(|of| &block_production["value"]["byIdentity"][of]);
             assert_eq!(own[0], passed, "at {index}");
             assert_eq!(
                 own[0].as_u64().unwrap() + others[0].as_u64().unwrap(),

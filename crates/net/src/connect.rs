@@ -108,7 +108,7 @@ async fn connect_until(
     addresses: &[SocketAddr],
     deadline: Instant,
 ) -> Result<TcpStream, ConnectError> {
-    let mut untried = alternating(addresses).into_iter();
+    let mut untried = alternate_families(addresses).into_iter();
     let mut attempts = FuturesUnordered::new();
     let mut failed = Vec::new();
     loop {
@@ -137,7 +137,7 @@ async fn attempt(address: SocketAddr, deadline: Instant) -> (SocketAddr, io::Res
 }
 
 /// In the resolver's order, but the families alternate (RFC 8305, section 4).
-fn alternating(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let mut unique = Vec::new();
     for address in addresses {
         if !unique.contains(address) {
@@ -297,7 +297,7 @@ mod tests {
                     false => format!("192.0.2.{host}:80").parse().unwrap(),
                 })
                 .collect();
-            let order = alternating(&addresses);
+            let order = alternate_families(&addresses);
             let mut unique = addresses.clone();
             unique.sort();
             unique.dedup();

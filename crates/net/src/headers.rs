@@ -27,7 +27,8 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     )
 }
 
-/// Content coding, such as `gzip`, that the client did not ask for; in letters fit for a message.
+/// Content coding, such as `gzip`, that the client did not ask for. Contains only printable ASCII,
+/// for messages.
 pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let text: Vec<String> = codings

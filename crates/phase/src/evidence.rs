@@ -61,7 +61,7 @@ impl Phase {
     }
 }
 
-pub fn word(phase: Option<Phase>) -> &'static str {
+pub fn phase_name(phase: Option<Phase>) -> &'static str {
     phase.map_or("unknown", Phase::name)
 }
 

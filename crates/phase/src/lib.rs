@@ -8,7 +8,7 @@ mod slot_time;
 mod tip_time;
 mod tracker;
 
-pub use evidence::{Evidence, Phase, Process, Stage, word};
+pub use evidence::{Evidence, Phase, Process, Stage, phase_name};
 pub use rules::Rules;
 pub use tip_time::{KEPT_UP, TipTime};
-pub use tracker::{Interval, STALL, Tracker};
+pub use tracker::{Interval, STALL_AFTER, Tracker};

@@ -17,22 +17,28 @@ const MAX_CADENCE: Duration = Duration::from_secs(25);
 const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
-/// Most slots that a cluster makes within this time; unlimited while its slot time is unknown.
+/// Most slots that a cluster can make within this time; unlimited while its slot time is unknown.
 pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
-    slot_time.map_or(u64::MAX, |slot_time| slots(within, slot_time, MAX_RATE))
+    slot_time.map_or(u64::MAX, |slot_time| {
+        slots_at_rate(within, slot_time, MAX_RATE)
+    })
 }
 
-fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
+fn slots_at_rate(within: Duration, slot_time: Duration, rate: f64) -> u64 {
     (rate * within.as_secs_f64() / slot_time.as_secs_f64()) as u64
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotTrack {
     pub(crate) slot: u64,
+    /// Time of the last report, or of a later tick at which the process was stopped.
     pub(crate) known_at: Duration,
     pub(crate) advanced_at: Duration,
+    /// The last report at which the slot kept pace with the slot time.
     pub(crate) last_at_pace: Duration,
+    /// The last step was larger than a cluster can make.
     pub(crate) is_fast: bool,
+    /// Slot and time from which the pace is measured.
     pace_start: (u64, Duration),
     reported_at: Duration,
     /// Time between two reports; `None` before the second one.
@@ -64,8 +70,8 @@ impl SlotTrack {
         }
         let passed = at.saturating_sub(self.pace_start.1);
         let needed = slot_time.map_or(MIN_PACE_SLOTS, |slot_time| {
-            let min = slots(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
-            slots(passed, slot_time, MIN_RATE).max(min)
+            let min = slots_at_rate(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
+            slots_at_rate(passed, slot_time, MIN_RATE).max(min)
         });
         let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed;
         if keeps_pace {

@@ -5,14 +5,14 @@ const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// At the tip: at most so many slots behind ...
+    /// A validator is at the tip if it is at most this many slots behind for `at_tip_for`.
     pub at_tip_slots: u64,
-    /// ... for this long.
     pub at_tip_for: Duration,
-    /// Behind: more than so many slots behind ...
+    /// A validator that was at the tip is behind if it is more than this many slots behind for
+    /// `behind_for`.
     pub behind_slots: u64,
-    /// ... for this long, after it was at the tip.
     pub behind_for: Duration,
+    /// From tick to tick.
     pub interval: Duration,
 }
 

@@ -14,8 +14,8 @@ const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
-/// A change below 0.5 % is ignored: each new value costs a sample in recordings and pages.
-const MIN_CHANGE: u32 = 200;
+/// A change below 1/200 (0.5 %) is ignored: each new value costs a sample in recordings and pages.
+const CHANGE_DIVISOR: u32 = 200;
 
 /// After this long without an advance of the reported tip, the cluster halts or the validator
 /// receives nothing new. Four skipped slots of 1 s are no halt.
@@ -37,8 +37,11 @@ pub(crate) struct SlotTimeMeter {
     /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
     newest: Option<(u64, Duration)>,
+    /// Measured over at least [`SETTLED_SPAN`].
     settled: Option<Duration>,
+    /// Measured over at least [`MIN_SPAN`]; used until there is a settled value.
     first: Option<Duration>,
+    /// Consecutive reports that were jumps.
     jumps: u8,
 }
 
@@ -47,7 +50,7 @@ impl SlotTimeMeter {
         self.settled = Some(slot_time).filter(|time| !time.is_zero());
     }
 
-    /// `None` before the first.
+    /// `None` before the first measurement.
     pub(crate) fn value(&self) -> Option<Duration> {
         self.settled.or(self.first)
     }
@@ -56,13 +59,13 @@ impl SlotTimeMeter {
         self.settled
     }
 
-    /// Drops the samples, which say nothing of the next ones. Values stay.
+    /// Drops the samples, because later ones do not continue them. Measured values stay.
     pub(crate) fn interrupt(&mut self) {
         self.samples.clear();
         self.newest = None;
     }
 
-    /// The validator was near `tip` when it was reported.
+    /// Takes a `tip` that was reported while the validator was near it.
     pub(crate) fn report(&mut self, tip: u64, now: Duration) {
         match self.newest {
             Some((slot, at)) if tip == slot => {
@@ -120,7 +123,7 @@ impl SlotTimeMeter {
         } else {
             return;
         };
-        let is_new = |old: Duration| slot_time.abs_diff(old) > old / MIN_CHANGE;
+        let is_new = |old: Duration| slot_time.abs_diff(old) > old / CHANGE_DIVISOR;
         if value.is_none_or(is_new) {
             *value = Some(slot_time);
         }

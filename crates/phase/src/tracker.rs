@@ -11,19 +11,19 @@ use crate::tip_time::TipTime;
 use std::time::Duration;
 
 /// The validator is behind if its slot stands still for this long while the tip advances.
-pub const STALL: Duration = Duration::from_secs(15);
+pub const STALL_AFTER: Duration = Duration::from_secs(15);
 
 /// The tip may advance by the slots of this time during a halt of the cluster: shreds arrive before
 /// their banks are frozen.
-const IN_FLIGHT: Duration = Duration::from_secs(1);
+const SHRED_LEAD: Duration = Duration::from_secs(1);
 
 /// After a pause the distance counts once it was small for this long: at first the validator knows
 /// only the old tip.
-const SETTLE: Duration = Duration::from_secs(8);
+const NEAR_TIP_AFTER: Duration = Duration::from_secs(8);
 
 /// After a pause a distance between the two thresholds shows neither phase. After this long it
 /// counts as behind.
-const UNDECIDED: Duration = Duration::from_secs(30);
+const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// For this long after a pause, a slot that is faster than a cluster is still catching up. The
 /// limit exists because slots of a test cluster can be shorter than the slot time.
@@ -44,8 +44,8 @@ struct Standstill {
     tip: u64,
 }
 
-/// Without a tip, the own slot measures the slot time after the validator called itself healthy for
-/// this long: right after a start it does so while it replays.
+/// Without a tip, the own slot measures the slot time once the validator has called itself healthy
+/// for this long. Right after a start it does so even while it replays.
 const HEALTHY_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -57,25 +57,26 @@ pub struct Tracker {
     decided_until: Duration,
     decided: Vec<Interval>,
     seconds: [Duration; Phase::ALL.len()],
-    /// Of the cluster: another process keeps it.
+    /// A property of the cluster, so it stays when the process changes.
     slot_time: SlotTimeMeter,
-    of_process: ProcessState,
+    process_state: ProcessState,
 }
 
 #[derive(Debug, Clone, Default)]
 struct ProcessState {
     has_reported: bool,
-    own: Option<SlotTrack>,
+    own_track: Option<SlotTrack>,
     tip: Option<SlotTrack>,
-    behind: Option<u64>,
-    tip_at_last_advance: u64,
-    /// One longer than [`STALL`] that has ended, while it is open whether the tip advanced
-    /// meanwhile.
+    slots_behind: Option<u64>,
+    tip_at_own_advance: u64,
+    /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the tip
+    /// advanced meanwhile.
     standstill: Option<Standstill>,
     is_stalled_at_tip: bool,
-    /// Time of the newest evidence, and of the tick that took it.
+    /// Time of the newest evidence.
     evidence_at: Option<Duration>,
-    renewed_at: Duration,
+    /// Time of the tick that took the newest evidence.
+    evidence_taken_at: Duration,
     near_tip_since: Option<Duration>,
     far_behind_since: Option<Duration>,
     evidence_resumed_at: Option<Duration>,
@@ -95,7 +96,7 @@ impl Tracker {
             decided: Vec::new(),
             seconds: [Duration::ZERO; Phase::ALL.len()],
             slot_time: SlotTimeMeter::default(),
-            of_process: ProcessState::default(),
+            process_state: ProcessState::default(),
         }
     }
 
@@ -103,7 +104,7 @@ impl Tracker {
         self.slot_time.set(slot_time);
     }
 
-    /// Measured by the tip over 5 to 60 s in which the validator was near it; `None` before.
+    /// Measured from the tip, over 5 to 60 s during which the validator was near it. `None` before.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time.value()
     }
@@ -117,18 +118,19 @@ impl Tracker {
         self.is_known.then_some(self.phase)
     }
 
-    /// Whether its slot has stood still for [`STALL`], and longer where its slot is rarely
-    /// reported; `None` unless it was at the tip at the last advance.
+    /// Whether the slot has stood still for [`STALL_AFTER`], or longer if the slot is rarely reported.
+    /// `None` unless the validator was at the tip when the slot last advanced.
     pub fn stalled(&self) -> Option<bool> {
-        let own = self.of_process.own?;
-        let for_long = self.now?.saturating_sub(own.advanced_at) >= STALL.max(self.max_silence());
-        (self.phase == Phase::AtTip || self.of_process.is_stalled_at_tip).then_some(for_long)
+        let own_track = self.process_state.own_track?;
+        let for_long =
+            self.now?.saturating_sub(own_track.advanced_at) >= STALL_AFTER.max(self.max_silence());
+        (self.phase == Phase::AtTip || self.process_state.is_stalled_at_tip).then_some(for_long)
     }
 
     /// Whether this process was at the tip for 99 % of the time since it was first there; `None`
     /// before, and while open time could decide it either way.
     pub fn kept_up(&self) -> Option<bool> {
-        let mut time = self.of_process.tip_time?;
+        let mut time = self.process_state.tip_time?;
         time.add(self.phase(), self.now?.saturating_sub(self.decided_until));
         time.kept_up()
     }
@@ -142,7 +144,7 @@ impl Tracker {
 
     pub fn restart(&mut self) {
         self.decide(self.phase(), self.now.unwrap_or_default());
-        self.forget();
+        self.reset_process();
         if self.phase != Phase::Absent {
             self.phase = Phase::Initializing;
         }
@@ -155,20 +157,20 @@ impl Tracker {
             now
         });
         self.now = Some(now);
-        let slept = self.rules.is_gap(now.saturating_sub(before));
-        if slept {
+        let had_gap = self.rules.is_gap(now.saturating_sub(before));
+        if had_gap {
             self.decide(self.phase(), before);
             self.decided_until = now;
         }
         if evidence.process == Process::None {
             self.decide(self.phase(), now);
-            self.forget();
+            self.reset_process();
             if self.phase != Phase::Absent {
                 self.phase = Phase::Gone;
             }
         } else {
             self.report(now, evidence);
-            self.update_phase(now, evidence, slept);
+            self.update_phase(now, evidence, had_gap);
         }
         std::mem::take(&mut self.decided)
     }
@@ -179,39 +181,39 @@ impl Tracker {
         std::mem::take(&mut self.decided)
     }
 
-    fn forget(&mut self) {
-        self.of_process = ProcessState::default();
+    fn reset_process(&mut self) {
+        self.process_state = ProcessState::default();
         self.slot_time.interrupt();
         self.is_known = true;
     }
 
     fn report(&mut self, now: Duration, evidence: &Evidence) {
         self.forget_purged_slots(evidence);
-        let (of, slot_time) = (&mut self.of_process, self.slot_time.settled());
+        let (of, slot_time) = (&mut self.process_state, self.slot_time.settled());
         of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
             let tip = of.tip.get_or_insert(SlotTrack::new(slot, now));
             tip.report(slot, now, slot_time);
         }
-        if let Some(own) = &mut of.own
+        if let Some(own_track) = &mut of.own_track
             && evidence.process == Process::Stopped
         {
-            own.known_at = now;
+            own_track.known_at = now;
         }
         if let Some(slot) = evidence.slot {
             let ended = of
-                .standing_still()
-                .filter(|_| of.own.is_some_and(|own| slot > own.slot));
+                .current_standstill()
+                .filter(|_| of.own_track.is_some_and(|own_track| slot > own_track.slot));
             of.standstill = ended.or(of.standstill);
-            let own = of.own.get_or_insert(SlotTrack::new(slot, now));
-            own.report(slot, now, slot_time);
-            if own.advanced_at == now {
-                of.tip_at_last_advance = of.newest_tip();
+            let own_track = of.own_track.get_or_insert(SlotTrack::new(slot, now));
+            own_track.report(slot, now, slot_time);
+            if own_track.advanced_at == now {
+                of.tip_at_own_advance = of.newest_tip();
                 of.is_stalled_at_tip = false;
             }
         }
-        if let (Some(tip), Some(own)) = (evidence.tip, of.own) {
-            of.behind = Some(tip.saturating_sub(own.slot));
+        if let (Some(tip), Some(own_track)) = (evidence.tip, of.own_track) {
+            of.slots_behind = Some(tip.saturating_sub(own_track.slot));
         }
         self.measure_slot_time(now, evidence);
     }
@@ -219,63 +221,66 @@ impl Tracker {
     /// A migration to Alpenglow purges slots: the own slot goes back, and the reported tip no
     /// longer exists. Until a new tip appears, only the own slot shows progress.
     fn forget_purged_slots(&mut self, evidence: &Evidence) {
-        let of = &mut self.of_process;
-        let (None, Some(slot), Some(own)) = (evidence.tip, evidence.slot, of.own) else {
+        let of = &mut self.process_state;
+        let (None, Some(slot), Some(own_track)) = (evidence.tip, evidence.slot, of.own_track)
+        else {
             return;
         };
         let limit = self.rules.at_tip_slots;
-        let was_near = of.behind.is_none_or(|behind| behind <= limit);
-        if was_near && slot.saturating_add(limit) < own.slot {
-            of.own = None;
+        let was_near = of
+            .slots_behind
+            .is_none_or(|slots_behind| slots_behind <= limit);
+        if was_near && slot.saturating_add(limit) < own_track.slot {
+            of.own_track = None;
             of.tip = None;
-            of.behind = None;
+            of.slots_behind = None;
         }
     }
 
     fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {
-        let of = &mut self.of_process;
+        let of = &mut self.process_state;
         if evidence.slot.is_some() {
             of.healthy_since = evidence.is_healthy.then(|| of.healthy_since.unwrap_or(now));
         }
         let is_healthy =
             { of.healthy_since }.is_some_and(|since| now.saturating_sub(since) >= HEALTHY_FOR);
-        let (newest, is_near) = match of.behind {
-            Some(behind) => (evidence.tip, behind <= self.rules.at_tip_slots),
+        let (newest, is_near) = match of.slots_behind {
+            Some(slots_behind) => (evidence.tip, slots_behind <= self.rules.at_tip_slots),
             None => (evidence.slot, is_healthy),
         };
         let Some(newest) = newest else {
             return;
         };
-        if is_near && !of.is_hurrying(now) {
+        if is_near && !of.is_fast_after_pause(now) {
             self.slot_time.report(newest, now);
         } else {
             self.slot_time.interrupt();
         }
     }
 
-    fn update_phase(&mut self, now: Duration, evidence: &Evidence, slept: bool) {
+    fn update_phase(&mut self, now: Duration, evidence: &Evidence, had_gap: bool) {
         let is_stopped = evidence.process == Process::Stopped;
         let newest = self.newest(now, evidence);
-        let is_news = !self.of_process.has_reported || newest > self.of_process.evidence_at;
-        self.of_process.evidence_at = newest.max(self.of_process.evidence_at);
+        let is_news = !self.process_state.has_reported || newest > self.process_state.evidence_at;
+        self.process_state.evidence_at = newest.max(self.process_state.evidence_at);
         if let Some(from) = self.standstill_behind_tip(now) {
             self.decide(Some(Phase::AtTip), from);
             self.set_phase(now, Phase::Behind, Some(Phase::Behind));
-            self.of_process.resumed_at = Some(now);
-            self.of_process.is_stalled_at_tip = self
-                .of_process
-                .own
-                .is_some_and(|own| own.advanced_at == from);
-        } else if slept || is_stopped {
+            self.process_state.resumed_at = Some(now);
+            self.process_state.is_stalled_at_tip = self
+                .process_state
+                .own_track
+                .is_some_and(|own_track| own_track.advanced_at == from);
+        } else if had_gap || is_stopped {
             self.slot_time.interrupt();
             self.set_unknown();
         } else if is_news {
             self.take_evidence(now, evidence);
-        } else if now.saturating_sub(self.of_process.renewed_at) >= self.max_silence() {
+        } else if now.saturating_sub(self.process_state.evidence_taken_at) >= self.max_silence() {
             self.set_unknown();
         }
         if self.phase() == Some(Phase::AtTip) {
-            self.of_process.tip_time.get_or_insert_default();
+            self.process_state.tip_time.get_or_insert_default();
         }
     }
 
@@ -283,54 +288,56 @@ impl Tracker {
     /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
     /// phase.
     fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
-        let of = &self.of_process;
-        let own = match (of.own, evidence.stage) {
+        let of = &self.process_state;
+        let own_track = match (of.own_track, evidence.stage) {
             (None, stage) => return stage.map(|_| now),
             (Some(_), Some(Stage::Reported(phase))) if !phase.runs() => return Some(now),
-            (Some(own), Some(Stage::Reported(_))) => return Some(own.advanced_at),
-            (Some(own), _) => own,
+            (Some(own_track), Some(Stage::Reported(_))) => return Some(own_track.advanced_at),
+            (Some(own_track), _) => own_track,
         };
         let far = match self.phase {
             Phase::AtTip => self.rules.behind_slots,
             _ => self.rules.at_tip_slots,
         };
         Some(match of.tip {
-            Some(tip) if of.behind > Some(far) => own.advanced_at.max(tip.advanced_at),
-            Some(tip) => own.last_at_pace.min(tip.last_at_pace),
-            None => own.last_at_pace,
+            Some(tip) if of.slots_behind > Some(far) => own_track.advanced_at.max(tip.advanced_at),
+            Some(tip) => own_track.last_at_pace.min(tip.last_at_pace),
+            None => own_track.last_at_pace,
         })
     }
 
     fn max_silence(&self) -> Duration {
-        let of = &self.of_process;
-        let positions = [of.own, of.tip].into_iter().flatten();
+        let of = &self.process_state;
+        let positions = [of.own_track, of.tip].into_iter().flatten();
         positions
             .map(|position| position.max_silence())
             .max()
             .unwrap_or_default()
     }
 
-    /// Start of a standstill during which the tip advanced; `None` if it was not at the tip. Slots
-    /// that the cluster can have made after the standstill do not count, so that a halt of the
-    /// cluster does not either.
+    /// Start of a standstill during which the tip advanced; `None` if the validator was not at the
+    /// tip. Slots that the cluster can have made since the standstill do not count. So a halt of
+    /// the cluster is not a standstill of the validator.
     fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
-        let of = &self.of_process;
-        let standstills = [of.standstill, of.standing_still()].into_iter().flatten();
-        let is_left = |still: &Standstill| {
+        let of = &self.process_state;
+        let standstills = [of.standstill, of.current_standstill()]
+            .into_iter()
+            .flatten();
+        let has_fallen_behind = |still: &Standstill| {
             let since = now.saturating_sub(still.until);
-            let made_since = max_slots(since + IN_FLIGHT, self.slot_time.settled());
-            let made = of.newest_tip().saturating_sub(still.tip);
-            since < AFTER_PAUSE && made > made_since
+            let max_advance = max_slots(since + SHRED_LEAD, self.slot_time.settled());
+            let tip_advance = of.newest_tip().saturating_sub(still.tip);
+            since < AFTER_PAUSE && tip_advance > max_advance
         };
         { standstills }
-            .find(is_left)
+            .find(has_fallen_behind)
             .filter(|_| self.phase == Phase::AtTip)
             .map(|still| still.from)
     }
 
     fn set_unknown(&mut self) {
         self.is_known = false;
-        let of = &mut self.of_process;
+        let of = &mut self.process_state;
         (
             of.near_tip_since,
             of.far_behind_since,
@@ -339,38 +346,38 @@ impl Tracker {
     }
 
     fn take_evidence(&mut self, now: Duration, evidence: &Evidence) {
-        self.of_process.renewed_at = now;
+        self.process_state.evidence_taken_at = now;
         let next = self.next(now, evidence);
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
         if self.is_known {
             // Time near the tip counts as at the tip if it lasts long enough.
             let near_tip_since = self
-                .of_process
+                .process_state
                 .near_tip_since
                 .filter(|_| self.phase == Phase::Behind && !is_reported);
             self.decide(Some(self.phase), near_tip_since.unwrap_or(now));
             self.set_phase(now, next, Some(next));
             return;
         }
-        let evidence_resumed_at = *self.of_process.evidence_resumed_at.get_or_insert(now);
-        self.of_process.resumed_at = Some(evidence_resumed_at);
-        let is_sure = is_reported && self.of_process.standstill.is_none();
+        let evidence_resumed_at = *self.process_state.evidence_resumed_at.get_or_insert(now);
+        self.process_state.resumed_at = Some(evidence_resumed_at);
+        let is_sure = is_reported && self.process_state.standstill.is_none();
         if self.phase != Phase::AtTip || !next.runs() || is_sure {
             return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
         }
         let lasts = |since: Option<Duration>, long| {
             since.is_some_and(|since| now.saturating_sub(since) >= long)
         };
-        let behind = self.of_process.behind;
-        if behind > Some(self.rules.behind_slots)
-            || (behind > Some(self.rules.at_tip_slots)
-                && lasts(Some(evidence_resumed_at), UNDECIDED))
+        let slots_behind = self.process_state.slots_behind;
+        if slots_behind > Some(self.rules.behind_slots)
+            || (slots_behind > Some(self.rules.at_tip_slots)
+                && lasts(Some(evidence_resumed_at), UNDECIDED_TIMEOUT))
         {
             self.set_phase(now, Phase::Behind, None);
         } else if let Some(near_tip_since) = self
-            .of_process
+            .process_state
             .near_tip_since
-            .filter(|since| lasts(Some(*since), SETTLE))
+            .filter(|since| lasts(Some(*since), NEAR_TIP_AFTER))
         {
             if near_tip_since != evidence_resumed_at {
                 self.decide(None, near_tip_since);
@@ -379,12 +386,12 @@ impl Tracker {
         }
     }
 
-    /// The open time was in `before`.
+    /// Enters the phase `next`. The open time is decided as `before`.
     fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
         if !self.is_known {
             (
-                self.of_process.evidence_resumed_at,
-                self.of_process.standstill,
+                self.process_state.evidence_resumed_at,
+                self.process_state.standstill,
             ) = (None, None);
         }
         if !self.is_known || next != self.phase {
@@ -403,13 +410,13 @@ impl Tracker {
         if let Some(seconds) = phase.and_then(|phase| self.seconds.get_mut(phase as usize)) {
             *seconds += to - from;
         }
-        if let Some(time) = &mut self.of_process.tip_time {
+        if let Some(time) = &mut self.process_state.tip_time {
             time.add(phase, to - from);
         }
     }
 
     fn next(&mut self, now: Duration, evidence: &Evidence) -> Phase {
-        let of = &mut self.of_process;
+        let of = &mut self.process_state;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.runs() => {
                 (of.near_tip_since, of.far_behind_since) = (None, None);
@@ -417,33 +424,36 @@ impl Tracker {
             }
             (Some(Stage::Reported(phase)), before) => {
                 // An older version did not detect that it fell behind.
-                let is_far = of.behind > Some(self.rules.at_tip_slots);
-                self.by_distance(now, phase);
+                let is_far = of.slots_behind > Some(self.rules.at_tip_slots);
+                self.phase_by_distance(now, phase);
                 if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
                     before
                 } else {
                     phase
                 }
             }
-            (_, phase) if phase.runs() => self.by_distance(now, phase),
-            (Some(Stage::Running), _) => self.by_distance(now, Phase::CatchingUp),
-            _ if of.behind.is_some() => self.by_distance(now, Phase::CatchingUp),
+            (_, phase) if phase.runs() => self.phase_by_distance(now, phase),
+            (Some(Stage::Running), _) => self.phase_by_distance(now, Phase::CatchingUp),
+            _ if of.slots_behind.is_some() => self.phase_by_distance(now, Phase::CatchingUp),
             (_, Phase::Absent | Phase::Gone) => Phase::Initializing,
             (_, phase) => phase,
         }
     }
 
     /// The phase of a validator whose services run. Without a distance it stays.
-    fn by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
-        let (of, rules) = (&mut self.of_process, &self.rules);
-        let Some(behind) = of.behind else {
+    fn phase_by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
+        let (of, rules) = (&mut self.process_state, &self.rules);
+        let Some(slots_behind) = of.slots_behind else {
             return phase;
         };
-        let is_hurrying = of.is_hurrying(now);
-        let since = of.near_tip_since.filter(|_| !is_hurrying).unwrap_or(now);
-        of.near_tip_since = (behind <= rules.at_tip_slots).then_some(since);
+        let is_fast_after_pause = of.is_fast_after_pause(now);
+        let since = of
+            .near_tip_since
+            .filter(|_| !is_fast_after_pause)
+            .unwrap_or(now);
+        of.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since);
         of.far_behind_since =
-            (behind > rules.behind_slots).then(|| of.far_behind_since.unwrap_or(now));
+            (slots_behind > rules.behind_slots).then(|| of.far_behind_since.unwrap_or(now));
         let lasts = |since: Option<Duration>, long| {
             since.is_some_and(|since| now.saturating_sub(since) >= long)
         };
@@ -458,26 +468,28 @@ impl Tracker {
 }
 
 impl ProcessState {
-    fn is_hurrying(&self, now: Duration) -> bool {
+    fn is_fast_after_pause(&self, now: Duration) -> bool {
         let is_after_pause = { self.resumed_at }
             .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < AFTER_PAUSE);
-        is_after_pause && self.own.is_some_and(|own| own.is_fast)
+        is_after_pause && self.own_track.is_some_and(|own_track| own_track.is_fast)
     }
 
     fn newest_tip(&self) -> u64 {
-        let slots = [self.own, self.tip].into_iter().flatten();
+        let slots = [self.own_track, self.tip].into_iter().flatten();
         slots
             .map(|position| position.slot)
             .max()
             .unwrap_or_default()
     }
 
-    fn standing_still(&self) -> Option<Standstill> {
-        let own = self.own?;
-        (own.known_at.saturating_sub(own.advanced_at) >= STALL).then_some(Standstill {
-            from: own.advanced_at,
-            until: own.known_at,
-            tip: self.tip_at_last_advance,
-        })
+    fn current_standstill(&self) -> Option<Standstill> {
+        let own_track = self.own_track?;
+        (own_track.known_at.saturating_sub(own_track.advanced_at) >= STALL_AFTER).then_some(
+            Standstill {
+                from: own_track.advanced_at,
+                until: own_track.known_at,
+                tip: self.tip_at_own_advance,
+            },
+        )
     }
 }

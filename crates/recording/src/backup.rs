@@ -1,4 +1,4 @@
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{self, TempFile};
 use crate::reader::Recording;
 use crate::writer::end;
@@ -17,7 +17,7 @@ pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<
     backup_with(from, to, &[], progress)
 }
 
-/// With further entries of `meta`, such as the reason for the copy.
+/// Like [`backup`], with further entries of `meta`, such as the reason for the copy.
 pub fn backup_with(
     from: &Path,
     to: &Path,

@@ -149,7 +149,7 @@ impl Error {
             },
             Some(ErrorCode::NotADatabase) => Error::NotARecording {
                 path,
-                found: "no SQLite database, or the beginning of one is damaged".into(),
+                found: "not an SQLite database, or its beginning is damaged".into(),
             },
             _ => Error::Sqlite { path, source },
         }
@@ -174,17 +174,17 @@ fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-pub(crate) trait At<T> {
+pub(crate) trait AttachPath<T> {
     fn at(self, path: &Path) -> Result<T, Error>;
 }
 
-impl<T> At<T> for rusqlite::Result<T> {
+impl<T> AttachPath<T> for rusqlite::Result<T> {
     fn at(self, path: &Path) -> Result<T, Error> {
         self.map_err(|source| Error::sqlite(path, source))
     }
 }
 
-impl<T> At<T> for std::io::Result<T> {
+impl<T> AttachPath<T> for std::io::Result<T> {
     fn at(self, path: &Path) -> Result<T, Error> {
         self.map_err(|source| Error::io(path, source))
     }

@@ -4,11 +4,11 @@ mod whole;
 
 pub(crate) use guarded::BoundedConnection;
 pub use guarded::ReturnedValues;
-pub(crate) use tables::{Present, objects, present, shown};
+pub(crate) use tables::{PresentTables, excerpt, objects, present};
 use whole::HEADER;
 pub(crate) use whole::cut_off;
 
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::schema::{APPLICATION_ID, FORMAT};
 use rusqlite::{Connection, OpenFlags};
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Identified by two numbers in the first page.
+/// A kind of SQLite database, identified by two numbers in the first page.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseKind {
     pub application_id: i32,
@@ -33,7 +33,7 @@ pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
 const CACHE_KIB: i64 = 512;
 
 /// Wait for another connection's short lock.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Suffixes of SQLite's files beside a database.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
@@ -53,20 +53,20 @@ fn opened(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
-/// For this program's own files.
+/// Opens one of this program's own files for writing.
 pub(crate) fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
 
-/// For untrusted files.
+/// Opens an untrusted file for reading.
 pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection, Error> {
     guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
-/// For an untrusted file that SQLite may have to write before it reads. Errors name the file
-/// `named`, because this may be a copy.
+/// Opens an untrusted file that SQLite may have to write before it reads. Errors name the file
+/// `named`, because `path` may be a copy.
 pub(crate) fn open_to_recover(
     path: &Path,
     named: &Path,
@@ -117,7 +117,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
         | OpenFlags::SQLITE_OPEN_URI;
     let conn = Connection::open_with_flags(address, flags).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    // With a log or journal the header may still be there only.
+    // The newest header may be only in the log or journal.
     let more = SIDE_FILES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
@@ -129,7 +129,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
 }
 
 fn tune(conn: &Connection) -> rusqlite::Result<()> {
-    conn.busy_timeout(PATIENCE)?;
+    conn.busy_timeout(LOCK_TIMEOUT)?;
     conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.set_prepared_statement_cache_capacity(64);
@@ -182,7 +182,7 @@ pub(crate) fn check_format(
 }
 
 pub(crate) fn list<'a>(
-    present: &Present,
+    present: &PresentTables,
     table: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> String {
@@ -207,7 +207,7 @@ pub(crate) fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// A new file that gets its name when it is complete; otherwise it is removed.
+/// A new file that gets its name when it is complete. An incomplete one is removed.
 #[derive(Debug)]
 pub(crate) struct TempFile {
     whole: PathBuf,

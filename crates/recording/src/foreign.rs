@@ -1,7 +1,7 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
-use crate::error::{At, Error};
-use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, objects, shown};
+use crate::error::{AttachPath, Error};
+use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, excerpt, objects};
 use crate::reader::open::{self, TempCopy};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Params, Row};
@@ -60,7 +60,7 @@ impl ForeignDatabase {
         match found.into_iter().find(|found| found != "ok") {
             Some(found) => Err(Error::Damaged {
                 path: path.to_owned(),
-                what: shown(&found),
+                what: excerpt(&found),
             }),
             None => Ok(()),
         }
@@ -72,12 +72,12 @@ impl ForeignDatabase {
     /// [`Error::Refused`] if the result or the work exceeds the file's size.
     pub fn walk<E: From<Error>>(
         &self,
-        gives: ReturnedValues,
+        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         each: impl FnMut(&Row<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.conn.walk(gives, sql, parameters, each)
+        self.conn.walk(returned_values, sql, parameters, each)
     }
 }
 
@@ -123,8 +123,8 @@ fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Re
         } else if kind != "index" || !sql.is_empty() {
             let what = format!(
                 "`{}` is a {} and no plain table",
-                shown(&object.name),
-                shown(kind)
+                excerpt(&object.name),
+                excerpt(kind)
             );
             return Err(Error::refused(path, what));
         }
@@ -135,7 +135,7 @@ fn check_tables(guarded: &BoundedConnection, path: &Path, tables: &[&str]) -> Re
     {
         Some(table) => Err(Error::refused(
             path,
-            format!("it has no table made by `{}`", shown(table)),
+            format!("it has no table made by `{}`", excerpt(table)),
         )),
         None => Ok(()),
     }

@@ -19,12 +19,12 @@ pub use backup::{backup, backup_with};
 pub use error::Error;
 pub use file::{DatabaseKind, ReturnedValues};
 pub use foreign::ForeignDatabase;
-pub use merge::{Merged, merge};
+pub use merge::{MergeSummary, merge};
 pub use reader::{
     Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress,
     Recording, Row, SeriesRow, SessionRow, TableInfo, TickRow,
 };
-pub use rows::{Event, EventKind, NewProcess, NewSession, Opening};
+pub use rows::{Event, EventKind, NewProcess, NewRecording, NewSession};
 pub use schema::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
     Table,

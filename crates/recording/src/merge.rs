@@ -1,4 +1,4 @@
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const CHUNK: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergeSummary {
     pub sessions: u64,
     pub ticks: u64,
     /// Times without a recording between successive recordings.
@@ -33,7 +33,7 @@ struct SourceRecording {
 /// # Errors
 /// [`Error::Unmergeable`] if there are fewer than two or two overlap in time,
 /// [`Error::OtherLabels`] if they are of different runs.
-pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
+pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary, Error> {
     let mut pieces = from
         .iter()
         .map(|path| piece(path))
@@ -80,7 +80,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
         })?;
         Ok(u64::try_from(rows).unwrap_or(0))
     };
-    let merged = Merged {
+    let merged = MergeSummary {
         sessions: count("session").at(to)?,
         ticks: count("tick").at(to)?,
         gaps,
@@ -153,7 +153,7 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
         }
         if later.began < earlier.ended {
             let why = format!(
-                "it overlaps with {} in time, so that they are no parts of one run",
+                "it overlaps with {} in time, so they are not parts of one run",
                 name(&earlier.recording)
             );
             return unmergeable(later.recording.path(), why);
@@ -162,7 +162,7 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What to add to the ids of each role: the highest that are in the file.
+/// Offsets to add to the ids of each role: the highest ids that are already in the file.
 type Offsets = HashMap<Role, i64>;
 
 fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
@@ -230,7 +230,7 @@ fn names_of(table: &TableSpec) -> Option<Role> {
     matches!(role, Role::Pool | Role::Device | Role::Series).then_some(role)
 }
 
-/// Reuses the id in the result, or takes the next.
+/// Reuses the id that the name has in the result, or takes the next one.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,

@@ -16,7 +16,7 @@ pub use types::{
 };
 
 use crate::error::Error;
-use crate::file::{BoundedConnection, Present, RECORDING, present};
+use crate::file::{BoundedConnection, PresentTables, RECORDING, present};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub struct Recording {
     _copied: Option<open::TempCopy>,
     path: PathBuf,
     labels: Vec<(String, String)>,
-    present: Present,
+    present: PresentTables,
 }
 
 impl Recording {

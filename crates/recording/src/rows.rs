@@ -2,7 +2,7 @@ use faultline_metrics::Stamp;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opening {
+pub struct NewRecording {
     /// Such as `arm=512`, `run=1`. If a key occurs twice, the last value counts.
     pub labels: Vec<(String, String)>,
     pub session: NewSession,
@@ -38,7 +38,7 @@ pub struct Event {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// What can happen.
+        /// Kind of an event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum EventKind {
             $($(#[$doc])* $name,)*
@@ -48,7 +48,7 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [EventKind] = &[$(EventKind::$name),*];
 
-            /// The word in the file.
+            /// The name in the file.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(EventKind::$name => $word,)*

@@ -13,9 +13,9 @@ mod save;
 pub(crate) use open::make_tables;
 pub(crate) use save::end;
 
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{self, nanos};
-use crate::rows::{Event, NewProcess, Opening};
+use crate::rows::{Event, NewProcess, NewRecording};
 use crate::schema::{Point, PointRow};
 use faultline_metrics::metrics::process::START_TIME;
 use faultline_metrics::{Problem, Source, Stamp, Tick};
@@ -27,12 +27,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bytes: a longer log is truncated unless a reader prevents it.
-const LONG_LOG: u64 = 4 << 20;
+const LONG_LOG_BYTES: u64 = 4 << 20;
 
 /// Bytes: for a longer log the writer waits for readers.
-const VERY_LONG_LOG: u64 = 16 << 20;
+const VERY_LONG_LOG_BYTES: u64 = 16 << 20;
 
-/// New readers are let in meanwhile where they do not interfere.
+/// How long the writer waits for readers. New readers that do not interfere may begin meanwhile.
 const WAIT_FOR_READERS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -41,13 +41,13 @@ struct FollowedProcess {
     /// Row id; `None` until the row is written.
     id: Option<i64>,
     /// The row may have another start time.
-    start_doubted: bool,
+    must_rewrite_start: bool,
 }
 
 #[derive(Debug, Default)]
 struct SourceProblems {
     problems: Vec<Problem>,
-    doubted: bool,
+    must_rewrite: bool,
 }
 
 /// State that a rollback returns to.
@@ -76,7 +76,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+    pub fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
         open::create(path, opening)
     }
 
@@ -85,7 +85,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::OtherLabels`], [`Error::InUse`], and those of opening for reading.
-    pub fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+    pub fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
         open::append(path, opening)
     }
 
@@ -98,7 +98,7 @@ impl Writer {
         self.following = Some(FollowedProcess {
             process: process.clone(),
             id: None,
-            start_doubted: false,
+            must_rewrite_start: false,
         });
         self.write(|_| Ok(()))
     }
@@ -156,7 +156,7 @@ impl Writer {
             return Err(Error::sqlite(&self.path, error));
         }
         self.committed = self.now.clone();
-        self.samples.settle();
+        self.samples.mark_committed();
         Ok(std::mem::take(&mut self.rows))
     }
 
@@ -169,15 +169,15 @@ impl Writer {
         self.failed = false;
         self.now = self.committed.clone();
         if let Some(following) = &mut self.following {
-            following.start_doubted = true;
+            following.must_rewrite_start = true;
             if following.id != self.committed.process {
                 following.id = None;
             }
         }
-        self.samples.doubt();
+        self.samples.invalidate();
         self.reported
             .iter_mut()
-            .for_each(|reported| reported.doubted = true);
+            .for_each(|reported| reported.must_rewrite = true);
         std::mem::take(&mut self.rows)
     }
 
@@ -193,22 +193,22 @@ impl Writer {
     }
 
     /// Commits, then moves the log into the file as far as readers allow. So a power cut loses no
-    /// earlier data, and the log stays bounded. Waits for readers only while the log is longer than
-    /// 16 MiB, and only half a second.
+    /// earlier data, and the log stays bounded. If the log is longer than 16 MiB, waits up to half
+    /// a second for readers.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
-        self.note_counts()?;
+        self.store_row_counts()?;
         self.commit()?;
-        self.take_in_log("PASSIVE")?;
+        self.checkpoint_log("PASSIVE")?;
         let log = file::length(&file::with_suffix(&self.path, "-wal"));
-        if log > LONG_LOG {
-            let patience = if log > VERY_LONG_LOG {
+        if log > LONG_LOG_BYTES {
+            let lock_timeout = if log > VERY_LONG_LOG_BYTES {
                 WAIT_FOR_READERS
             } else {
                 Duration::ZERO
             };
-            self.conn.busy_timeout(patience).at(&self.path)?;
-            let cut = self.take_in_log("TRUNCATE");
-            self.conn.busy_timeout(file::PATIENCE).at(&self.path)?;
+            self.conn.busy_timeout(lock_timeout).at(&self.path)?;
+            let cut = self.checkpoint_log("TRUNCATE");
+            self.conn.busy_timeout(file::LOCK_TIMEOUT).at(&self.path)?;
             cut?;
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Writer {
                 .execute(sql, params![writer.session, nanos(ended.unix)])
                 .map(|_| ())
         })?;
-        self.note_counts()?;
+        self.store_row_counts()?;
         self.commit()?;
         open::one_file(&self.conn, &self.path)
     }
@@ -292,20 +292,20 @@ impl Writer {
         self.rows += rows;
     }
 
-    /// A process's start time is by the wall clock, which may have been set since the row was
-    /// written.
+    /// Corrects the start time of the process. It depends on the wall clock, which may have been
+    /// set since the row was written.
     fn correct_start(&mut self, tick: &Tick) -> rusqlite::Result<()> {
-        let started = tick.number_of(&START_TIME, &[]);
+        let started = tick.value_of(&START_TIME, &[]);
         let started = started.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let (Some(following), Some(_)) = (&mut self.following, started) else {
             return Ok(());
         };
         let known = &mut following.process.started_unix;
-        if std::mem::replace(known, started) != started || following.start_doubted {
+        if std::mem::replace(known, started) != started || following.must_rewrite_start {
             let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
             let values = params![following.id, started.map(nanos)];
             self.conn.execute(sql, values)?;
-            following.start_doubted = false;
+            following.must_rewrite_start = false;
         }
         Ok(())
     }
@@ -330,11 +330,11 @@ impl Writer {
         self.now.next_tick += 1;
         let before: u64 = self.now.counts.values().sum();
         *self.now.counts.entry("tick").or_default() += 1;
-        let fresh = self.samples.fresh(tick);
+        let sampled = self.samples.sampled(tick);
         self.samples
-            .write(&self.conn, id, tick, &fresh, &mut self.now.counts)?;
+            .write(&self.conn, id, tick, &sampled, &mut self.now.counts)?;
         self.rows += self.now.counts.values().sum::<u64>() - before;
-        self.write_problems(id, tick, &fresh)
+        self.write_problems(id, tick, &sampled)
     }
 
     /// Writes a source's problems if they changed, or a row without status if they are over. A
@@ -343,19 +343,19 @@ impl Writer {
         &mut self,
         id: i64,
         tick: &Tick,
-        fresh: &SampledSources,
+        sampled: &SampledSources,
     ) -> rusqlite::Result<()> {
         let mut rows = 0;
         for source in Source::ALL
             .into_iter()
-            .filter(|source| fresh.get(*source as usize) == Some(&true))
+            .filter(|source| sampled.get(*source as usize) == Some(&true))
         {
             let of_it = tick.batches.iter().filter(|batch| batch.source == source);
             let problems: Vec<&Problem> = of_it.flat_map(|batch| &batch.problems).collect();
             let Some(reported) = self.reported.get_mut(source as usize) else {
                 continue;
             };
-            if reported.problems.iter().eq(problems.iter().copied()) && !reported.doubted {
+            if reported.problems.iter().eq(problems.iter().copied()) && !reported.must_rewrite {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
@@ -374,7 +374,7 @@ impl Writer {
                 rows += 1;
             }
             reported.problems = problems.into_iter().cloned().collect();
-            reported.doubted = false;
+            reported.must_rewrite = false;
         }
         self.count("problem", rows);
         Ok(())
@@ -402,13 +402,13 @@ impl Writer {
         Ok(())
     }
 
-    fn take_in_log(&self, how: &str) -> Result<(), Error> {
+    fn checkpoint_log(&self, how: &str) -> Result<(), Error> {
         let sql = format!("PRAGMA wal_checkpoint({how})");
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
     /// Stores the row counts of all tables, to report what a damaged file has lost.
-    fn note_counts(&mut self) -> Result<(), Error> {
+    fn store_row_counts(&mut self) -> Result<(), Error> {
         let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
         self.write(|writer| {
             let sql = "INSERT INTO meta(key, value) VALUES('rows', ?1)

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 /// Syntax errors that are reported: later ones follow from these.
-const MOST_OF_SYNTAX: usize = 20;
-const LONGEST_SHOWN: usize = 120;
+const MAX_SYNTAX_ERRORS: usize = 20;
+const MAX_SHOWN_CHARS: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// From 1; `None` for the command line and for what is missing.
+    /// From 1; `None` for the command line and for a missing key.
     pub line: Option<usize>,
     pub what: String,
 }
@@ -39,11 +39,11 @@ impl ConfigError {
     /// itself.
     pub fn is_about(&self, key: &str) -> bool {
         let named = self.what.starts_with(&format!("{key}:"));
-        let meant = key.rsplit_once('.').is_some_and(|(table, leaf)| {
+        let is_suggested = key.rsplit_once('.').is_some_and(|(table, leaf)| {
             let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
             self.what.starts_with(&format!("{table}.")) && self.what.ends_with(&hint)
         });
-        named || meant
+        named || is_suggested
     }
 }
 
@@ -68,8 +68,8 @@ pub fn read<T>(
     read_lines(text, (file, true), sections)
 }
 
-/// [`read`], but syntax errors do not repeat the line, which may contain a key, as addresses of
-/// nodes do.
+/// Like [`read`], but syntax errors do not quote the line: the address of a node in it may contain
+/// an API key.
 pub fn read_secret<T>(
     text: &str,
     file: Option<&Path>,
@@ -147,7 +147,7 @@ impl ConfigErrors<'_> {
         errors.sort_by_key(|error| error.span().map(|span| span.start));
         for error in errors
             .iter()
-            .take(if unclosed { 1 } else { MOST_OF_SYNTAX })
+            .take(if unclosed { 1 } else { MAX_SYNTAX_ERRORS })
         {
             let line = error.span().and_then(|span| self.line(span.start));
             if !reported.insert(line) {
@@ -155,7 +155,7 @@ impl ConfigErrors<'_> {
             }
             let written = line.filter(|_| shown).map(|line| {
                 let line = self.text.lines().nth(line - 1).unwrap_or_default();
-                let line: String = line.trim().chars().take(LONGEST_SHOWN).collect();
+                let line: String = line.trim().chars().take(MAX_SHOWN_CHARS).collect();
                 format!(": `{line}`")
             });
             let written = written.unwrap_or_default();

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 pub(crate) const UNKNOWN: &str = "unknown key";
 
-const NEEDED: &str = "is empty, and is needed";
+const EMPTY_BUT_REQUIRED: &str = "is empty, and is needed";
 
 /// Keys are taken one by one; [`Table::finish`] reports the others.
 #[derive(Debug)]
@@ -76,13 +76,13 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The value of `key`, which is known from now on.
+    /// Returns the value of `key` and marks the key as known.
     pub fn entry(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.known.push(key);
         self.entries.get(key)
     }
 
-    /// `read` returns what it wanted on failure; `None` if the key is missing or wrong.
+    /// If `read` fails, it returns what it expected. `None` if the key is missing or wrong.
     pub fn take<T>(
         &mut self,
         key: &'static str,
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
             self.lacks(key, format!("{} is missing", self.name(key)));
         }
         self.take(key, |value| match read(value) {
-            Err(what) if what == EMPTY => Err(NEEDED.to_owned()),
+            Err(what) if what == EMPTY => Err(EMPTY_BUT_REQUIRED.to_owned()),
             read => read,
         })
     }
@@ -168,7 +168,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads every key of the table `key`, whose keys are the researcher's own, in the order of the file.
+    /// Reads all entries of the table `key`, whose keys the user chooses, in the order of the file.
     pub fn every<T>(
         &mut self,
         key: &'static str,
@@ -206,7 +206,10 @@ impl<'a> Table<'a> {
             if self.known.contains(&text) {
                 continue;
             }
-            let near = self.known.iter().filter(|known| alike(known, text));
+            let near = self
+                .known
+                .iter()
+                .filter(|known| is_misspelling(known, text));
             let meant = near.min_by_key(|known| levenshtein(known, text)).copied();
             self.absent.retain(|(absent, _)| meant != Some(absent));
             let hint = match meant {
@@ -224,7 +227,7 @@ impl<'a> Table<'a> {
 }
 
 /// Whether one is probably a misspelling: at most two letters differ, or one begins with the other.
-fn alike(known: &str, written: &str) -> bool {
+fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)
 }

@@ -38,7 +38,7 @@ fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match string(value, "a string")? {
         "" => Err(EMPTY.to_owned()),
-        text if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program takes")),
+        text if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program accepts")),
         text => Ok(text.to_owned()),
     }
 }

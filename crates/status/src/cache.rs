@@ -5,8 +5,8 @@ use faultline_metrics::{Stamp, metrics::daemon, metrics::validator as m};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 
-/// A validator pushes every ten seconds.
-const PUSH_IS_LATE: f64 = 30.0;
+/// Seconds. A validator pushes every ten seconds.
+const LATE_PUSH_SECONDS: f64 = 30.0;
 
 /// Counts are numbers of entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -88,5 +88,5 @@ fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
         return Some("RUST_LOG filters the pushes".to_owned());
     }
     let age = now.unix_seconds() - readings.number(&daemon::LAST_PUSH, &[])?;
-    (age > PUSH_IS_LATE).then(|| format!("last push {} ago", seconds(age)))
+    (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)))
 }

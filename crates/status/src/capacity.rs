@@ -1,66 +1,72 @@
 //! File systems, disks, UDP and open files.
 
-use crate::part::{Part, Tone};
+use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
 use faultline_metrics::metrics::{process as p, resources as m};
 use faultline_text::{bytes_f64, percent, seconds, short};
 
-/// A share of a file system that is left. AgaveDiskNearlyFull uses the same threshold.
-pub const NEARLY_FULL: f64 = 0.05;
+/// A file system is nearly full if less than this share is free. AgaveDiskNearlyFull uses the same
+/// threshold.
+pub const MIN_FREE_SHARE: f64 = 0.05;
 
 /// Seconds until a file system is full. AgaveDiskFullAhead uses the same threshold.
-const FULL_SOON: f64 = 4.0 * 3600.0;
+const FULL_SOON_SECONDS: f64 = 4.0 * 3600.0;
 
-/// A share of the open files that it may have. AgaveOpenFilesNearLimit uses the same threshold.
-const NEAR_LIMIT: f64 = 0.9;
+/// Share of the limit of open files above which a warning is shown. AgaveOpenFilesNearLimit uses
+/// the same threshold.
+const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 
-/// Empty for a node of which nothing of it is known.
-pub(crate) fn capacity(readings: Readings<'_>) -> Vec<Part> {
-    let tightest = Tightest::of(readings);
+/// Empty if none of it is known.
+pub(crate) fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
+    let fullest = FullestFileSystem::of(readings);
     let files = readings
         .number(&p::OPEN_FDS, &[])
         .zip(readings.number(&p::MAX_FDS, &[]));
-    let silent = silent(readings).map(|mount| format!("{mount} does not answer"));
+    let unresponsive = unresponsive(readings).map(|mount| format!("{mount} does not answer"));
     let busiest = readings
         .by_label(&m::DISK_UTILISATION)
         .max_by(|(_, a), (_, b)| a.total_cmp(b));
     let drops = readings.number(&m::UDP_DROPS, &[]);
-    let soon = readings
+    let is_full_soon = readings
         .by_label(&m::FILESYSTEM_UNTIL_FULL)
-        .any(|(_, seconds)| seconds < FULL_SOON);
-    let is_full = tightest
+        .any(|(_, seconds)| seconds < FULL_SOON_SECONDS);
+    let is_full = fullest
         .as_ref()
-        .is_some_and(|tightest| tightest.share < NEARLY_FULL);
+        .is_some_and(|fullest| fullest.share < MIN_FREE_SHARE);
     let has_sockets = readings.all(&m::UDP_SOCKETS).next().is_some();
     let (state, tone) = match readings.active(&m::FILESYSTEM_READ_ONLY) {
         Some(_) => ("read-only", Tone::Bad),
         None if is_full => ("nearly full", Tone::Bad),
-        None if files.is_some_and(|(open, most)| open / most > NEAR_LIMIT) => {
+        None if files.is_some_and(|(open, limit)| open / limit > MAX_OPEN_FILES_SHARE) => {
             ("open files near the limit", Tone::Bad)
         }
-        None if soon => ("full within hours", Tone::Warn),
-        None if silent.is_some() => ("", Tone::Plain),
-        None if tightest.is_some() => ("ok", Tone::Good),
+        None if is_full_soon => ("full within hours", Tone::Warn),
+        None if unresponsive.is_some() => ("", Tone::Plain),
+        None if fullest.is_some() => ("ok", Tone::Good),
         None if has_sockets => ("no file system known", Tone::Plain),
         None => ("", Tone::Plain),
     };
-    let details: Vec<Part> = [
-        tightest.as_ref().map(Tightest::words),
+    let details: Vec<StatusItem> = [
+        fullest.as_ref().map(FullestFileSystem::words),
         busiest.map(|(disk, share)| format!("{disk} {} busy", percent(share))),
         drops.map(|drops| format!("{} UDP datagrams dropped", short(drops))),
-        files.map(|(open, most)| format!("{} of {} files open", short(open), short(most))),
+        files.map(|(open, limit)| format!("{} of {} files open", short(open), short(limit))),
     ]
     .into_iter()
     .flatten()
-    .map(Part::plain)
+    .map(StatusItem::plain)
     .collect();
-    let silent = silent.map(|text| Part::new(text, Tone::Bad));
-    let state = (!state.is_empty()).then(|| Part::new(state, tone));
-    state.into_iter().chain(silent).chain(details).collect()
+    let unresponsive = unresponsive.map(|text| StatusItem::new(text, Tone::Bad));
+    let state = (!state.is_empty()).then(|| StatusItem::new(state, tone));
+    state
+        .into_iter()
+        .chain(unresponsive)
+        .chain(details)
+        .collect()
 }
 
 /// The file system with the smallest share left.
-struct Tightest<'a> {
+struct FullestFileSystem<'a> {
     mount: &'a str,
     avail: f64,
     share: f64,
@@ -68,7 +74,7 @@ struct Tightest<'a> {
     full: Option<(&'a str, f64)>,
 }
 
-impl<'a> Tightest<'a> {
+impl<'a> FullestFileSystem<'a> {
     fn of(readings: Readings<'a>) -> Option<Self> {
         let shares = readings
             .by_label(&m::FILESYSTEM_AVAIL)
@@ -81,7 +87,7 @@ impl<'a> Tightest<'a> {
         let full = readings
             .by_label(&m::FILESYSTEM_UNTIL_FULL)
             .min_by(|(_, a), (_, b)| a.total_cmp(b));
-        Some(Tightest {
+        Some(FullestFileSystem {
             mount,
             avail,
             share,
@@ -103,7 +109,7 @@ impl<'a> Tightest<'a> {
 }
 
 /// A file system that answered once, and whose last answer is too old.
-fn silent<'a>(readings: Readings<'a>) -> Option<&'a str> {
+fn unresponsive<'a>(readings: Readings<'a>) -> Option<&'a str> {
     let is_known = |mount: &str| {
         readings
             .by_label(&m::FILESYSTEM_SIZE)

@@ -14,11 +14,11 @@ mod target;
 mod votes;
 
 pub use cache::ProgramCacheStatus;
-pub use capacity::NEARLY_FULL;
+pub use capacity::MIN_FREE_SHARE;
 pub use figures::Figure;
 pub use memory::{LevelStatus, MemoryStatus};
-pub use part::{Part, Tone};
-pub use pools::{Pool, SlotTimes, Times};
+pub use part::{StatusItem, Tone};
+pub use pools::{Pool, SlotTimes, TimeHistogram};
 pub use sources::SourceStatus;
 pub use target::{Fact, Target};
 
@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 /// ignore what is new.
 pub const VERSION: u32 = 1;
 
-/// A tick's conclusions. A value that is not known is absent or `null`.
+/// What follows from one tick. An unknown value is absent or `null`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -50,9 +50,9 @@ pub struct Status {
     pub is_demo: bool,
     pub target: Target,
     /// Votes, leader slots and rewards; empty if nothing is known of them.
-    pub votes: Vec<Part>,
+    pub votes: Vec<StatusItem>,
     /// File systems, disks, UDP and open files; empty if nothing is known of them.
-    pub capacity: Vec<Part>,
+    pub capacity: Vec<StatusItem>,
     pub memory: Option<MemoryStatus>,
     pub cache: ProgramCacheStatus,
     /// Totals of counters, and levels.
@@ -65,7 +65,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Of a tick, as of `now`. `stale` says why the tick is too old.
+    /// The status that follows from `tick`, as of `now`. `stale` says why the tick is too old.
     pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
         let readings = Readings(tick);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");

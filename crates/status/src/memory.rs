@@ -1,18 +1,20 @@
 //! The memory headroom of a tick, in numbers and in words.
 
-use crate::part::{Part, Tone};
+use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::memory as m;
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};
 
-/// Nearly full above this share. AgaveOomAhead uses the same threshold.
-const NEARLY_FULL: f64 = 0.95;
+/// Unreclaimable share of the limit above which a level is [`Tone::Bad`]. AgaveOomAhead uses the
+/// same threshold.
+const NEARLY_FULL_SHARE: f64 = 0.95;
 
-const BUSY: f64 = 0.85;
+/// Unreclaimable share of the limit above which a level is [`Tone::Warn`].
+const WARN_SHARE: f64 = 0.85;
 
-const UNKNOWN: &str = "the headroom is not known: a level that limits it cannot be read";
+const HEADROOM_UNKNOWN: &str = "the headroom is not known: a level that limits it cannot be read";
 
 /// What limits the validator's memory, and how much is left.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,19 +55,19 @@ impl LevelStatus {
 
     pub fn tone(&self) -> Tone {
         match self.share() {
-            share if share > NEARLY_FULL => Tone::Bad,
-            share if share > BUSY => Tone::Warn,
+            share if share > NEARLY_FULL_SHARE => Tone::Bad,
+            share if share > WARN_SHARE => Tone::Warn,
             _ => Tone::Plain,
         }
     }
 
-    fn left(&self) -> Part {
+    fn left(&self) -> StatusItem {
         let (headroom, limit) = (bytes_f64(self.headroom), bytes_f64(self.limit));
         let text = format!("{headroom} of {limit} are left in {}", self.title);
-        Part::new(text, self.tone())
+        StatusItem::new(text, self.tone())
     }
 
-    fn details(&self) -> impl Iterator<Item = Part> {
+    fn details(&self) -> impl Iterator<Item = StatusItem> {
         let unreclaimable = format!(
             "{} ({}) cannot be dropped without swap",
             bytes_f64(self.unreclaimable),
@@ -77,7 +79,7 @@ impl LevelStatus {
         let dirty =
             dirty.map(|dirty| format!("{} of page cache must be written first", bytes_f64(dirty)));
         let details = [Some(unreclaimable), others, dirty];
-        details.into_iter().flatten().map(Part::plain)
+        details.into_iter().flatten().map(StatusItem::plain)
     }
 }
 
@@ -94,14 +96,14 @@ impl MemoryStatus {
     }
 
     /// The headroom of each level, that of the level that binds first, and the notes.
-    pub fn facts(&self) -> Vec<Part> {
+    pub fn facts(&self) -> Vec<StatusItem> {
         let first = match self.binding() {
             Some(level) => level.left(),
-            None => Part::new(UNKNOWN, Tone::Warn),
+            None => StatusItem::new(HEADROOM_UNKNOWN, Tone::Warn),
         };
         let details = self.binding().into_iter().flat_map(LevelStatus::details);
         let others = self.levels.iter().filter(|level| !level.binds);
-        let notes = self.notes.iter().map(Part::plain);
+        let notes = self.notes.iter().map(StatusItem::plain);
         [first]
             .into_iter()
             .chain(details)

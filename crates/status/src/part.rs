@@ -1,4 +1,4 @@
-//! Words with a tone.
+//! Facts of a status line, each with its urgency.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub enum Tone {
     Good,
     Warn,
     Bad,
-    /// Also a tone of a newer release.
+    /// Neutral; also stands for an unknown tone of a newer release.
     #[default]
     #[serde(other)]
     Plain,
@@ -17,20 +17,20 @@ pub enum Tone {
 
 /// One of several facts that are shown in one line. Its text may contain names from elsewhere: a page has to escape it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct StatusItem {
     pub text: String,
     pub tone: Tone,
 }
 
-impl Part {
+impl StatusItem {
     pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
-        Part {
+        StatusItem {
             text: text.into(),
             tone,
         }
     }
 
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Part::new(text, Tone::Plain)
+        StatusItem::new(text, Tone::Plain)
     }
 }

@@ -51,13 +51,13 @@ pub(crate) fn pools(readings: Readings<'_>) -> Vec<Pool> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotTimes {
     /// Program cache time, summed over threads.
-    pub cache: Option<Times>,
-    pub replay: Option<Times>,
+    pub cache: Option<TimeHistogram>,
+    pub replay: Option<TimeHistogram>,
 }
 
 /// A histogram of seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Times {
+pub struct TimeHistogram {
     pub sum: f64,
     pub count: f64,
     /// Upper bounds, and the number of slots up to each.
@@ -73,7 +73,7 @@ impl SlotTimes {
     }
 }
 
-fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option<Times> {
+fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option<TimeHistogram> {
     let mut series = readings.all(metric);
     let reading = series.find(|reading| {
         reading
@@ -87,7 +87,7 @@ fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option
     let buckets = histogram
         .cumulative()
         .filter(|(bound, _)| bound.is_finite());
-    Some(Times {
+    Some(TimeHistogram {
         sum: histogram.sum(),
         count: histogram.count() as f64,
         buckets: buckets

@@ -8,7 +8,7 @@ pub(crate) struct Readings<'a>(pub(crate) &'a Tick);
 impl<'a> Readings<'a> {
     /// The series with exactly these label values.
     pub(crate) fn number(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
-        let number = self.0.number_of(metric, labels);
+        let number = self.0.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 

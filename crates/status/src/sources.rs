@@ -20,11 +20,11 @@ pub struct SourceStatus {
     pub problems: BTreeMap<String, f64>,
     /// Number of problems of this sample.
     pub current_problems: usize,
-    /// The kind and the words of the newest of them.
+    /// Kind and description of the newest problem of this sample.
     pub newest_problem: Option<(String, String)>,
 }
 
-/// Each source once: the daemon's second batch has its accounts of all sources.
+/// Each source once: the daemon has a second batch, with the metrics of all sources.
 pub(crate) fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.0.batches {

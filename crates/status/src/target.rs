@@ -1,6 +1,6 @@
 //! The process that is followed, and what it is doing.
 
-use crate::part::Part;
+use crate::part::StatusItem;
 use crate::part::Tone::{self, Bad, Good, Warn};
 use crate::readings::{Readings, label};
 use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
@@ -53,12 +53,12 @@ static PHASES: [Phase; 13] = [
 ];
 
 const STALLED: &str = "It was at the tip, and its slot has not advanced for 15 seconds or more.";
-const UNKNOWN: &str = "It has not shown for a while that its slot advances.";
+const UNKNOWN_EXPLANATION: &str = "It has not shown for a while that its slot advances.";
 
 /// The phase says little during the migration.
-const MIGRATING: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
+const MIGRATING_EXPLANATION: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
 
-/// Label value of `agave_process_state`, words if it needs attention, words of the fact.
+/// Label value of `agave_process_state`, text if the state needs attention, text of the fact.
 type State = (&'static str, Option<&'static str>, &'static str);
 
 static STATES: [State; 8] = [
@@ -115,7 +115,7 @@ pub struct Target {
     /// Value of the label `phase`; `None` while it is unknown.
     pub phase: Option<String>,
     /// The phase, and what else an operator has to know at once.
-    pub state: Vec<Part>,
+    pub state: Vec<StatusItem>,
     /// What the phase means.
     pub explanation: String,
     pub facts: Vec<Fact>,
@@ -142,28 +142,32 @@ impl Target {
             .by_label(&p::RESTARTS)
             .map(|(reason, count)| (reason.to_owned(), count))
             .collect();
-        let mut state: Vec<Part> = Vec::new();
+        let mut state: Vec<StatusItem> = Vec::new();
         let mut explanation = String::new();
-        if let Some((part, about)) = phase_part(readings) {
+        if let Some((part, about)) = phase_item(readings) {
             state.push(part);
             explanation.push_str(about);
         }
-        state.extend(stopped(readings).map(|words| Part::new(words, Bad)));
+        state.extend(stopped(readings).map(|words| StatusItem::new(words, Bad)));
         if readings.flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
-            state.push(Part::new("migrates to Alpenglow", Warn));
-            explanation.push_str(MIGRATING);
+            state.push(StatusItem::new("migrates to Alpenglow", Warn));
+            explanation.push_str(MIGRATING_EXPLANATION);
         }
         let flags = [
-            (&v::HEALTHY, "healthy", Part::new("not healthy", Bad)),
-            (&v::KEPT_UP, "kept up", Part::new("did not keep up", Warn)),
+            (&v::HEALTHY, "healthy", StatusItem::new("not healthy", Bad)),
+            (
+                &v::KEPT_UP,
+                "kept up",
+                StatusItem::new("did not keep up", Warn),
+            ),
         ];
         for (metric, words, otherwise) in flags {
             state.extend(readings.flag(metric, &[]).map(|is| match is {
-                true => Part::plain(words),
+                true => StatusItem::plain(words),
                 false => otherwise,
             }));
         }
-        state.extend(restarts_part(&restarts));
+        state.extend(restarts_item(&restarts));
         Target {
             is_followed,
             phase: phase.map(str::to_owned),
@@ -190,19 +194,20 @@ fn program(info: &Reading) -> String {
         .to_owned()
 }
 
-/// `None` of a process that is no validator. A validator has all phases; while its phase is unknown they are all off.
-fn phase_part(readings: Readings<'_>) -> Option<(Part, &'static str)> {
+/// `None` for a process that is not a validator. A validator has a series for each phase; all are 0
+/// while the phase is unknown.
+fn phase_item(readings: Readings<'_>) -> Option<(StatusItem, &'static str)> {
     let active = readings.active(&v::PHASE);
     let known = PHASES.iter().find(|(name, ..)| active == Some(*name));
     if let Some((name, tone, about)) = known {
-        return Some((Part::new(name.replace('_', " "), *tone), about));
+        return Some((StatusItem::new(name.replace('_', " "), *tone), about));
     }
     readings.number(&v::PHASE, &["absent"])?;
     let (words, about) = match readings.flag(&v::STALLED, &[]) {
         Some(true) => ("stalled", STALLED),
-        _ => ("phase unknown", UNKNOWN),
+        _ => ("phase unknown", UNKNOWN_EXPLANATION),
     };
-    Some((Part::new(words, Bad), about))
+    Some((StatusItem::new(words, Bad), about))
 }
 
 fn state(readings: Readings<'_>) -> Option<&'static State> {
@@ -228,7 +233,7 @@ fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
 }
 
 /// `restarts 0`, `restarts 3 (exit 1, oom kill 2)`.
-fn restarts_part(restarts: &BTreeMap<String, f64>) -> Option<Part> {
+fn restarts_item(restarts: &BTreeMap<String, f64>) -> Option<StatusItem> {
     if restarts.is_empty() {
         return None;
     }
@@ -242,12 +247,15 @@ fn restarts_part(restarts: &BTreeMap<String, f64>) -> Option<Part> {
         [] => String::new(),
         reasons => format!(" ({})", reasons.join(", ")),
     };
-    Some(Part::plain(format!("restarts {}{reasons}", short(sum))))
+    Some(StatusItem::plain(format!(
+        "restarts {}{reasons}",
+        short(sum)
+    )))
 }
 
 fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp) -> Vec<Fact> {
     let start = readings.number(&p::START_TIME, &[]);
-    // After the wall clock was set, the times of the start and of now may be by different clocks.
+    // After a step of the wall clock, the start time and the present time are not comparable.
     let was_set = readings
         .number(&daemon::CLOCK_STEPS, &[])
         .is_some_and(|steps| steps > 0.0);
@@ -269,7 +277,7 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
             consensus.map(|(protocol, sign)| format!("{protocol}, by {sign}")),
         ),
     ];
-    // The heading is one of the names already.
+    // The heading already shows the name.
     let labels = LABELS.map(|(key, title)| {
         let value = label(info, key).filter(|value| name != Some(*value));
         (title, value.map(str::to_owned))

@@ -27,15 +27,15 @@ fn tick(source: Source, up: bool, readings: Vec<Reading>) -> Tick {
     }
 }
 
-fn texts(parts: &[Part]) -> Vec<&str> {
+fn texts(parts: &[StatusItem]) -> Vec<&str> {
     parts.iter().map(|part| part.text.as_str()).collect()
 }
 
-fn votes_of(readings: Vec<Reading>) -> Vec<Part> {
+fn votes_of(readings: Vec<Reading>) -> Vec<StatusItem> {
     votes::votes(Readings(&tick(Source::Votes, true, readings)))
 }
 
-fn capacity_of(readings: Vec<Reading>) -> Vec<Part> {
+fn capacity_of(readings: Vec<Reading>) -> Vec<StatusItem> {
     capacity::capacity(Readings(&tick(Source::Resources, true, readings)))
 }
 
@@ -164,7 +164,7 @@ fn unjudged_and_unknown_vote_states_are_stated() {
         real(&m::DELINQUENT, &[], 1.0),
         real(&m::LEADER_SLOTS, &["passed"], 0.0),
     ]);
-    assert_eq!(delinquent, [Part::new("delinquent", Tone::Bad)]);
+    assert_eq!(delinquent, [StatusItem::new("delinquent", Tone::Bad)]);
 }
 
 #[test]
@@ -219,20 +219,23 @@ fn urgent_capacity_states_are_highlighted_and_unknown_ones_omitted() {
         node.push(more);
         node
     };
-    assert_eq!(first(node(40.0)), Part::new("nearly full", Tone::Bad));
+    assert_eq!(first(node(40.0)), StatusItem::new("nearly full", Tone::Bad));
     let read_only = real(&r::FILESYSTEM_READ_ONLY, &["/", "log"], 1.0);
-    assert_eq!(first(with(read_only)), Part::new("read-only", Tone::Bad));
+    assert_eq!(
+        first(with(read_only)),
+        StatusItem::new("read-only", Tone::Bad)
+    );
     let soon = real(&r::FILESYSTEM_UNTIL_FULL, &["/", "log"], 14_000.0);
     assert_eq!(
         first(with(soon)),
-        Part::new("full within hours", Tone::Warn)
+        StatusItem::new("full within hours", Tone::Warn)
     );
     let answers = real(&r::FILESYSTEM_AGE, &["/mnt/<l>", "ledger"], 1.0);
     assert_eq!(first(with(answers)).text, "ok");
     let dead = real(&r::FILESYSTEM_AGE, &["/dead", "snapshots"], 60.0);
     assert_eq!(
         first(with(dead)),
-        Part::new("/dead does not answer", Tone::Bad)
+        StatusItem::new("/dead does not answer", Tone::Bad)
     );
     assert_eq!(capacity_of(vec![real(&p::OPEN_FDS, &[], 9.0)]), []);
     let unknown = capacity_of(vec![real(&r::UDP_SOCKETS, &[], 12.0)]);
@@ -294,6 +297,6 @@ fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
     });
     let status: Status = serde_json::from_value(newer).unwrap();
     assert_eq!(status.figures, BTreeMap::from([(Figure::Slot, 7.0)]));
-    assert_eq!(status.votes, [Part::plain("admitted")]);
+    assert_eq!(status.votes, [StatusItem::plain("admitted")]);
     assert!(status.pools.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Votes, leader slots and rewards. The migration to Alpenglow changes what is counted.
 
-use crate::part::{Part, Tone};
+use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
 use faultline_metrics::metrics::{validator as v, votes as m};
 use faultline_metrics::{Metric, Source};
@@ -13,20 +13,20 @@ const LAMPORTS_PER_SOL: f64 = 1e9;
 const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
 
 /// Empty for a node whose votes are not known.
-pub(crate) fn votes(readings: Readings<'_>) -> Vec<Part> {
+pub(crate) fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_standby = role == Some("standby");
     let state = match readings.flag(&m::DELINQUENT, &[]) {
-        Some(true) => Part::new("delinquent", Tone::Bad),
-        Some(false) if is_standby => Part::plain("standby"),
-        Some(false) => Part::new("votes", Tone::Good),
-        None if role.is_some() => Part::plain("far behind: votes are not judged"),
+        Some(true) => StatusItem::new("delinquent", Tone::Bad),
+        Some(false) if is_standby => StatusItem::plain("standby"),
+        Some(false) => StatusItem::new("votes", Tone::Good),
+        None if role.is_some() => StatusItem::plain("far behind: votes are not judged"),
         None if readings.number(&m::EPOCH, &[]).is_none() => return Vec::new(),
         // The source is up without an account only if it knows all accounts and none is the validator's own.
         None if readings.is_up(Source::Votes) => {
-            return vec![Part::plain("it has no vote account with stake")];
+            return vec![StatusItem::plain("it has no vote account with stake")];
         }
-        None => return vec![Part::plain("it is not known whether it votes")],
+        None => return vec![StatusItem::plain("it is not known whether it votes")],
     };
     let standby = is_standby.then(|| "the vote account is another node's".to_owned());
     let next = readings.number(&m::NEXT_LEADER_SLOT, &[]);
@@ -35,10 +35,10 @@ pub(crate) fn votes(readings: Readings<'_>) -> Vec<Part> {
         _ => format!("leads in {}", seconds(time)),
     });
     let balance = balance(readings).filter(|_| !is_standby);
-    let details = { [standby].into_iter().chain(earned(readings)) }
+    let details = { [standby].into_iter().chain(vote_details(readings)) }
         .chain([skipped(readings), next, balance])
         .flatten()
-        .map(Part::plain);
+        .map(StatusItem::plain);
     [state].into_iter().chain(details).collect()
 }
 
@@ -57,7 +57,7 @@ fn balance(readings: Readings<'_>) -> Option<String> {
 }
 
 /// Votes and what they earned: credits with Tower, lamports with Alpenglow.
-fn earned(readings: Readings<'_>) -> [Option<String>; 9] {
+fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let number = |metric, labels: &[&str]| readings.number(metric, labels);
     let distance = number(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
         let word = if slots == 1.0 { "slot" } else { "slots" };

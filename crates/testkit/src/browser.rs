@@ -18,7 +18,7 @@ use crate::{Error, Result, binaries};
 /// What to print when a test is skipped because there is no browser.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";
 
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page; killed when dropped.
 #[derive(Debug)]
@@ -305,7 +305,7 @@ impl Browser {
     }
 
     fn next(&mut self, what: &str, begun: Instant) -> Result<Value> {
-        let left = ANSWERS_WITHIN.saturating_sub(begun.elapsed());
+        let left = PATH_CALL_TIMEOUT.saturating_sub(begun.elapsed());
         match self.messages.recv_timeout(left) {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Disconnected) => {
@@ -314,7 +314,7 @@ impl Browser {
             }
             Err(RecvTimeoutError::Timeout) => Err(Error::Late {
                 what: format!("the browser: {what}"),
-                deadline: ANSWERS_WITHIN,
+                deadline: PATH_CALL_TIMEOUT,
                 last_seen: self.complaints.last().cloned().unwrap_or_default(),
             }),
         }

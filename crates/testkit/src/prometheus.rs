@@ -20,7 +20,7 @@ pub const SKIP_MESSAGE: &str =
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// A question of a whole day takes seconds.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to scrape, and how often.
 #[derive(Debug, Clone, Default)]
@@ -325,7 +325,7 @@ impl Prometheus {
 
     fn get(&self, path: &str) -> Result<Value> {
         let response = http::Request::new("GET", path)
-            .timeout(ANSWERS_WITHIN)
+            .timeout(PATH_CALL_TIMEOUT)
             .send(&self.address)?;
         let mut answer: Value = serde_json::from_slice(&response.body)
             .map_err(|_| Error::malformed("not JSON", &response.text()))?;

@@ -10,13 +10,13 @@ const MAX_ESCAPES: usize = 256;
 /// and after [`MAX_ESCAPES`] of them a question mark; white space becomes a space.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
-    let mut numbered = 0;
+    let mut escapes = 0;
     for letter in text.chars() {
         match letter {
             letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) && numbered == MAX_ESCAPES => clean.push('?'),
+            letter if is_unfit(letter) && escapes == MAX_ESCAPES => clean.push('?'),
             letter if is_unfit(letter) => {
-                numbered += 1;
+                escapes += 1;
                 write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
             }
             letter => clean.push(letter),

@@ -25,7 +25,8 @@ pub fn number(value: f64, decimals: usize) -> String {
     format!("{sign}{}{point}{fraction}", grouped(whole))
 }
 
-/// Three digits, above them whole numbers: `0.42`, `12.5`, `1,240`. What rounds to zero and is not zero: `<0.01`.
+/// Three significant digits, without decimals from 100 on: `0.42`, `12.5`, `1,240`. A positive value that rounds to
+/// zero is `<0.01`.
 pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         ..9.995 => 2,
@@ -92,15 +93,15 @@ pub fn bytes_f64(number: f64) -> String {
     bytes(number as u64)
 }
 
-/// A configured size: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, that
-/// shows it exactly with two decimals; else rounded to two decimals of the largest.
+/// A configured size: `1550 MiB`, `1.5 TiB`. Uses the largest unit, or the next smaller one, if two
+/// decimals are then exact. Otherwise the size is rounded to two decimals of the largest unit.
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
-    let fitting = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
-    let exact = fitting()
+    let candidates = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
+    let exact = candidates()
         .take(2)
         .find(|(_, shift)| (u128::from(number) * 100).is_multiple_of(1 << shift));
-    let Some((unit, shift)) = exact.or_else(|| fitting().next()) else {
+    let Some((unit, shift)) = exact.or_else(|| candidates().next()) else {
         return "0 B".to_owned();
     };
     let value = format!("{:.2}", number as f64 / (1_u64 << shift) as f64);
@@ -110,9 +111,9 @@ pub fn size(number: u64) -> String {
     )
 }
 
-pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut all = vec![
-        heads
+        headings
             .iter()
             .map(|head| (*head).to_owned())
             .collect::<Vec<_>>(),
@@ -124,7 +125,7 @@ pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
             .map(|cell| cell.chars().count())
             .max()
     };
-    let widths: Vec<usize> = (0..heads.len())
+    let widths: Vec<usize> = (0..headings.len())
         .map(|column| width(column).unwrap_or(0))
         .collect();
     let line = |row: &Vec<String>| {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 /// A year.
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 /// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are dropped.
 /// `0` needs no unit. Fails without a unit, for an ambiguous one (`GB`), without a number, and
@@ -56,15 +56,15 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         "" if text == "0" => 1,
         _ => {
             return Err(format!(
-                "{text:?} has no unit that is known: write ms, s, m, h or d, as in \"12h\""
+                "{text:?} has no known unit: write ms, s, m, h or d, as in \"12h\""
             ));
         }
     };
     let time = scaled(number, milliseconds)
         .and_then(|ms| u64::try_from(ms).ok())
         .map(Duration::from_millis);
-    time.filter(|time| *time <= LONGEST)
-        .ok_or_else(|| format!("{text:?} is no time of at most a year, as \"12h\" or \"90s\" are"))
+    time.filter(|time| *time <= MAX_TIME)
+        .ok_or_else(|| format!("{text:?} is not a time of at most a year: write it as 12h or 90s"))
 }
 
 /// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number.

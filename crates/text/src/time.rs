@@ -31,7 +31,7 @@ pub fn time(length: Duration) -> String {
     }
 }
 
-/// [`time`] of a number of seconds; `0 ms` of one that is no length.
+/// [`time`] of a number of seconds; `0 ms` if the number is negative or not finite.
 pub fn seconds(seconds: f64) -> String {
     time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

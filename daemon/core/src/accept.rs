@@ -1,27 +1,28 @@
-//! Accepts the connections of a listener, serves each in a task of its own, and ends in order.
+//! Accepts the connections of a listener and serves each in its own task.
 
 use crate::clock::Clock;
 use crate::connection_limit::{Connection, Connections};
 use crate::rate_limit::RateLimit;
-use crate::socket::{Bound, ListeningSockets, Stream, peer};
+use crate::socket::{BoundSocket, ListeningSockets, Stream, peer};
 use crate::supervisor::Stop;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Connections that are cut and have not ended yet, at most: their tasks need to be polled once more for it.
-const CUT: usize = 64;
-/// How long requests in progress may go on after the signal to stop: a validator does not repeat its pushes.
+/// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.
+const MAX_ABORTING: usize = 64;
+/// Time for requests in progress after the stop signal: a validator does not repeat its pushes.
 const GRACE: Duration = Duration::from_secs(2);
-/// How many connections that wait in a socket of our own are still accepted after the signal to stop.
-const LATECOMERS: usize = 64;
-/// After a connection could not be accepted, mostly for lack of descriptors: trying at once would only burn the processor.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum queued connections of our own sockets that are still accepted after the stop signal.
+const MAX_QUEUED_AFTER_STOP: usize = 64;
+/// Pause after a failed accept. The usual cause is a lack of descriptors: an immediate retry would
+/// only use CPU.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves until `stop`, then lets requests in progress end. Who waits in a socket that was handed over is left to the
-/// next process.
+/// Serves until `stop`, then lets requests in progress end. Connections queued in an inherited
+/// socket are left to the next process.
 pub async fn run<F: Future<Output = ()> + Send + 'static>(
-    sockets: Vec<Bound>,
+    sockets: Vec<BoundSocket>,
     mut connections: Connections,
     clock: Clock,
     stop: &Stop,
@@ -45,23 +46,24 @@ pub async fn run<F: Future<Output = ()> + Send + 'static>(
             Some(ended) = tasks.join_next() => if let Err(error) = ended && error.is_panic() {
                 tracing::error!(listener, %error, "a connection's task failed");
             },
-            accepted = sockets.accept(), if tasks.len() < connections.max() + CUT => match accepted {
+            accepted = sockets.accept(), if tasks.len() < connections.max() + MAX_ABORTING => match accepted {
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);
-                    // Its request is read before others come: in a rush it would be cut before.
+                    // Reads its request first. Otherwise many new connections could close it
+                    // before it is served.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
                     if log_limit.allows(clock.now().uptime) {
                         tracing::warn!(listener, %error, "cannot accept a connection");
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
         }
     }
-    for stream in sockets.close(LATECOMERS).await {
+    for stream in sockets.close(MAX_QUEUED_AFTER_STOP).await {
         start(&mut tasks, stream);
     }
     let all_ended = async { while tasks.join_next().await.is_some() {} };

@@ -37,7 +37,7 @@ impl AuthFailures {
     }
 
     pub fn note(&self, peer: Peer, now: Duration) {
-        // The log may block: the lock ends before.
+        // Logging may block, so the lock is released first.
         let failures = self.counts.lock().count(now);
         if let Some(failures) = failures {
             let (listener, within) = (self.listener, LOG_EVERY.as_secs());
@@ -60,7 +60,7 @@ impl AuthFailures {
 }
 
 impl Counts {
-    /// One more; the failures since the last line of the log, if there may be a line now.
+    /// Counts one failure. Returns the failures since the last log line if a new line is allowed.
     fn count(&mut self, now: Duration) -> Option<u64> {
         self.total += 1;
         if !self.log_limit.allows(now) {

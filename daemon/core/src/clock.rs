@@ -22,7 +22,7 @@ impl Clock {
     /// A wall clock before 1970 reads as 1970. The uptime is `CLOCK_MONOTONIC`: it stops while the
     /// machine is suspended, as the validator does.
     pub fn now(&self) -> Stamp {
-        let (uptime, unix) = together(|| self.origin.elapsed(), SystemTime::now);
+        let (uptime, unix) = read_both(|| self.origin.elapsed(), SystemTime::now);
         Stamp {
             uptime,
             unix: unix.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
@@ -32,20 +32,20 @@ impl Clock {
     /// Time suspended since boot.
     pub fn suspended() -> Duration {
         let read = |clock| move || Duration::try_from(clock_gettime(clock)).unwrap_or_default();
-        let (monotonic, boot) = together(read(ClockId::Monotonic), read(ClockId::Boottime));
+        let (monotonic, boot) = read_both(read(ClockId::Monotonic), read(ClockId::Boottime));
         boot.saturating_sub(monotonic)
     }
 
     /// Converts `CLOCK_MONOTONIC` nanoseconds to uptime nanoseconds; negative before the daemon's
     /// start.
-    pub fn of_monotonic(&self, nanos: i64) -> i64 {
+    pub fn uptime_from_monotonic_ns(&self, nanos: i64) -> i64 {
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
         let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         nanos.saturating_sub(signed(now.saturating_sub(self.origin.elapsed())))
     }
 
     /// Wall clock minus `CLOCK_MONOTONIC`, in nanoseconds. Converts the timestamps of other tools.
-    pub fn offset_ns() -> i64 {
+    pub fn wall_minus_monotonic_ns() -> i64 {
         let [real, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(|clock| {
             let now = clock_gettime(clock);
             now.tv_sec
@@ -61,42 +61,42 @@ impl Clock {
 }
 
 /// Reads two clocks at one moment. Reads again if the thread was descheduled in between.
-fn together<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
-    const AT_MOST: Duration = Duration::from_millis(50);
+fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
+    const MAX_READ_TIME: Duration = Duration::from_millis(50);
     let mut tries = 0;
     loop {
         let began = Instant::now();
         let read = (first(), second());
         tries += 1;
-        if began.elapsed() < AT_MOST || tries == 10 {
+        if began.elapsed() < MAX_READ_TIME || tries == 10 {
             return read;
         }
     }
 }
 
-/// Detects when the wall clock was set: it moved at least a second more or less than the time
-/// passed. Slewing and suspension do not count.
+/// Detects that the wall clock was set: it moved at least one second more or less than the time
+/// that passed. Slewing and suspension do not count.
 #[derive(Debug, Default)]
-pub struct Steps {
+pub struct ClockStepDetector {
     last: Option<(Stamp, Duration)>,
 }
 
-impl Steps {
+impl ClockStepDetector {
     /// Seconds by which the clock was set since the last call; positive is forward. `suspended` is
     /// the total suspended time.
     pub fn detect(&mut self, now: Stamp, suspended: Duration) -> Option<f64> {
-        /// Time services slew by no more than a tenth.
-        const MOST_SLEW: f64 = 0.1;
-        let (before, asleep) = self.last.replace((now, suspended))?;
+        /// Seconds of slew per second: time services slew by at most a tenth.
+        const MAX_SLEW: f64 = 0.1;
+        let (before, suspended_before) = self.last.replace((now, suspended))?;
         let passed = now.since(before).as_secs_f64();
         let step = now.unix.as_secs_f64() - before.unix.as_secs_f64() - passed;
-        let step = step - suspended.saturating_sub(asleep).as_secs_f64();
-        (step.abs() > 1.0 + passed * MOST_SLEW).then_some(step)
+        let step = step - suspended.saturating_sub(suspended_before).as_secs_f64();
+        (step.abs() > 1.0 + passed * MAX_SLEW).then_some(step)
     }
 }
 
-/// An absolute schedule: tick n is due after n intervals, so that lateness does not add up. Late
-/// ticks are skipped, not squeezed in.
+/// An absolute schedule: tick n is due after n intervals, so lateness does not accumulate. Missed
+/// ticks are skipped.
 #[derive(Debug)]
 pub struct Schedule {
     interval: Duration,
@@ -104,15 +104,15 @@ pub struct Schedule {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTick {
     pub number: u64,
     pub lateness: Duration,
     /// Ticks skipped since the last one.
     pub missed: u64,
 }
 
-impl Due {
-    pub const START: Due = Due {
+impl DueTick {
+    pub const START: DueTick = DueTick {
         number: 0,
         lateness: Duration::ZERO,
         missed: 0,
@@ -129,19 +129,19 @@ impl Schedule {
     }
 
     pub fn next(&self) -> Duration {
-        nth(self.interval, self.last + 1)
+        tick_time(self.interval, self.last + 1)
     }
 
     /// `None` if no tick is due yet.
-    pub fn take(&mut self, uptime: Duration) -> Option<Due> {
+    pub fn take(&mut self, uptime: Duration) -> Option<DueTick> {
         let number =
             u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
         if number <= self.last {
             return None;
         }
-        let due = Due {
+        let due = DueTick {
             number,
-            lateness: uptime.saturating_sub(nth(self.interval, number)),
+            lateness: uptime.saturating_sub(tick_time(self.interval, number)),
             missed: number - self.last - 1,
         };
         self.last = number;
@@ -149,7 +149,7 @@ impl Schedule {
     }
 }
 
-fn nth(interval: Duration, n: u64) -> Duration {
+fn tick_time(interval: Duration, n: u64) -> Duration {
     let nanos = interval.as_nanos().saturating_mul(u128::from(n));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(schedule.take(ms(99)), None);
         assert_eq!(
             schedule.take(ms(130)),
-            Some(Due {
+            Some(DueTick {
                 number: 1,
                 lateness: ms(30),
                 missed: 0
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(schedule.next(), ms(200));
         assert_eq!(
             schedule.take(ms(200)),
-            Some(Due {
+            Some(DueTick {
                 number: 2,
                 lateness: ms(0),
                 missed: 0
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn only_a_wall_clock_step_is_reported_not_slew_or_suspend() {
-        let mut steps = Steps::default();
+        let mut steps = ClockStepDetector::default();
         // Uptime, wall clock, suspended; the step.
         for (uptime, unix, suspended, step) in [
             (1_000, 5_000_000, 0, None),
@@ -222,7 +222,7 @@ mod tests {
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap();
         let before = clock.now().uptime;
         let monotonic = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
-        let found = clock.of_monotonic(nanos(monotonic));
+        let found = clock.uptime_from_monotonic_ns(nanos(monotonic));
         assert!(
             found >= nanos(before) - 1_000_000 && found <= nanos(clock.now().uptime) + 1_000_000,
             "{found}"
@@ -234,7 +234,7 @@ mod tests {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(
             schedule.take(ms(450)),
-            Some(Due {
+            Some(DueTick {
                 number: 4,
                 lateness: ms(50),
                 missed: 3

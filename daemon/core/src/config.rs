@@ -1,4 +1,5 @@
-//! The TOML file with the command line over it. Every error is reported, not just the first.
+//! The configuration: the TOML file, overridden by the command line. Reports every error, not only
+//! the first.
 
 mod datapoints;
 mod flight;
@@ -8,7 +9,7 @@ mod requested;
 pub mod values;
 
 pub use datapoints::label_name;
-pub use datapoints::{Allowed, AllowedKind, Datapoints};
+pub use datapoints::{AllowedDatapoint, DatapointKind, Datapoints};
 pub use faultline_settings::ConfigError;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
@@ -24,7 +25,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `print-config` prints: every key with its default, commented; uncommented keys would change nothing either.
+/// The output of `print-config`: every key with its default value, commented out.
 pub const DEFAULT_TEXT: &str = include_str!("config/default.toml");
 
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,7 +58,7 @@ impl Config {
     /// Disables what a non-validator target cannot have: pushes, a datapoint log, JSON-RPC, the
     /// admin socket.
     pub fn settle(&mut self) {
-        if matches!(self.target.find, Find::ProcessName(_)) {
+        if matches!(self.target.find, TargetSelector::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
             self.probe.enabled = false;
             (self.log, self.forward) = (None, None);
@@ -67,7 +68,7 @@ impl Config {
 
 /// At most one search method is set; the default scans the processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Find {
+pub enum TargetSelector {
     #[default]
     Scan,
     Pid(u32),
@@ -83,10 +84,11 @@ pub enum Find {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
-    pub find: Find,
+    pub find: TargetSelector,
     /// For validators that cannot be queried (no RPC port, no right on the admin socket).
     pub identity: Option<PublicKey>,
-    /// For builds whose capacity differs from their version's default.
+    /// Capacity of the program cache, for builds whose capacity differs from their version's
+    /// default.
     pub program_cache_entries: Option<u64>,
 }
 
@@ -108,7 +110,7 @@ impl Default for Sampling {
 pub struct Threads {
     pub enabled: bool,
     pub interval: Duration,
-    /// Context switches cost as much to read as everything else.
+    /// Longer, because reading context switches costs as much as reading everything else.
     pub switches_interval: Duration,
 }
 
@@ -248,13 +250,13 @@ pub struct Forward {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
-    /// At the tip: at most this many slots behind ...
+    /// Maximum slots behind the tip to count as at the tip.
     pub at_tip_slots: u64,
-    /// ... for this long.
+    /// How long that must hold before the phase changes to at the tip.
     pub at_tip_for: Duration,
-    /// Behind: more than this many slots behind ...
+    /// More slots behind the tip than this count as behind.
     pub behind_slots: u64,
-    /// ... for this long, after having been at the tip.
+    /// How long that must hold, after the validator was at the tip.
     pub behind_for: Duration,
 }
 

@@ -15,13 +15,14 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Slower requests count as slow: a scraper's head and a validator's push take milliseconds.
-const SLOW: Duration = Duration::from_secs(2);
+/// A phase that lasts longer counts as slow. A scraper's head and a validator's push take
+/// milliseconds.
+const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-const QUIET: Duration = Duration::from_secs(600);
+const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Connections that were asked to end and have not ended yet, at most.
-pub const MAX_LEAVING: usize = 16;
+/// Maximum connections that were asked to close and have not ended yet.
+pub const MAX_CLOSING: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -38,10 +39,10 @@ pub struct Timeouts {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct State {
+struct ConnectionState {
     phase: Phase,
     since: Duration,
-    /// Whether a push or request of it was accepted.
+    /// True if one of its pushes or requests was accepted.
     useful: bool,
 }
 
@@ -50,13 +51,13 @@ struct State {
 pub struct Connection {
     clock: Clock,
     peer: Peer,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     close: Notify,
 }
 
 impl Connection {
     pub fn new(clock: Clock, peer: Peer) -> Self {
-        let state = State {
+        let state = ConnectionState {
             phase: Phase::Idle,
             since: clock.now().uptime,
             useful: false,
@@ -81,7 +82,7 @@ impl Connection {
         self.state().useful
     }
 
-    /// The first bytes begin a request; later bytes do not extend the timeout.
+    /// The first bytes begin a request. Later bytes do not extend its timeout.
     pub fn received(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
             self.head_begins();
@@ -89,15 +90,15 @@ impl Connection {
     }
 
     pub fn head_begins(&self) {
-        self.change(|state| state.phase = Phase::Head);
+        self.update_state(|state| state.phase = Phase::Head);
     }
 
     pub fn serving(&self) {
-        self.change(|state| state.phase = Phase::Serving);
+        self.update_state(|state| state.phase = Phase::Serving);
     }
 
     pub fn answered(&self, useful: bool) {
-        self.change(|state| {
+        self.update_state(|state| {
             state.phase = Phase::Idle;
             state.useful |= useful;
         });
@@ -107,8 +108,8 @@ impl Connection {
         self.close.notified().await;
     }
 
-    /// Resolves when a phase has lasted too long. A phase change wakes nobody, so the polling task
-    /// must change it before it polls.
+    /// Resolves when a phase has lasted too long. A phase change does not wake the timer, so the
+    /// task that polls it must itself make the change.
     pub async fn expired(&self, timeouts: Timeouts) {
         let mut timer = pin!(tokio::time::sleep_until(self.deadline(timeouts)));
         poll_fn(|context| {
@@ -122,7 +123,7 @@ impl Connection {
     }
 
     fn deadline(&self, timeouts: Timeouts) -> Instant {
-        let State { phase, since, .. } = self.state();
+        let ConnectionState { phase, since, .. } = self.state();
         let limit = match phase {
             Phase::Idle => timeouts.idle,
             Phase::Head => timeouts.head,
@@ -131,11 +132,11 @@ impl Connection {
         Instant::from_std(self.clock.instant(since + limit))
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ConnectionState {
         *self.state.lock()
     }
 
-    fn change(&self, to: impl FnOnce(&mut State)) {
+    fn update_state(&self, to: impl FnOnce(&mut ConnectionState)) {
         let mut state = self.state.lock();
         state.since = self.clock.now().uptime;
         to(&mut state);
@@ -147,17 +148,17 @@ impl Connection {
 #[derive(Debug)]
 pub struct Connections {
     listener: &'static str,
-    network: Limited,
-    file_system: Limited,
-    /// Those that were asked to end: the first ones first.
-    leaving: VecDeque<AbortHandle>,
+    network: ConnectionPool,
+    file_system: ConnectionPool,
+    /// Connections that were asked to close, in the order of the requests.
+    closing: VecDeque<AbortHandle>,
     log_limit: RateLimit,
 }
 
 impl Connections {
     /// `network` and `file_system` are the limits; `listener` is for the log.
     pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
-        let limited = |max| Limited {
+        let limited = |max| ConnectionPool {
             max,
             open: Vec::new(),
         };
@@ -165,8 +166,8 @@ impl Connections {
             listener,
             network: limited(network),
             file_system: limited(file_system),
-            leaving: VecDeque::new(),
-            log_limit: RateLimit::new(1, QUIET),
+            closing: VecDeque::new(),
+            log_limit: RateLimit::new(1, LOG_INTERVAL),
         }
     }
 
@@ -174,19 +175,19 @@ impl Connections {
         self.listener
     }
 
-    /// How many there are at most, with those that were asked to end.
+    /// Maximum number of connections, including those that were asked to close.
     pub fn max(&self) -> usize {
-        self.network.max + self.file_system.max + MAX_LEAVING
+        self.network.max + self.file_system.max + MAX_CLOSING
     }
 
-    /// Adds a connection and its task; if there are too many, another one ends.
+    /// Adds a connection and its task. Closes another connection if the limit is reached.
     pub fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let limited = if connection.peer.is_local() {
             &mut self.file_system
         } else {
             &mut self.network
         };
-        let Some(evicted) = limited.admit(Open { connection, task }, now) else {
+        let Some(evicted) = limited.admit(OpenConnection { connection, task }, now) else {
             return;
         };
         if self.log_limit.allows(now) {
@@ -199,12 +200,12 @@ impl Connections {
         if !evicted.connection.is_idle() {
             return evicted.task.abort();
         }
-        // A request may be on its way: it has a moment to arrive.
+        // Asks an idle connection to close instead of aborting it: a request may be in transit.
         evicted.connection.close.notify_one();
-        self.leaving.retain(|task| !task.is_finished());
-        self.leaving.push_back(evicted.task);
-        if self.leaving.len() > MAX_LEAVING
-            && let Some(first) = self.leaving.pop_front()
+        self.closing.retain(|task| !task.is_finished());
+        self.closing.push_back(evicted.task);
+        if self.closing.len() > MAX_CLOSING
+            && let Some(first) = self.closing.pop_front()
         {
             first.abort();
         }
@@ -212,42 +213,47 @@ impl Connections {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     connection: Arc<Connection>,
     task: AbortHandle,
 }
 
 #[derive(Debug)]
-struct Limited {
+struct ConnectionPool {
     max: usize,
-    open: Vec<Open>,
+    open: Vec<OpenConnection>,
 }
 
-impl Limited {
-    fn admit(&mut self, newcomer: Open, now: Duration) -> Option<Open> {
+impl ConnectionPool {
+    fn admit(&mut self, newcomer: OpenConnection, now: Duration) -> Option<OpenConnection> {
         self.open.retain(|open| !open.task.is_finished());
         let evicted = if self.open.len() < self.max {
             None
         } else {
-            self.first_to_close(now)
+            self.index_to_evict(now)
         };
         let evicted = evicted.map(|index| self.open.remove(index));
         self.open.push(newcomer);
         evicted
     }
 
-    /// Order: slow and idle before those of the last two seconds; never useful; the peer with the
-    /// most connections; the longest in its phase.
-    fn first_to_close(&self, now: Duration) -> Option<usize> {
-        let of_peer = |peer| {
+    /// The connection to close: preferably one that is in its phase for at least two seconds. Ties
+    /// are decided in this order: not useful, peer with the most connections, longest in its phase.
+    fn index_to_evict(&self, now: Duration) -> Option<usize> {
+        let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
             peers.filter(|other| *other == peer).count()
         };
         (0..self.open.len()).min_by_key(|index| {
             let connection = &self.open[*index].connection;
-            let State { since, useful, .. } = connection.state();
-            let is_young = now.saturating_sub(since) < SLOW;
-            (is_young, useful, Reverse(of_peer(connection.peer)), since)
+            let ConnectionState { since, useful, .. } = connection.state();
+            let is_recent = now.saturating_sub(since) < SLOW_AFTER;
+            (
+                is_recent,
+                useful,
+                Reverse(connections_of(connection.peer)),
+                since,
+            )
         })
     }
 }
@@ -265,7 +271,7 @@ mod tests {
     fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
         let peer = Peer::at([192, 0, 2, last].into());
         let connection = Connection::new(Clock::start(), peer);
-        *connection.state.lock() = State {
+        *connection.state.lock() = ConnectionState {
             phase: Phase::Head,
             since: NOW - Duration::from_secs(age),
             useful,
@@ -286,8 +292,8 @@ mod tests {
             self.1.spawn_on(std::future::pending(), self.0.handle())
         }
 
-        fn open(&mut self, connection: &Arc<Connection>) -> Open {
-            Open {
+        fn open(&mut self, connection: &Arc<Connection>) -> OpenConnection {
+            OpenConnection {
                 connection: Arc::clone(connection),
                 task: self.spawn(),
             }
@@ -377,7 +383,7 @@ mod tests {
         let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 1, 0);
         let mut admitted = Vec::new();
-        for _ in 0..MAX_LEAVING + 2 {
+        for _ in 0..MAX_CLOSING + 2 {
             let peer = Peer::at([192, 0, 2, 1].into());
             let connection = Arc::new(Connection::new(Clock::start(), peer));
             let task = tasks.spawn();
@@ -391,7 +397,7 @@ mod tests {
         let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
             connection.closed().now_or_never().is_some()
         };
-        assert_eq!(admitted.iter().filter(asked).count(), MAX_LEAVING + 1);
+        assert_eq!(admitted.iter().filter(asked).count(), MAX_CLOSING + 1);
     }
 
     #[test]
@@ -406,12 +412,12 @@ mod tests {
             tasks.poll();
             task
         };
-        let leaving = admit();
-        for _ in 0..2 * MAX_LEAVING {
+        let closing = admit();
+        for _ in 0..2 * MAX_CLOSING {
             admit().abort();
         }
         tasks.poll();
-        assert!(!leaving.is_finished());
+        assert!(!closing.is_finished());
     }
 
     #[test]

@@ -26,14 +26,14 @@ impl Service<Uri> for Connector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let limit = self.limit;
         Box::pin(async move {
-            let usual = if uri.scheme_str() == Some("https") {
+            let default_port = if uri.scheme_str() == Some("https") {
                 443
             } else {
                 80
             };
             let (host, port) = (
                 uri.host().unwrap_or_default(),
-                uri.port_u16().unwrap_or(usual),
+                uri.port_u16().unwrap_or(default_port),
             );
             let stream = faultline_net::connect(host, port, limit).await?;
             Ok(TokioIo::new(stream))

@@ -2,7 +2,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open files to the hard one, because each validator thread needs two.
 /// Returns the limit.
-pub fn raise_open_files() -> u64 {
+pub fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -16,7 +16,7 @@ pub fn raise_open_files() -> u64 {
 
 /// Disables core dumps of this process, which a watchdog kill would write: its memory contains
 /// passwords.
-pub fn keep_no_core() {
+pub fn disable_core_dumps() {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

@@ -2,11 +2,11 @@
 //! separate shares, 34 MiB together:
 //!
 //! **pushes** (8 MiB): memory to parse a body. A push takes it once before it reads its body and
-//! returns it with its response. Without free memory it waits, and so does the sender, whose bytes
-//! stay in the socket.
+//! returns it with its response. Without free memory the push waits. The sender waits too, because
+//! its bytes stay in the socket.
 //!
 //! **decoders** (2 MiB): extra memory of a gzip body, taken first. Slow gzip bodies wait here for
-//! each other, so that plain ones, as a validator's, never wait for them.
+//! each other. Plain bodies, which validators send, never wait for them.
 //!
 //! **copies** (24 MiB): bodies for the upstream Influx server. A copy never waits: without free
 //! memory it drops older copies, else it is given up and counts as lost.
@@ -20,13 +20,13 @@
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub const PUSHES: u32 = 8 * 1024 * 1024;
-pub const DECODERS: u32 = 2 * 1024 * 1024;
+pub const PUSH_BYTES: u32 = 8 * 1024 * 1024;
+pub const DECODER_BYTES: u32 = 2 * 1024 * 1024;
 /// The configuration allows a queue of 24,000,000 bytes, which fits.
-pub const COPIES: u32 = 24 * 1024 * 1024;
+pub const COPY_BYTES: u32 = 24 * 1024 * 1024;
 
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub struct PushMemory {
     pushes: Share,
     decoders: Share,
     copies: Share,
@@ -41,18 +41,18 @@ struct Share {
     free: Arc<Semaphore>,
 }
 
-impl Default for Budget {
+impl Default for PushMemory {
     fn default() -> Self {
-        Self::new(PUSHES, COPIES)
+        Self::new(PUSH_BYTES, COPY_BYTES)
     }
 }
 
-impl Budget {
+impl PushMemory {
     /// Shares of these sizes, and the default share for decoders.
     pub fn new(pushes: u32, copies: u32) -> Self {
-        Budget {
+        PushMemory {
             pushes: Share::new(pushes),
-            decoders: Share::new(DECODERS),
+            decoders: Share::new(DECODER_BYTES),
             copies: Share::new(copies),
         }
     }
@@ -62,7 +62,7 @@ impl Budget {
         self.pushes.take(bytes).await
     }
 
-    /// The same for a gzip decoder. Call it before [`Budget::push`].
+    /// The same for a gzip decoder. Call it before [`PushMemory::push`].
     pub async fn decoder(&self, bytes: u32) -> Option<Permit> {
         self.decoders.take(bytes).await
     }
@@ -75,7 +75,7 @@ impl Budget {
     }
 
     pub fn in_use(&self) -> u64 {
-        self.pushes.taken() + self.decoders.taken() + self.copies.taken()
+        self.pushes.used_bytes() + self.decoders.used_bytes() + self.copies.used_bytes()
     }
 }
 
@@ -87,13 +87,13 @@ impl Share {
         }
     }
 
-    /// `None` only of a closed semaphore, and nobody closes this one.
+    /// Never `None`: only a closed semaphore returns it, and this one is never closed.
     async fn take(&self, bytes: u32) -> Option<Permit> {
         let bytes = bytes.min(self.bytes);
         Arc::clone(&self.free).acquire_many_owned(bytes).await.ok()
     }
 
-    fn taken(&self) -> u64 {
+    fn used_bytes(&self) -> u64 {
         u64::from(self.bytes).saturating_sub(self.free.available_permits() as u64)
     }
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_push_waits_for_another_push_but_not_for_copies() {
-        let budget = Budget::new(100, 50);
+        let budget = PushMemory::new(100, 50);
         let copy = budget.copy(50);
         let first = budget.push(80).now_or_never();
         assert!(first.is_some());
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn gzip_pushes_wait_only_for_other_gzip_pushes() {
-        let budget = Budget::new(100, 50);
-        let all = budget.decoder(DECODERS).now_or_never();
+        let budget = PushMemory::new(100, 50);
+        let all = budget.decoder(DECODER_BYTES).now_or_never();
         assert!(all.is_some() && budget.decoder(1).now_or_never().is_none());
         assert!(budget.push(100).now_or_never().is_some());
         drop(all);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_push_copy_beyond_its_memory_share_is_refused_immediately() {
-        let budget = Budget::new(100, 50);
+        let budget = PushMemory::new(100, 50);
         let held = budget.copy(40);
         assert!(budget.copy(11).is_none());
         drop(held);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_request_above_the_memory_budget_gets_all_of_it() {
-        let budget = Budget::new(100, 50);
+        let budget = PushMemory::new(100, 50);
         let permit = budget.push(101).now_or_never().flatten();
         assert_eq!(permit.unwrap().num_permits(), 100);
     }

@@ -1,8 +1,8 @@
-//! How often something may happen.
+//! Limits how often an action is allowed.
 
 use std::time::Duration;
 
-/// A token bucket: a burst, then one after each pause. Times are uptimes.
+/// A token bucket: allows a burst of actions, then one after each pause. Times are uptimes.
 #[derive(Debug)]
 pub struct RateLimit {
     burst: u32,
@@ -20,7 +20,7 @@ impl RateLimit {
         }
     }
 
-    /// How long until one more is allowed.
+    /// Time until the next action is allowed; zero if it is allowed now.
     pub fn wait(&self, now: Duration) -> Duration {
         let used = self.used_until.saturating_sub(now);
         used.saturating_sub(self.pause * (self.burst - 1))
@@ -31,12 +31,12 @@ impl RateLimit {
         self.used_until <= now
     }
 
-    /// Counts one, whether it is allowed or not.
+    /// Counts an action, whether it is allowed or not.
     pub fn count(&mut self, now: Duration) {
         self.used_until = self.used_until.max(now) + self.pause;
     }
 
-    /// Counts one if it is allowed; returns whether it is.
+    /// Returns whether an action is allowed, and counts it if so.
     pub fn allows(&mut self, now: Duration) -> bool {
         let allowed = self.wait(now).is_zero();
         if allowed {
@@ -45,8 +45,8 @@ impl RateLimit {
         allowed
     }
 
-    /// The last one no longer counts.
-    pub fn give_back(&mut self) {
+    /// Removes the last counted action.
+    pub fn uncount(&mut self) {
         self.used_until = self.used_until.saturating_sub(self.pause);
     }
 }
@@ -65,7 +65,7 @@ mod tests {
         ];
         assert_eq!(allowed, expected);
         assert_eq!(limit.wait(at(202)), at(28));
-        limit.give_back();
+        limit.uncount();
         assert_eq!(
             [203, 204].map(|now| limit.allows(at(now))),
             [true, false],

@@ -63,7 +63,7 @@ pub fn connect(path: &Path) -> Result<UnixStream, Errno> {
     Ok(UnixStream::from(socket))
 }
 
-pub fn places(sockets: &[Bound]) -> Vec<String> {
+pub fn places(sockets: &[BoundSocket]) -> Vec<String> {
     sockets
         .iter()
         .map(|socket| socket.listen_address.to_string())
@@ -71,7 +71,7 @@ pub fn places(sockets: &[Bound]) -> Vec<String> {
 }
 
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSocket {
     listen_address: ListenAddress,
     socket: Socket,
     inherited: bool,
@@ -83,20 +83,20 @@ enum Socket {
     Unix(UnixListener),
 }
 
-impl Bound {
-    pub fn handed_over(socket: TcpListener) -> io::Result<Bound> {
+impl BoundSocket {
+    pub fn inherited_tcp(socket: TcpListener) -> io::Result<BoundSocket> {
         Self::new(Socket::Tcp(socket), true)
     }
 
-    pub fn handed_over_unix(socket: UnixListener) -> io::Result<Bound> {
+    pub fn inherited_unix(socket: UnixListener) -> io::Result<BoundSocket> {
         Self::new(Socket::Unix(socket), true)
     }
 
-    pub fn tcp(address: SocketAddr) -> io::Result<Bound> {
+    pub fn tcp(address: SocketAddr) -> io::Result<BoundSocket> {
         Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
     }
 
-    fn new(socket: Socket, inherited: bool) -> io::Result<Bound> {
+    fn new(socket: Socket, inherited: bool) -> io::Result<BoundSocket> {
         let listen_address = match &socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
@@ -112,7 +112,7 @@ impl Bound {
                 )
             }
         };
-        Ok(Bound {
+        Ok(BoundSocket {
             listen_address,
             socket,
             inherited,
@@ -124,7 +124,7 @@ impl Bound {
     }
 }
 
-pub fn first_tcp(sockets: &[Bound]) -> Option<SocketAddr> {
+pub fn first_tcp(sockets: &[BoundSocket]) -> Option<SocketAddr> {
     sockets
         .iter()
         .find_map(|socket| socket.listen_address.tcp())
@@ -148,8 +148,8 @@ impl ListeningSockets {
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub(crate) fn open(bound: Vec<Bound>) -> io::Result<ListeningSockets> {
-        let open = |bound: Bound| {
+    pub(crate) fn open(bound: Vec<BoundSocket>) -> io::Result<ListeningSockets> {
+        let open = |bound: BoundSocket| {
             let accepting = match bound.socket {
                 Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
                 Socket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
@@ -190,33 +190,33 @@ impl ListeningSockets {
         Poll::Pending
     }
 
-    /// Closes our own sockets. First accepts at most `most` queued connections, which closing would
+    /// Closes our own sockets. First accepts at most `max_queued` queued connections, which closing would
     /// reset. Connections queued in inherited sockets wait for the next process.
-    pub(crate) async fn close(mut self, most: usize) -> Vec<Stream> {
+    pub(crate) async fn close(mut self, max_queued: usize) -> Vec<Stream> {
         /// A queued connection is accepted within this time.
-        const QUIET: Duration = Duration::from_millis(20);
+        const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
         self.sockets.retain(|socket| !socket.inherited);
-        let mut waiting = Vec::new();
-        while !self.sockets.is_empty() && waiting.len() < most {
-            match tokio::time::timeout(QUIET, self.accept()).await {
-                Ok(Ok(stream)) => waiting.push(stream),
+        let mut queued = Vec::new();
+        while !self.sockets.is_empty() && queued.len() < max_queued {
+            match tokio::time::timeout(QUEUED_ACCEPT_TIMEOUT, self.accept()).await {
+                Ok(Ok(stream)) => queued.push(stream),
                 Ok(Err(_)) | Err(_) => break,
             }
         }
-        waiting
+        queued
     }
 }
 
-/// A TCP connection, usually loopback, or a file system socket's.
+/// A TCP connection (usually from loopback), or a connection of a file system socket.
 pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
-/// The peer for fair sharing: an address. Only the first 64 bits of IPv6 count, because a machine
-/// has many such addresses.
+/// The other end of a connection, for limits per client. Of an IPv6 address only the first 64 bits
+/// count, because one machine has many addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// A file system socket's peer.
+    /// The peer of a file system socket.
     pub const LOCAL: Peer = Peer(None);
 
     pub fn at(address: IpAddr) -> Self {
@@ -237,7 +237,7 @@ impl Peer {
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
-            // ::1; its first half is kept.
+            // ::1, of which [`Peer::at`] keeps only the first 64 bits, all zero.
             IpAddr::V6(network) => network.is_unspecified(),
         })
     }
@@ -273,7 +273,7 @@ pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     }
 }
 
-/// A second handle that shuts down writing while the first is still read.
+/// A second handle of a socket. It shuts down writing while the first handle still reads.
 #[derive(Debug)]
 pub struct WriteShutdown(OwnedFd);
 
@@ -286,8 +286,8 @@ impl WriteShutdown {
         descriptor.try_clone_to_owned().map(WriteShutdown)
     }
 
-    /// The peer sees the end; data that it has sent remains readable.
-    pub fn say(&self) {
+    /// The peer sees the end of the stream. Data that it has sent stays readable.
+    pub fn shut_down(&self) {
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
     }
 }

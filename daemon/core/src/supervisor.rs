@@ -1,4 +1,5 @@
-//! The only module that spawns: every thread and task has a name, a stage and an end.
+//! The only module that starts threads, tasks and programs. Each has a name and belongs to a stage
+//! that stops it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,7 +8,7 @@
 
 mod path_thread;
 
-pub use path_thread::{ANSWERS_WITHIN, PathError, PathThread, UNANSWERED};
+pub use path_thread::{PATH_CALL_TIMEOUT, PathError, PathThread, UNANSWERED};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -19,15 +20,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Poll interval of the stop signal for waits on another descriptor, if the signal has none.
-const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(200);
+/// Maximum wait on another descriptor if the stop signal has no descriptor of its own.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Maximum time to wait at the end for a thread that may hang.
+/// Maximum time to wait for a path thread at shutdown, because it may hang.
 const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
 
-/// Enough for a thread that reads and writes files.
+/// Stack of a plain thread: enough to read and write files.
 const THREAD_STACK: usize = 512 * 1024;
-/// The default of a runtime worker.
+/// Stack of a thread that runs a task: the default of a tokio worker.
 const TASK_STACK: usize = 2 * 1024 * 1024;
 
 /// A stop signal, which is never reset. Clones share it.
@@ -92,20 +93,20 @@ impl Stop {
     /// Blocks until `other` is readable, the signal is set, or `duration` is over; true if `other`
     /// is readable.
     pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
-        let own = self.0.descriptor.as_ref();
-        let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
-        waited.extend(own.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
-        let duration = if own.is_some() {
+        let stop_descriptor = self.0.descriptor.as_ref();
+        let mut poll_fds = vec![PollFd::new(&other, PollFlags::IN)];
+        poll_fds.extend(stop_descriptor.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
+        let duration = if stop_descriptor.is_some() {
             duration
         } else {
-            duration.min(WITHOUT_DESCRIPTOR)
+            duration.min(STOP_POLL_INTERVAL)
         };
         let timeout = Timespec {
             tv_sec: duration.as_secs().cast_signed(),
             tv_nsec: duration.subsec_nanos().into(),
         };
-        match poll(&mut waited, Some(&timeout)) {
-            Ok(_) => Ok(waited
+        match poll(&mut poll_fds, Some(&timeout)) {
+            Ok(_) => Ok(poll_fds
                 .first()
                 .is_some_and(|other| !other.revents().is_empty())),
             Err(Errno::INTR) => Ok(false),
@@ -140,7 +141,7 @@ impl Stage {
         self.name
     }
 
-    /// For members that are built before they start.
+    /// The stage's stop signal, for members that are built before they start.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
@@ -168,15 +169,15 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs a task on its own thread. A wake-up every second there wakes no other thread, while a
-    /// runtime worker with work wakes another one. `calls` limits its concurrent blocking calls.
+    /// Runs a task on its own thread. Its wake-up every second wakes no other thread; a busy worker
+    /// of the shared runtime would. The second argument limits its concurrent blocking calls.
     ///
     /// # Errors
     /// The system cannot start a thread or its event loop.
     pub fn task_thread<F>(
         &mut self,
         name: &'static str,
-        calls: usize,
+        max_blocking_calls: usize,
         body: impl FnOnce(Stop) -> F + Send + 'static,
     ) -> std::io::Result<()>
     where
@@ -184,7 +185,7 @@ impl Stage {
     {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(calls)
+            .max_blocking_threads(max_blocking_calls)
             .build()?;
         let thread = self.spawn(name, TASK_STACK, move |stop| {
             // A descriptor wakes `block_on` even from its own thread, which would not wake a task.
@@ -219,8 +220,9 @@ impl Stage {
             .push((name, self.runtime.spawn(body(self.stop.clone()))));
     }
 
-    /// A member that ended without a stop signal: a panic, which is logged already.
-    pub fn broken(&self) -> Option<&'static str> {
+    /// The name of a thread or task that ended without a stop signal, by a panic that is already
+    /// logged.
+    pub fn ended_member(&self) -> Option<&'static str> {
         let thread = self
             .threads
             .iter()
@@ -238,11 +240,11 @@ impl Stage {
     /// Stops the members; returns the names of those that did not end within `grace`.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
-        let (deadline, leave) = (
+        let (deadline, path_thread_deadline) = (
             tokio::time::sleep(grace),
             tokio::time::sleep(grace.min(PATH_THREAD_GRACE)),
         );
-        tokio::pin!(deadline, leave);
+        tokio::pin!(deadline, path_thread_deadline);
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
@@ -260,7 +262,7 @@ impl Stage {
             }
             tokio::select! {
                 _ = poll.tick() => {}
-                () = &mut leave, if busy.is_empty() => {
+                () = &mut path_thread_deadline, if busy.is_empty() => {
                     for (thread, _) in &self.path_threads {
                         tracing::warn!(stage = self.name, thread, "left: a file system does not answer");
                     }
@@ -305,7 +307,7 @@ mod tests {
         stage
             .task_thread("apart", 1, |stop| async move { stop.wait().await })
             .unwrap();
-        assert_eq!(stage.broken(), None);
+        assert_eq!(stage.ended_member(), None);
         assert!(stage.end(Duration::from_secs(20)).await.is_empty());
     }
 

@@ -1,14 +1,14 @@
 //! Forwards pushes to the operator's Influx server, because an Agave validator supports one sink
 //! only.
 //!
-//! Forwards the body of every push that got 204, byte for byte with its coding and precision, also
-//! points that the daemon does not use. Path, database, user and password are the upstream's own.
-//! One push at a time, in order.
+//! Forwards the body of every push that got 204, byte for byte, with its coding and precision. This
+//! includes points that the daemon does not use. Path, database, user and password are those of the
+//! upstream. Sends one push at a time, in order.
 //!
 //! A push whose response is lost arrives twice; Influx overwrites equal points. Connection errors,
-//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The pause is
-//! `Retry-After` in seconds, else 0.5 s doubling to 30 s, less up to half of it at random. Any
-//! other non-2xx response rejects the push for good; redirects are not followed.
+//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The pause starts
+//! at 0.5 s and doubles to 30 s, less up to half of it at random; a longer `Retry-After` replaces
+//! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
 //!
 //! A full queue drops its oldest waiting push. A push that does not fit at all is not copied. Every
 //! push with 204 counts exactly once as sent, lost or refused, unless it still waits. Cut or
@@ -25,11 +25,11 @@ pub use worker::Forwarder;
 use client::Upstream;
 use faultline_core::clock::Clock;
 use faultline_core::config;
-use faultline_core::push_memory::Budget;
+use faultline_core::push_memory::PushMemory;
 use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_metrics::{Reading, ReadingList, Status};
 use parking_lot::Mutex;
-use queue::{Queue, RESULTS};
+use queue::{OUTCOMES, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,35 +85,36 @@ struct Shared {
     give_up_after: Duration,
 }
 
-/// What the last answer, or the lack of one, tells.
+/// The state of the upstream after the last attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Health {
     /// Nothing was sent yet.
     #[default]
-    Untried,
-    Well,
-    /// It cannot be reached or says that it cannot take pushes now; the reason.
+    NotSentYet,
+    Accepting,
+    /// It cannot be reached, or asks to retry later. Contains the reason.
     Failing(String),
-    /// It says no.
+    /// It rejects pushes.
     Refusing {
-        /// The status it answered with.
+        /// The HTTP status.
         code: u16,
-        /// The beginning of what it said.
+        /// The beginning of the response body.
         excerpt: String,
     },
 }
 
 impl Health {
-    /// Takes the newer state's place and logs it if it is of another kind: reasons may vary from try to try.
-    fn becomes(&mut self, newer: Health, upstream: &str) {
+    /// Replaces the state. Logs the new one if it is of another kind, but not a mere change of the
+    /// reason, which may differ between attempts.
+    fn replace_health(&mut self, newer: Health, upstream: &str) {
         let older = std::mem::replace(self, newer);
         match (&older, &*self) {
-            (Health::Well, Health::Well)
+            (Health::Accepting, Health::Accepting)
             | (Health::Failing(_), Health::Failing(_))
-            | (_, Health::Untried) => {}
+            | (_, Health::NotSentYet) => {}
             (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
                 if old == new => {}
-            (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, Health::Accepting) => tracing::info!(upstream, "upstream accepts pushes"),
             (_, Health::Failing(reason)) => {
                 tracing::warn!(
                     upstream,
@@ -144,7 +145,7 @@ pub fn check(config: &config::Forward) -> Result<(), Error> {
 pub fn build(
     config: &config::Forward,
     clock: Clock,
-    budget: &Budget,
+    budget: &PushMemory,
 ) -> Result<(Handle, Forwarder), Error> {
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {
@@ -167,8 +168,8 @@ impl Handle {
 
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
-        for result in RESULTS {
-            let (requests, bytes) = queue.counted(result);
+        for result in OUTCOMES {
+            let (requests, bytes) = queue.count_of(result);
             out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
             out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
         }
@@ -178,7 +179,7 @@ impl Handle {
     pub fn problems(&self) -> Vec<(Status, String)> {
         let health = self.0.health.lock().clone();
         match health {
-            Health::Untried | Health::Well => Vec::new(),
+            Health::NotSentYet | Health::Accepting => Vec::new(),
             Health::Failing(reason) => vec![(
                 Status::Broken,
                 format!(

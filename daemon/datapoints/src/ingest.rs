@@ -1,12 +1,13 @@
 //! The HTTP listener for the pushes of `SOLANA_METRICS_CONFIG`.
 //!
 //! A push is `POST <anything>/write?db=&u=&p=&precision=n`, plain or gzip. The body is split into
-//! lines while it arrives and is never held whole. 204 follows the last byte at once.
+//! lines while it arrives and is never stored as a whole. The response 204 follows the last byte at
+//! once.
 //!
-//! A bad line costs only itself. Rejections are 401 (wrong credentials), 403 (below), and 413 (more
-//! than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip, unknown precision), 415
-//! (another coding) and 408 (not complete within [`BODY_TIME`]). A body that breaks off counts as
-//! `cut`. Lines that arrived before any of these count.
+//! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
+//! (see below) or 413 (more than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip,
+//! unknown precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]). A body that
+//! breaks off counts as `cut`. Lines that arrived before the error count.
 //!
 //! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
 //! counts as bad; the push gets 204 and is forwarded with its precision.
@@ -16,8 +17,8 @@
 //! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). An
 //! idle one gets a short grace time; one in a request is cut, and its complete lines count.
 //!
-//! Pushes from browser pages get 403: other sites can send them. Without a password, so do senders
-//! with another or unknown user id than the validator's.
+//! Pushes from browser pages get 403, because any site can send them. Without a password, senders
+//! whose user id is unknown or not the validator's get 403 too.
 //!
 //! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits the
 //! pushes.
@@ -37,9 +38,9 @@ use faultline_agave::config::MetricsConfig;
 use faultline_core::accept;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Credentials};
-use faultline_core::connection_limit::{Connections, MAX_LEAVING};
-use faultline_core::push_memory::Budget;
-use faultline_core::socket::{self, Bound, ListenAddress, Stream};
+use faultline_core::connection_limit::{Connections, MAX_CLOSING};
+use faultline_core::push_memory::PushMemory;
+use faultline_core::socket::{self, BoundSocket, ListenAddress, Stream};
 use faultline_core::supervisor::Stop;
 use std::io;
 use std::net::SocketAddr;
@@ -49,10 +50,10 @@ use std::time::Duration;
 /// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
 pub const HEALTH: &str = "{\"status\":\"pass\"}\n";
-/// As many as there is memory for ([`faultline_core::push_memory`]).
+/// Limited because each may need memory for a push ([`faultline_core::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
-/// Of these, on sockets in the file system.
-const FILE_SYSTEM: usize = 16;
+/// Part of [`MAX_CONNECTIONS`] that is for file system sockets.
+const MAX_UNIX_CONNECTIONS: usize = 16;
 /// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
 /// loses it.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
@@ -82,12 +83,12 @@ pub enum Error {
 pub struct IngestParts<I> {
     pub intake: I,
     pub clock: Clock,
-    pub budget: Budget,
+    pub budget: PushMemory,
     pub forward: Option<forward::Handle>,
 }
 
 pub struct Listener<I> {
-    sockets: Vec<Bound>,
+    sockets: Vec<BoundSocket>,
     shared: Arc<Shared<I>>,
 }
 
@@ -109,7 +110,7 @@ struct Limits {
 
 const LIMITS: Limits = Limits {
     body: MAX_BODY,
-    connections: MAX_CONNECTIONS - FILE_SYSTEM - MAX_LEAVING,
+    connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING,
     idle: IDLE_TIME,
     head: HEAD_TIME,
     body_time: BODY_TIME,
@@ -127,7 +128,7 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
-        .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
+        .is_some_and(|(_, query)| request::Query::parse(query).matches_credentials(wanted))
 }
 
 fn allowed(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
@@ -144,7 +145,7 @@ impl<I: Intake> Listener<I> {
     pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
         check(config)?;
         let address = config.listen;
-        let bound = Bound::tcp(address).map_err(|source| match source.kind() {
+        let bound = BoundSocket::tcp(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::InUse(address),
             _ => Error::Listen { address, source },
         })?;
@@ -156,7 +157,7 @@ impl<I: Intake> Listener<I> {
     /// # Errors
     /// A socket is not on a loopback address.
     pub fn from_sockets(
-        sockets: Vec<Bound>,
+        sockets: Vec<BoundSocket>,
         config: &config::Ingest,
         parts: IngestParts<I>,
     ) -> Result<Self, Error> {
@@ -187,9 +188,10 @@ impl<I: Intake> Listener<I> {
     /// Serves until `stop`. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
         let Listener { sockets, shared } = self;
-        let connections = Connections::new("ingest", shared.limits.connections, FILE_SYSTEM);
+        let connections =
+            Connections::new("ingest", shared.limits.connections, MAX_UNIX_CONNECTIONS);
         let serve = |stream: Stream, connection| {
-            // At once: after the sender closes its socket, its user is unknown.
+            // Looked up at once, because a closed socket has no user.
             let user = PeerUser::of(&stream, &shared.config);
             connection::serve(
                 (stream, user),

@@ -1,4 +1,4 @@
-//! What the validator reports about itself: received by push or from the log, summed, forwarded.
+//! The validator's datapoints: received by push or read from the log, summed and forwarded.
 
 pub mod forward;
 pub mod ingest;

@@ -35,8 +35,8 @@ pub enum LogTail {
 }
 
 impl LogTail {
-    /// An unreadable file is a problem of the status and not an error: the validator may create it
-    /// later. The log's existing content never counts.
+    /// An unreadable file is no error, because the validator may create it later. The status
+    /// reports it. The existing content of the log never counts.
     pub fn build(config: &Log, parts: Parts) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, parts)),

@@ -16,8 +16,8 @@
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_agave::points::Kind;
 use faultline_core::clock::Clock;
-use faultline_core::config::{self, Allowed, AllowedKind, Credentials, Datapoints};
-use faultline_core::push_memory::Budget;
+use faultline_core::config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints};
+use faultline_core::push_memory::PushMemory;
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::ingest::{IngestParts, Listener, Meter};
 use faultline_datapoints::validator::intake::Intake;
@@ -105,11 +105,11 @@ fn allowed(
         .flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
     let tags: Vec<String> = tag.iter().map(|tag| (*tag).to_owned()).collect();
     let kind = if tag.is_some() {
-        AllowedKind::Level
+        DatapointKind::Level
     } else {
-        AllowedKind::Delta
+        DatapointKind::Delta
     };
-    let allow = allow.map(|(name, field)| Allowed {
+    let allow = allow.map(|(name, field)| AllowedDatapoint {
         name: name.clone(),
         field: field.clone(),
         kind,
@@ -318,7 +318,7 @@ impl Server {
         let parts = IngestParts {
             intake: intake(case),
             clock: Clock::start(),
-            budget: Budget::default(),
+            budget: PushMemory::default(),
             forward: None,
         };
         let listener = Listener::build(&config, parts).expect("a free port");

@@ -6,7 +6,7 @@
 
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
-use faultline_core::config::{Find, Metrics};
+use faultline_core::config::{Metrics, TargetSelector};
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_http::sinks::history::History;
@@ -151,7 +151,7 @@ fn main() {
         ticks: ticks.clone(),
         history: History::default(),
         constant: none,
-        page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,
         host_name: None,

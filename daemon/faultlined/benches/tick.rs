@@ -12,8 +12,8 @@
     reason = "measures time on a process of its own; cannot go on without its files"
 )]
 
-use faultline_core::clock::{Clock, Due};
-use faultline_core::config::{Config, Find};
+use faultline_core::clock::{Clock, DueTick};
+use faultline_core::config::{Config, TargetSelector};
 use faultline_core::hub::{Hub, Latest};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
@@ -161,7 +161,7 @@ fn answer(stream: TcpStream) -> std::io::Result<()> {
 /// What each of the two sections adds to a tick, and both together.
 fn additions(pid: u32) {
     let mut config = Config::default();
-    config.target.find = Find::Pid(pid);
+    config.target.find = TargetSelector::Pid(pid);
     config.admin.enabled = false;
     config.threads.enabled = false;
     config.rpc.url = Some(format!("http://{}", serve()));
@@ -217,7 +217,7 @@ fn compare(
     budget: Option<f64>,
 ) {
     let mut config = Config::default();
-    config.target.find = Find::Pid(pid);
+    config.target.find = TargetSelector::Pid(pid);
     (config.rpc.enabled, config.admin.enabled) = (false, false);
     config.threads.interval = Duration::from_millis(1);
     change(&mut config);
@@ -290,7 +290,7 @@ impl Ticking {
 
     fn tick(&mut self) {
         self.number += 1;
-        let due = Due {
+        let due = DueTick {
             number: self.number,
             lateness: Duration::ZERO,
             missed: 0,

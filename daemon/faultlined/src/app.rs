@@ -1,5 +1,5 @@
-//! Binds sockets and opens files before it starts anything. Stops the stages in the order of the
-//! data flow.
+//! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
+//! stages in the order of the data flow.
 
 mod listeners;
 mod live;
@@ -14,7 +14,7 @@ use crate::demo::{self, Demo};
 use crate::ready_file::{self, ReadyFile};
 use anyhow::Context;
 use faultline_core::clock::Clock;
-use faultline_core::config::{Config, ConfigError, Find};
+use faultline_core::config::{Config, ConfigError, TargetSelector};
 use faultline_core::hub::{Hub, Latest};
 use faultline_core::socket::Inherited;
 use faultline_core::supervisor::Stage;
@@ -29,7 +29,7 @@ use faultline_recorder::manifest::ProcessFacts;
 use faultline_sources::Registry;
 use faultline_sources::discovery::{self, Finder, Following};
 use faultline_sources::tick::{BuildContext, Ticker};
-pub use live::Live;
+pub use live::LiveConfig;
 pub use permanent_errors::is_permanent;
 use signals::Signals;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 const GRACE: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
-const CALLS: usize = 4;
+const MAX_BLOCKING_CALLS: usize = 4;
 
 pub type Reload = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;
 
@@ -51,7 +51,7 @@ pub struct Options {
 }
 
 pub struct App {
-    live: Live,
+    live: LiveConfig,
     clock: Clock,
     following: Following,
     sources: Registry,
@@ -77,14 +77,14 @@ impl App {
         let push_addresses = pushes.listener.as_ref().map(Listener::places);
         let demo = options
             .demo
-            .then(|| stand_in(&mut config, pushes.listener.as_ref()))
+            .then(|| start_demo(&mut config, pushes.listener.as_ref()))
             .transpose()?;
         let recording = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let (host_root, followed) = (root.clone(), following.clone());
         intake.set_user_lookup(move || discovery::validators_user(&host_root, &followed));
-        let live = Live::new(config.clone(), options.reload, intake.clone());
+        let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
         let context = BuildContext {
             config: &config,
             clock,
@@ -140,19 +140,19 @@ impl App {
 
     async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let demo = self.demo;
-        // Before the ready file exists: another program may send a signal at once.
-        let signals = Signals::hear()?;
+        // Signals are handled before the ready file exists: its reader may send one at once.
+        let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
-        let [sources, hub, sinks, face] = &mut stages;
+        let [sources, hub, sinks, web_stage] = &mut stages;
         let (metrics, pushes) = (self.web.places(), self.push_addresses);
         let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
         let page = self.web.page();
-        // Before anything starts that needs an orderly stop. Clients queue in the sockets
-        // meanwhile.
+        // Created before anything starts that needs an orderly stop. Until the servers run, clients
+        // queue in the sockets.
         ready_file
             .as_mut()
-            .map(|file| file.appear(metrics, pushes))
+            .map(|file| file.create(metrics, pushes))
             .transpose()?;
         let (ticker, web) = (self.ticker, self.web);
         self.sources
@@ -165,14 +165,14 @@ impl App {
         if let Some(recording) = self.recording {
             recording.start(sinks)?;
         }
-        face.task_thread("web", CALLS, |stop| web.run(stop))?;
+        web_stage.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
         tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
         let on_time = tokio::select! {
             watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
-            never = ready_file::keep(ready_file, self.following) => match never {},
+            never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
         signals::stopping();
         let Some(ended) = end_in_order(stages, self.clock).await else {
@@ -186,14 +186,14 @@ impl App {
 
 /// Whether every stage ended in time; `None` after a second signal.
 async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
-    // Created before the first stage ends, so that a signal between two stages counts.
-    let mut forced = std::pin::pin!(signals::forced(clock));
+    // Listens before the first stage ends, so that a signal between two stages counts.
+    let mut second_signal = std::pin::pin!(signals::second_signal(clock));
     let mut on_time = true;
     for stage in stages {
         let name = stage.name();
         on_time &= tokio::select! {
             busy = stage.end(GRACE) => busy.is_empty(),
-            () = &mut forced => {
+            () = &mut second_signal => {
                 tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
                 return None;
             }
@@ -202,7 +202,7 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     Some(on_time)
 }
 
-pub fn checked(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
+pub fn check_config(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
     let (config, mut mistakes) = read;
     mistakes.extend(self::mistakes(&config, &mistakes));
     if mistakes.is_empty() {
@@ -212,19 +212,19 @@ pub fn checked(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigErr
     }
 }
 
-/// Checks what parsing cannot: files and public addresses. Omits errors that only follow from
-/// `known`.
+/// Checks what the parser cannot check: files and public addresses. Omits errors that only follow
+/// from the errors in `known`.
 pub fn mistakes(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
-    let right = |keys: &[&str]| {
+    let has_no_error = |keys: &[&str]| {
         !known
             .iter()
             .any(|mistake| keys.iter().any(|key| mistake.is_about(key)))
     };
     let mut found: Vec<String> = Vec::new();
-    if right(&["metrics.web_config"]) {
+    if has_no_error(&["metrics.web_config"]) {
         found.extend(web::check(&config.metrics).iter().map(ToString::to_string));
     }
-    if right(&["ingest.beyond_loopback"]) {
+    if has_no_error(&["ingest.beyond_loopback"]) {
         found.extend(
             ingest::check(&config.ingest)
                 .err()
@@ -238,8 +238,8 @@ pub fn mistakes(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
             .and_then(|forward| forward::check(forward).err())
             .map(|error| error.to_string()),
     );
-    if right(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
-        found.extend(places::one_address_for_both(config));
+    if has_no_error(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
+        found.extend(places::port_conflict(config));
     }
     found.extend(places::mistakes(config));
     found
@@ -253,13 +253,13 @@ pub fn warnings(config: &Config) -> Vec<String> {
     places::warnings(config)
         .into_iter()
         .chain(recording::warnings(config))
-        .chain(exposures(config))
+        .chain(security_warnings(config))
         .collect()
 }
 
-pub fn exposures(config: &Config) -> Vec<String> {
-    let (pollers_inputs, files) = web::warnings(&config.metrics, Clock::start().now().unix);
-    pollers_inputs
+pub fn security_warnings(config: &Config) -> Vec<String> {
+    let (web_warnings, files) = web::warnings(&config.metrics, Clock::start().now().unix);
+    web_warnings
         .into_iter()
         .chain(secrets::warnings(
             config,
@@ -268,11 +268,11 @@ pub fn exposures(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Two workers: one may parse a large push while the other serves the other senders.
+/// Two workers, so that one can parse a large push while the other serves other senders.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(CALLS)
+        .max_blocking_threads(MAX_BLOCKING_CALLS)
         .thread_name("faultlined-io")
         .enable_all()
         .build()
@@ -289,8 +289,8 @@ pub(crate) fn root(config: &Config) -> HostRoot {
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// the at-tip times to match its short start.
-fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
+/// the time until the phase is at the tip, because the demo starts fast.
+fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
     let ingest =
         ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
     let demo = demo::start(
@@ -298,7 +298,7 @@ fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::R
             .local_addr()
             .context("--demo needs an ingest listener with an address")?,
     )?;
-    config.target.find = Find::Pid(demo.pid());
+    config.target.find = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     Ok(demo)
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use faultline_core::config::values::{parse_address, parse_label};
-use faultline_core::config::{self, Config, Find};
+use faultline_core::config::{self, Config, TargetSelector};
 use faultline_settings::ConfigError;
 use faultline_text::parse_time;
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Returns every error too. Uses the defaults without a file.
+    /// Also returns every error. Uses the defaults without a file.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         self.config.as_deref().map(config::load).unwrap_or_default()
     }
@@ -155,11 +155,11 @@ impl TargetArgs {
     fn apply(&self, config: &mut Config) {
         let find = self
             .pid
-            .map(Find::Pid)
-            .or_else(|| self.process_tree.map(Find::ProcessTree))
-            .or_else(|| self.ledger.clone().map(Find::Ledger))
-            .or_else(|| self.unit.clone().map(Find::Unit))
-            .or_else(|| self.process_name.clone().map(Find::ProcessName));
+            .map(TargetSelector::Pid)
+            .or_else(|| self.process_tree.map(TargetSelector::ProcessTree))
+            .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
+            .or_else(|| self.unit.clone().map(TargetSelector::Unit))
+            .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
         let set = |option: &mut PathBuf, path: &Option<PathBuf>| {
             if let Some(path) = path {
                 option.clone_from(path);
@@ -181,11 +181,12 @@ impl TargetArgs {
     }
 
     fn mistakes(&self) -> Vec<ConfigError> {
-        let bad = self
+        let rpc_error = self
             .rpc
             .as_deref()
             .and_then(|url| config::rpc_url(url).err());
-        bad.map(|what| ConfigError::new(format!("--rpc: {what}")))
+        rpc_error
+            .map(|what| ConfigError::new(format!("--rpc: {what}")))
             .into_iter()
             .collect()
     }
@@ -201,7 +202,7 @@ impl RunArgs {
         }
     }
 
-    /// Returns every error too. Invalid values have their defaults.
+    /// Also returns every error. Replaces invalid values by their defaults.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();
@@ -249,11 +250,11 @@ impl RunArgs {
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
         }
-        self.label(&mut config, &mut mistakes);
+        self.apply_labels(&mut config, &mut mistakes);
         (config, mistakes)
     }
 
-    fn label(&self, config: &mut Config, mistakes: &mut Vec<ConfigError>) {
+    fn apply_labels(&self, config: &mut Config, mistakes: &mut Vec<ConfigError>) {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
             if let Some(before) = names.insert(name, value) {
@@ -263,7 +264,7 @@ impl RunArgs {
                 mistakes.push(ConfigError::new(what));
             }
             match config.labels.by_name(name) {
-                Some(label) => *label = Some(value.clone()),
+                Some(apply_labels) => *apply_labels = Some(value.clone()),
                 None => drop(config.record.labels.insert(name.clone(), value.clone())),
             }
         }

@@ -25,12 +25,12 @@ use tempfile::TempDir;
 /// Set only in the child's environment: the process id of its daemon.
 const MARK: &str = "FAULTLINE_DEMO_TARGET";
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-/// The child writes it to standard output once it can be followed.
+/// The line that the child writes to standard output once it can be followed.
 const READY: &str = "ready";
 /// A valid public key without a known private key.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 
-/// As mainnet-beta.
+/// The consensus protocol of mainnet-beta.
 const CONSENSUS: Consensus = Consensus::Alpenglow;
 
 /// A running mock validator. Dropping it ends the process and removes its folder.
@@ -91,7 +91,7 @@ pub fn child_main() -> ExitCode {
     match child::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            child::say(&format!("{error:#}"));
+            child::log_line(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -111,7 +111,7 @@ impl Demo {
         if let Some(stdout) = self.child.stdout.take() {
             BufReader::new(stdout)
                 .read_line(&mut line)
-                .context("the demo cannot be heard")?;
+                .context("the output of the demo cannot be read")?;
         }
         anyhow::ensure!(line.trim_end() == READY, "the demo ended before it began");
         Ok(())
@@ -155,11 +155,11 @@ fn parent_folder() -> PathBuf {
     const TMPFS: i64 = 0x0102_1994;
     let on_disk =
         |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| found.f_type != TMPFS);
-    let usual = std::env::temp_dir();
-    [usual.clone(), PathBuf::from("/var/tmp")]
+    let default_folder = std::env::temp_dir();
+    [default_folder.clone(), PathBuf::from("/var/tmp")]
         .into_iter()
         .find(on_disk)
-        .unwrap_or(usual)
+        .unwrap_or(default_folder)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(args) => run(args),
-        Command::Once(args) => take_one(&args),
+        Command::Once(args) => run_once(&args),
         Command::CheckConfig(args) => check(&args),
         Command::PrintConfig => print(config::DEFAULT_TEXT),
         Command::Manual(args) => manual(&args.folder),
@@ -44,20 +44,20 @@ fn main() -> ExitCode {
 
 fn run(args: RunArgs) -> ExitCode {
     log_to_stderr();
-    let config = match app::checked(args.read()) {
+    let config = match app::check_config(args.read()) {
         Ok(config) => config,
-        Err(mistakes) => return refuse(&mistakes),
+        Err(mistakes) => return report_config_errors(&mistakes),
     };
-    for what in app::exposures(&config) {
+    for what in app::security_warnings(&config) {
         tracing::warn!(what, "insecure configuration");
     }
-    limits::keep_no_core();
+    limits::disable_core_dumps();
     let ready_file = match args.ready_file.as_deref().map(ReadyFile::open).transpose() {
         Ok(ready_file) => ready_file,
         Err(error) => return fail(&error.into()),
     };
     let (demo, from_file) = (args.demo, args.file.config.is_some());
-    let reload: Reload = Box::new(move || app::checked(args.read()));
+    let reload: Reload = Box::new(move || app::check_config(args.read()));
     let inherited = match Inherited::take() {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error.into()),
@@ -74,10 +74,10 @@ fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-fn take_one(args: &OnceArgs) -> ExitCode {
+fn run_once(args: &OnceArgs) -> ExitCode {
     let config = match args.load() {
         Ok(config) => config,
-        Err(mistakes) => return refuse(&mistakes),
+        Err(mistakes) => return report_config_errors(&mistakes),
     };
     if args.metrics {
         return match once::metrics::sample(&config) {
@@ -106,10 +106,10 @@ fn take_one(args: &OnceArgs) -> ExitCode {
 fn check(args: &ConfigArgs) -> ExitCode {
     let (config, mut mistakes) = args.read();
     mistakes.extend(app::mistakes(&config, &mistakes));
-    let refused = refuse(&mistakes);
+    let refused = report_config_errors(&mistakes);
     let warnings = app::warnings(&config);
     for warning in &warnings {
-        say(&format!("warning: {warning}"));
+        print_error(&format!("warning: {warning}"));
     }
     let what = args.config.as_ref().map_or_else(
         || "the default configuration".to_owned(),
@@ -120,7 +120,7 @@ fn check(args: &ConfigArgs) -> ExitCode {
         (0, 0) => print(&format!("{what} is fine\n")),
         (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
         (wrong, _) => {
-            say(&format!("{what}: {}, {warned}", count(wrong, "mistake")));
+            print_error(&format!("{what}: {}, {warned}", count(wrong, "mistake")));
             refused
         }
     }
@@ -166,9 +166,9 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn refuse(mistakes: &[ConfigError]) -> ExitCode {
+fn report_config_errors(mistakes: &[ConfigError]) -> ExitCode {
     for mistake in mistakes {
-        say(&format!("configuration: {mistake}"));
+        print_error(&format!("configuration: {mistake}"));
     }
     ExitCode::from(USAGE)
 }
@@ -182,7 +182,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             lines += &cause;
         }
     }
-    say(&format!("faultlined: {lines}"));
+    print_error(&format!("faultlined: {lines}"));
     if app::is_permanent(error) {
         ExitCode::from(USAGE)
     } else {
@@ -191,6 +191,6 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Ignores write errors: standard error may be a file on a full disk.
-fn say(words: &str) {
+fn print_error(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }

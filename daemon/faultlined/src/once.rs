@@ -1,5 +1,5 @@
-//! One short check for the terminal: the target, the readable files, and the reachable interfaces.
-//! It uses the daemon's own code with short timeouts, listens nowhere and writes nothing.
+//! The command `once`: a short check of the target, the readable files and the reachable
+//! interfaces. Uses the daemon's own code with short timeouts. Opens no port and writes no file.
 
 mod disks;
 pub mod metrics;
@@ -21,7 +21,7 @@ use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.
@@ -37,12 +37,18 @@ pub fn examine(config: &Config) -> anyhow::Result<Report> {
 
 async fn check(config: &Config) -> anyhow::Result<Report> {
     let clock = Clock::start();
-    let seen = inspect(config, clock).await?;
-    let questions = async {
-        let (admin, facts) = pollers::admin(config, &seen, clock).await;
-        let (rpc, rpc_facts) = pollers::rpc(config, &seen, facts.clone(), clock).await;
-        let votes = votes::check(config, &seen, (facts.clone(), rpc_facts.clone()), clock).await;
-        let process = seen.target.as_ref().map(|target| target.process);
+    let inspection = inspect(config, clock).await?;
+    let interface_checks = async {
+        let (admin, facts) = pollers::admin(config, &inspection, clock).await;
+        let (rpc, rpc_facts) = pollers::rpc(config, &inspection, facts.clone(), clock).await;
+        let votes = votes::check(
+            config,
+            &inspection,
+            (facts.clone(), rpc_facts.clone()),
+            clock,
+        )
+        .await;
+        let process = inspection.target.as_ref().map(|target| target.process);
         let reported_identity = process.and_then(|process| {
             identity_of(
                 process,
@@ -52,23 +58,24 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
         });
         (admin, rpc, votes, reported_identity)
     };
-    let others = async {
+    let local_checks = async {
         tokio::join!(
             ports::ingest(config),
-            ports::push(config, &seen),
+            ports::push(config, &inspection),
             ports::metrics(config),
             pollers::log(config, clock),
-            disks::check(config, &seen, clock)
+            disks::check(config, &inspection, clock)
         )
     };
     let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
-        tokio::join!(questions, others);
-    let identity = reported_identity.or(seen.target.as_ref().and(config.target.identity));
+        tokio::join!(interface_checks, local_checks);
+    let identity = reported_identity.or(inspection.target.as_ref().and(config.target.identity));
     let mut checks = vec![
-        seen.process
+        inspection
+            .process
             .with("identity", identity.map(|key| key.to_string())),
     ];
-    checks.extend(seen.rights);
+    checks.extend(inspection.rights);
     checks.extend(disks);
     checks.extend([
         admin,
@@ -84,28 +91,28 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     Ok(Report {
         at: clock.now(),
         user,
-        looking_for: seen.following.report().looking_for,
+        looking_for: inspection.following.report().looking_for,
         checks,
     })
 }
 
-/// Runs on a thread, because procfs reads of a process that hangs in the kernel can block.
+/// Runs on its own thread, because procfs reads of a process that hangs in the kernel can block.
 async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
     let mut stage = Stage::new("once", &Handle::current());
-    let (send, seen) = tokio::sync::oneshot::channel();
+    let (send, inspection) = tokio::sync::oneshot::channel();
     let wanted = config.clone();
     stage
         .thread("look", move |_| {
             drop(send.send(ProcessInspection::inspect(&wanted, clock)))
         })
         .context("a thread cannot be started")?;
-    match tokio::time::timeout(PATIENCE, seen).await {
-        Ok(Ok(seen)) => seen,
-        Ok(Err(_)) => bail!("the look at procfs failed; please report this"),
+    match tokio::time::timeout(INSPECTION_TIMEOUT, inspection).await {
+        Ok(Ok(inspection)) => inspection,
+        Ok(Err(_)) => bail!("reading procfs failed; please report this"),
         Err(_) => bail!(
             "the files of a process in procfs, or systemctl, gave no answer within {} s: a process hangs in the kernel \
              (ps -eo pid,stat,wchan:32,comm), or systemd does",
-            PATIENCE.as_secs()
+            INSPECTION_TIMEOUT.as_secs()
         ),
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Format version. Added keys keep it; changed or removed keys raise it.
 const FORMAT: u32 = 1;
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 #[error("--ready-file {}: {source}; name a file in a folder that exists and that this user may write", path.display())]
@@ -66,7 +66,7 @@ impl From<ProcessId> for Target {
 #[derive(Debug)]
 pub struct ReadyFile {
     path: PathBuf,
-    /// An open folder: later files are in it, even if its path changes.
+    /// Kept open, so that later files are in this folder even if its path changes.
     folder: OwnedFd,
     name: OsString,
     contents: Contents,
@@ -99,11 +99,11 @@ impl ReadyFile {
             there: false,
         };
         file.new_part().map_err(with_path)?;
-        file.remove(&file.part());
+        file.remove(&file.part_name());
         Ok(file)
     }
 
-    pub fn appear(
+    pub fn create(
         &mut self,
         metrics: Vec<String>,
         ingest: Option<Vec<String>>,
@@ -117,9 +117,9 @@ impl ReadyFile {
         Ok(())
     }
 
-    /// Updates it at every change of target. Never returns; dropping the future removes the file.
-    /// Writes block the daemon's main task, which delays only signals.
-    pub async fn keep(mut self, following: Following) -> Infallible {
+    /// Updates the file at every change of target. Never returns; dropping the future removes the
+    /// file. Writes block the daemon's main task, which delays only signals.
+    pub async fn update_until_dropped(mut self, following: Following) -> Infallible {
         let mut process = following.process();
         loop {
             let followed = *process.borrow_and_update();
@@ -127,7 +127,7 @@ impl ReadyFile {
             tokio::select! {
                 // The sender lives in `following`: the channel cannot close.
                 _ = process.changed() => {}
-                () = tokio::time::sleep(RETRY), if !self.there => {}
+                () = tokio::time::sleep(RETRY_INTERVAL), if !self.there => {}
             }
         }
     }
@@ -152,25 +152,30 @@ impl ReadyFile {
     fn write(&self) -> io::Result<()> {
         let mut text = serde_json::to_vec(&self.contents)?;
         text.push(b'\n');
-        let part = self.part();
+        let part_name = self.part_name();
         let written = self.new_part().and_then(|mut file| {
             file.write_all(&text)?;
-            Ok(renameat(&self.folder, &part, &self.folder, &self.name)?)
+            Ok(renameat(
+                &self.folder,
+                &part_name,
+                &self.folder,
+                &self.name,
+            )?)
         });
-        written.inspect_err(|_| self.remove(&part))
+        written.inspect_err(|_| self.remove(&part_name))
     }
 
     /// Never opens an existing file.
     fn new_part(&self) -> io::Result<File> {
-        let part = self.part();
-        // Daemons in containers have the same pid: a killed one may have left this file.
-        self.remove(&part);
+        let part_name = self.part_name();
+        // A killed daemon may have left this file. In containers, every daemon has the same pid.
+        self.remove(&part_name);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.folder, &part, flags, Mode::from_raw_mode(0o644))?.into())
+        Ok(openat(&self.folder, &part_name, flags, Mode::from_raw_mode(0o644))?.into())
     }
 
-    fn part(&self) -> OsString {
+    fn part_name(&self) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
         name.push(format!(".{}.part", std::process::id()));
@@ -191,9 +196,9 @@ impl Drop for ReadyFile {
     }
 }
 
-pub async fn keep(file: Option<ReadyFile>, following: Following) -> Infallible {
+pub async fn update_until_dropped(file: Option<ReadyFile>, following: Following) -> Infallible {
     match file {
-        Some(file) => file.keep(following).await,
+        Some(file) => file.update_until_dropped(following).await,
         None => std::future::pending().await,
     }
 }

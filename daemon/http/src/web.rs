@@ -1,7 +1,9 @@
-//! The web face: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and `/readyz` for whoever starts and watches.
+//! The web server: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and
+//! `/readyz` for supervisors.
 //!
-//! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
-//! tick up. What connections share is bounded (their number, time, pages kept).
+//! Every response comes from the newest tick. A request only copies a pointer to it, so a slow
+//! client never delays a tick. The number of connections, their time and the cached pages are
+//! limited.
 
 mod answer;
 mod auth;
@@ -22,14 +24,14 @@ pub use health::health;
 
 use crate::sinks::history::History;
 use crate::sinks::prometheus::{ConstantLabels, DroppedSeries};
-use answer::Site;
+use answer::Router;
 use faultline_core::accept;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
-use faultline_core::config::{Find, Metrics};
+use faultline_core::config::{Metrics, TargetSelector};
 use faultline_core::connection_limit::Connections;
 use faultline_core::hub::Latest;
-use faultline_core::socket::{self, Bound};
+use faultline_core::socket::{self, BoundSocket};
 use faultline_core::supervisor::Stop;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
@@ -41,10 +43,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
-/// Share of file system sockets.
-const FILE_SYSTEM: usize = 16;
+/// Part of the limit that is for file system sockets.
+const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, Clone)]
 pub struct WebState {
@@ -58,7 +60,7 @@ pub struct WebState {
     pub page: Arc<PageInfo>,
     pub recorder: Option<recorder::Handle>,
     pub flight: Option<flight::Handle>,
-    /// An accepted `Host:` name; `None` if unknown.
+    /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,
     pub dropped_series: DroppedSeries,
@@ -67,28 +69,30 @@ pub struct WebState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageInfo {
     pub version: &'static str,
-    /// Ends a sentence that begins with "It is looked for".
+    /// How the validator is searched. Completes the sentence "It is looked for ...".
     pub search: String,
     pub docs: Option<String>,
 }
 
 impl PageInfo {
-    pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
+    pub fn new(version: &'static str, find: &TargetSelector, docs: Option<String>) -> Self {
         let search = match find {
-            Find::Scan => {
+            TargetSelector::Scan => {
                 "among all processes, by what validators are called and how they are started"
                     .to_owned()
             }
-            Find::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
-            Find::Pid(pid) => format!("as process {pid} (target.pid)"),
-            Find::Ledger(ledger) => {
+            TargetSelector::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
+            TargetSelector::Pid(pid) => format!("as process {pid} (target.pid)"),
+            TargetSelector::Ledger(ledger) => {
                 format!(
                     "as the process that serves the ledger {} (target.ledger)",
                     faultline_text::path(ledger)
                 )
             }
-            Find::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),
-            Find::ProcessName(name) => format!("as a process named {name} (target.process_name)"),
+            TargetSelector::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),
+            TargetSelector::ProcessName(name) => {
+                format!("as a process named {name} (target.process_name)")
+            }
         };
         PageInfo {
             version,
@@ -101,28 +105,31 @@ impl PageInfo {
 /// Reads the web config file and its files without binding; returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
     let Some(path) = &config.web_config else {
-        return protected(config.listen, None).err().into_iter().collect();
+        return check_protection(config.listen, None)
+            .err()
+            .into_iter()
+            .collect();
     };
     let (web, mut mistakes) = config::WebConfig::read(path);
     mistakes.extend(web.tls.iter().flat_map(tls::TlsFiles::mistakes));
     if mistakes.is_empty() {
-        mistakes.extend(protected(config.listen, Some(&web)).err());
+        mistakes.extend(check_protection(config.listen, Some(&web)).err());
     }
     mistakes
 }
 
-/// Warnings about a usable web config file at this Unix time. Also returns the files with secrets:
-/// itself and its key.
+/// Warnings about a valid web config file; `now` is Unix time. Also returns the files with secrets:
+/// the web config file and its key.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
         return Default::default();
     };
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
-    let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
+    let expiry_warning = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
     let shown = users
         .map(|what| format!("{}: {what}", path.display()))
-        .chain(dated)
+        .chain(expiry_warning)
         .collect();
     (shown, std::iter::once(path.clone()).chain(key).collect())
 }
@@ -133,12 +140,12 @@ fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
         .as_deref()
         .map(config::WebConfig::load)
         .transpose()?;
-    protected(config.listen, web.as_ref())?;
+    check_protection(config.listen, web.as_ref())?;
     Ok(web)
 }
 
 /// Any address but loopback needs a web config file that protects it.
-fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
+fn check_protection(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), WebError> {
     match web {
         _ if listen.ip().to_canonical().is_loopback() => Ok(()),
         None => Err(WebError::Exposed { listen }),
@@ -152,8 +159,8 @@ fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), 
 
 #[derive(Debug)]
 pub struct Server {
-    sockets: Vec<Bound>,
-    site: Arc<Site>,
+    sockets: Vec<BoundSocket>,
+    site: Arc<Router>,
     tls: Option<Arc<tls::Acceptor>>,
 }
 
@@ -167,12 +174,12 @@ impl Server {
     pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
         let listen = config.listen;
         let web = load(config)?;
-        let bound = Bound::tcp(listen).map_err(|source| WebError::Bind { listen, source })?;
+        let bound = BoundSocket::tcp(listen).map_err(|source| WebError::Bind { listen, source })?;
         Self::with(vec![bound], web, config, state)
     }
 
     pub fn from_sockets(
-        sockets: Vec<Bound>,
+        sockets: Vec<BoundSocket>,
         config: &Metrics,
         state: WebState,
     ) -> Result<Server, WebError> {
@@ -185,13 +192,13 @@ impl Server {
             .iter()
             .filter_map(|socket| socket.listen_address().tcp())
         {
-            protected(listen, web.as_ref())?;
+            check_protection(listen, web.as_ref())?;
         }
         Self::with(sockets, web, config, state)
     }
 
     fn with(
-        sockets: Vec<Bound>,
+        sockets: Vec<BoundSocket>,
         web: Option<config::WebConfig>,
         config: &Metrics,
         state: WebState,
@@ -213,10 +220,10 @@ impl Server {
             ),
             None => Default::default(),
         };
-        // With a password or a certificate, DNS rebinding gains nothing.
+        // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
         let names = (tls.is_none() && users.is_none())
             .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
-        let site = Site::new(state, users, headers, names, config.native_histograms);
+        let site = Router::new(state, users, headers, names, config.native_histograms);
         Ok(Server {
             sockets,
             site: Arc::new(site),
@@ -242,11 +249,11 @@ impl Server {
         self.tls.is_some()
     }
 
-    /// Answers until `stop`, then lets open requests finish. Runs on a tokio runtime with I/O and time.
+    /// Serves until `stop`, then lets open requests finish. Needs a runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
         let Server { sockets, site, tls } = self;
-        let network = MOST_CONNECTIONS - FILE_SYSTEM;
-        let connections = Connections::new("metrics", network, FILE_SYSTEM);
+        let network = MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS;
+        let connections = Connections::new("metrics", network, MAX_UNIX_CONNECTIONS);
         let clock = site.clock();
         let serve = |stream, connection| {
             connection::serve(

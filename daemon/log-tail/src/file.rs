@@ -1,6 +1,6 @@
 //! Follows a log file over rotation.
 //!
-//! The caller polls every [`POLL`]. inotify would not avoid the polls: it misses changes on network
+//! The caller polls every [`POLL_INTERVAL`]. inotify would not avoid the polls: it misses changes on network
 //! file systems and behind symbolic links.
 //!
 //! **Start**: at the end of the file. A file that appears later is read from its beginning. If it
@@ -8,7 +8,7 @@
 //!
 //! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
 //! and later do only after the start-up. So the old file is read until the new one has data and the
-//! old one was quiet for [`QUIET`].
+//! old one was quiet for [`OLD_FILE_QUIET`].
 //!
 //! **Truncation** (`copytruncate`): detected by the size or, if the file has grown beyond the
 //! offset again, by the last KiB before the offset. Every read compares it first.
@@ -16,16 +16,16 @@
 //! **Copies**: a new file with the same KiB at the same offset (`sed -i`, an undone rotation) is
 //! read on from there.
 //!
-//! Lost: lines written between the last poll and a truncation; a file that got and lost the name
-//! between two polls; a truncated file that grew again to the same KiB at the same offset. A copy
-//! with changed earlier lines is read from its beginning.
+//! Lines are lost in three cases: they were written between the last poll and a truncation; their
+//! file had the name only between two polls; a truncated file grew again to the same KiB at the
+//! same offset. A copy with changed earlier lines is read from its beginning.
 
 mod followed;
 
 use crate::records::RecordWriter;
 use crate::status::StatusHandle;
 use faultline_metrics::{Problem, Stamp, Status};
-use followed::{FileId, Followed, Found, Mark};
+use followed::{FileId, FollowedFile, ReadOutcome, ResumePoint};
 use rustix::fs::OFlags;
 use std::collections::VecDeque;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -35,67 +35,67 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-pub const POLL: Duration = Duration::from_millis(250);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// An old file is closed when its successor has data and it has not grown for this long.
-pub const QUIET: Duration = Duration::from_secs(5);
+/// An old file is closed once it has not grown for this long and the new file has data.
+pub const OLD_FILE_QUIET: Duration = Duration::from_secs(5);
 
 /// A deleted file without writers is closed after this long, to free its space.
 const UNLINKED_QUIET: Duration = Duration::from_secs(60);
 
-/// How long the name may be missing, as in the middle of a rotation, before that is a problem.
-const NAMELESS: Duration = Duration::from_secs(10);
+/// A missing log file is a problem after this long. During a rotation it is missing for a moment.
+const MISSING_GRACE: Duration = Duration::from_secs(10);
 
-/// A file is older than the daemon if it is by more than this, because file systems have coarse
-/// timestamps.
+/// Tolerance when comparing a file's age with the daemon's: file systems have coarse timestamps.
 const BIRTH_MARGIN: Duration = Duration::from_secs(1);
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks read from one file before the others, the name and the stop signal are checked again.
+/// Maximum chunks read from one file in one poll, so that other files and the stop signal get
+/// their turn.
 const CHUNKS_PER_POLL: usize = 16;
 
-/// Files followed at once, and closed files that are remembered.
-pub const MOST_FILES: usize = 16;
+/// Maximum number of open files, and of remembered closed files.
+pub const MAX_FILES: usize = 16;
 
-/// It blocks while it [polls](Follower::poll), so it needs a thread.
+/// Needs its own thread, because [`Follower::poll`] blocks.
 #[derive(Debug)]
 pub struct Follower {
     path: Arc<Path>,
     writer: RecordWriter,
-    began: Stamp,
-    open_files: Vec<Followed>,
-    /// The file with the name; `None` if there is none or it cannot be read.
-    named: Option<FileId>,
-    marks: VecDeque<Mark>,
-    /// The file with the name at the start, readable or not.
-    first: Option<FileId>,
+    started_at: Stamp,
+    open_files: Vec<FollowedFile>,
+    /// The file at `path` now. `None`: there is no file, or it cannot be read.
+    current_id: Option<FileId>,
+    resume_points: VecDeque<ResumePoint>,
+    /// The file at `path` when the daemon started, readable or not.
+    initial_id: Option<FileId>,
     missing_since: Option<Duration>,
     buffer: Vec<u8>,
 }
 
 impl Follower {
-    /// Starts at the end of `path`. A file that cannot be read yet is a problem in the status. Like
-    /// every poll it takes as long as the file system does.
+    /// Starts at the end of `path`. The status reports a file that cannot be read yet. Blocks as
+    /// long as the file system does.
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
         writer.status().begin(&path, now);
-        let mut tail = Follower {
+        let mut follower = Follower {
             path: Arc::clone(&path),
             writer,
-            began: now,
+            started_at: now,
             open_files: Vec::new(),
-            named: None,
-            marks: VecDeque::new(),
-            first: fs::metadata(&path)
+            current_id: None,
+            resume_points: VecDeque::new(),
+            initial_id: fs::metadata(&path)
                 .ok()
                 .map(|metadata| FileId::of(&metadata)),
             missing_since: None,
             buffer: vec![0; CHUNK_BYTES],
         };
-        let problem = tail.find(now, true);
-        tail.writer.status().settle(problem);
-        tail
+        let problem = follower.update_current(now, true);
+        follower.writer.status().settle(problem);
+        follower
     }
 
     pub fn status(&self) -> StatusHandle {
@@ -106,49 +106,49 @@ impl Follower {
         self.open_files.len()
     }
 
-    /// Finds the file with the name, reads a bounded part of new data, and closes finished files.
-    /// True if data is left: then poll again at once, else after [`POLL`].
+    /// Finds the file at the path, reads a limited amount of new data, and closes finished files.
+    /// Returns true if data is left. Then the caller polls again at once, else after [`POLL_INTERVAL`].
     pub fn poll(&mut self, now: Stamp) -> bool {
         self.writer.status().begin(&self.path, now);
-        let mut problem = self.find(now, false);
+        let mut problem = self.update_current(now, false);
         let mut has_more = false;
-        let mut lost = Vec::new();
+        let mut failed = Vec::new();
         for file in &mut self.open_files {
             match read(file, &mut self.buffer, &mut self.writer, now) {
                 Ok(file_has_more) => has_more |= file_has_more,
                 Err(error) => {
                     problem.get_or_insert_with(|| self::problem(&self.path, &error));
-                    lost.push(file.id);
+                    failed.push(file.id);
                 }
             }
         }
-        // Opened again at the next poll, and continued from its mark.
-        lost.into_iter().for_each(|id| self.close(id, now));
-        self.let_go_of_old(now);
+        // The next poll opens it again and continues at the saved offset.
+        failed.into_iter().for_each(|id| self.close(id, now));
+        self.close_finished_files(now);
         self.writer.status().settle(problem);
         has_more
     }
 
-    fn find(&mut self, now: Stamp, at_start: bool) -> Option<Problem> {
-        match self.adopt(now, at_start) {
+    fn update_current(&mut self, now: Stamp, at_start: bool) -> Option<Problem> {
+        match self.open_current(now, at_start) {
             Ok(id) => {
-                if self.named != Some(id) {
-                    self.stir(self.named, now);
-                    self.stir(Some(id), now);
+                if self.current_id != Some(id) {
+                    self.mark_active(self.current_id, now);
+                    self.mark_active(Some(id), now);
                 }
-                (self.named, self.missing_since) = (Some(id), None);
+                (self.current_id, self.missing_since) = (Some(id), None);
                 None
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.named = None;
+                self.current_id = None;
                 let since = *self.missing_since.get_or_insert(now.uptime);
                 let path = faultline_text::path(&self.path);
-                if self.open_files.is_empty() && self.marks.is_empty() {
+                if self.open_files.is_empty() && self.resume_points.is_empty() {
                     Some(Problem::new(
                         Status::Absent,
                         format!("{path} does not exist yet"),
                     ))
-                } else if now.uptime.saturating_sub(since) >= NAMELESS {
+                } else if now.uptime.saturating_sub(since) >= MISSING_GRACE {
                     Some(Problem::new(
                         Status::Gone,
                         format!("{path} was there and is no more"),
@@ -158,25 +158,24 @@ impl Follower {
                 }
             }
             Err(error) => {
-                self.named = None;
+                self.current_id = None;
                 Some(problem(&self.path, &error))
             }
         }
     }
 
-    fn adopt(&mut self, now: Stamp, at_start: bool) -> io::Result<FileId> {
-        let id = FileId::of(&regular(fs::metadata(&self.path)?)?);
+    fn open_current(&mut self, now: Stamp, at_start: bool) -> io::Result<FileId> {
+        let id = FileId::of(&require_regular_file(fs::metadata(&self.path)?)?);
         if self.open_files.iter().any(|file| file.id == id) {
             return Ok(id);
         }
-        // Without O_NONBLOCK, opening a pipe put there since would block until somebody writes to
-        // it.
+        // The path may be a pipe by now. Without O_NONBLOCK, the open would wait for a writer.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(flags)
             .open(&self.path)?;
-        let metadata = regular(file.metadata()?)?;
+        let metadata = require_regular_file(file.metadata()?)?;
         let id = FileId::of(&metadata);
         if self.open_files.iter().any(|file| file.id == id) {
             return Ok(id);
@@ -184,49 +183,54 @@ impl Follower {
         let offset = if at_start {
             metadata.len()
         } else {
-            self.beginning(&file, &metadata, now)
+            self.start_offset(&file, &metadata, now)
         };
         self.open_files
-            .push(Followed::from(file, id, offset, now.uptime)?);
+            .push(FollowedFile::from(file, id, offset, now.uptime)?);
         Ok(id)
     }
 
-    fn beginning(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
+    fn start_offset(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
         let id = FileId::of(metadata);
-        let current = self.open_files.iter().map(Followed::mark);
-        let known = self
-            .marks
+        let current = self.open_files.iter().map(FollowedFile::resume_point);
+        let matching = self
+            .resume_points
             .iter()
             .cloned()
             .chain(current)
-            .filter(|mark| mark.fits(id, file));
-        if let Some(offset) = known.map(|mark| mark.offset).max() {
+            .filter(|resume_point| resume_point.has_same_bytes(id, file));
+        if let Some(offset) = matching.map(|resume_point| resume_point.offset).max() {
             return offset;
         }
-        if self.is_history(metadata, now) {
+        if self.predates_daemon(metadata, now) {
             metadata.len()
         } else {
             0
         }
     }
 
-    /// Whether the file is older than the daemon. It compares ages, so that a wall clock set back
-    /// makes no file old.
-    fn is_history(&self, metadata: &Metadata, now: Stamp) -> bool {
+    /// True if the file is older than the daemon. Compares ages instead of times, because the wall
+    /// clock may have been set back.
+    fn predates_daemon(&self, metadata: &Metadata, now: Stamp) -> bool {
         match metadata
             .created()
             .ok()
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         {
-            Some(birth) => now.unix.saturating_sub(birth) > now.since(self.began) + BIRTH_MARGIN,
+            Some(birth) => {
+                now.unix.saturating_sub(birth) > now.since(self.started_at) + BIRTH_MARGIN
+            }
             None => {
-                self.first == Some(FileId::of(metadata))
-                    && self.marks.iter().all(|mark| !mark.is_of(metadata))
+                self.initial_id == Some(FileId::of(metadata))
+                    && self
+                        .resume_points
+                        .iter()
+                        .all(|resume_point| !resume_point.has_id_of(metadata))
             }
         }
     }
 
-    fn stir(&mut self, id: Option<FileId>, now: Stamp) {
+    fn mark_active(&mut self, id: Option<FileId>, now: Stamp) {
         for file in self
             .open_files
             .iter_mut()
@@ -236,24 +240,24 @@ impl Follower {
         }
     }
 
-    fn let_go_of_old(&mut self, now: Stamp) {
+    fn close_finished_files(&mut self, now: Stamp) {
         let successor = self
             .open_files
             .iter()
-            .any(|file| Some(file.id) == self.named && file.has_data());
-        let mut old: Vec<&Followed> = self
+            .any(|file| Some(file.id) == self.current_id && file.has_data());
+        let mut old: Vec<&FollowedFile> = self
             .open_files
             .iter()
-            .filter(|file| Some(file.id) != self.named)
+            .filter(|file| Some(file.id) != self.current_id)
             .collect();
-        // If there are too many, those that were quiet longest go: the validator writes to at most
-        // one.
+        // Above the limit, the files that were quiet longest are closed: the validator writes to
+        // at most one.
         old.sort_by_key(|file| file.last_active);
-        let surplus = self.open_files.len().saturating_sub(MOST_FILES);
+        let surplus = self.open_files.len().saturating_sub(MAX_FILES);
         let done = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.last_active);
             *index < surplus
-                || (successor && quiet >= QUIET)
+                || (successor && quiet >= OLD_FILE_QUIET)
                 || (quiet >= UNLINKED_QUIET && file.is_unlinked())
         });
         let done: Vec<FileId> = done.map(|(_, file)| file.id).collect();
@@ -268,29 +272,29 @@ impl Follower {
         let mut batch = self.writer.begin(now);
         file.end(&mut batch);
         batch.commit();
-        self.marks.push_back(file.mark());
-        if self.marks.len() > MOST_FILES {
-            self.marks.pop_front();
+        self.resume_points.push_back(file.resume_point());
+        if self.resume_points.len() > MAX_FILES {
+            self.resume_points.pop_front();
         }
     }
 }
 
 /// Reads up to the end of the file, or [`CHUNKS_PER_POLL`]. True if there is more.
 fn read(
-    file: &mut Followed,
+    file: &mut FollowedFile,
     buffer: &mut [u8],
     writer: &mut RecordWriter,
     now: Stamp,
 ) -> io::Result<bool> {
     for _ in 0..CHUNKS_PER_POLL {
         match file.read(buffer)? {
-            Found::End => return Ok(false),
-            Found::Truncated => {
+            ReadOutcome::End => return Ok(false),
+            ReadOutcome::Truncated => {
                 let mut batch = writer.begin(now);
                 file.restart(&mut batch, now.uptime);
                 batch.commit();
             }
-            Found::Bytes(count) => {
+            ReadOutcome::Bytes(count) => {
                 let mut batch = writer.begin(now);
                 file.consume(
                     buffer.get(..count).unwrap_or_default(),
@@ -304,7 +308,7 @@ fn read(
     Ok(true)
 }
 
-fn regular(metadata: Metadata) -> io::Result<Metadata> {
+fn require_regular_file(metadata: Metadata) -> io::Result<Metadata> {
     if metadata.is_file() {
         return Ok(metadata);
     }

@@ -36,7 +36,7 @@ impl RecordWriter {
         &self.status
     }
 
-    /// The sink gets each record at once. Counts and the end of the batch come with its commit.
+    /// The sink gets each record at once. The status is updated by [`RecordBatch::commit`].
     pub fn begin(&mut self, now: Stamp) -> RecordBatch<'_> {
         self.sink.begin(now);
         RecordBatch {
@@ -70,7 +70,7 @@ impl RecordBatch<'_> {
         });
     }
 
-    /// The log broke off. Text without a newline is bad, because its last number may be cut.
+    /// Ends the text. A last line without newline counts as bad: its last number may be cut.
     pub fn cut(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A poll takes milliseconds.
+/// A poll that takes longer is reported as a problem. It normally takes milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartStep {
-    /// When the line was read, at most one poll after it was written.
+    /// The time when the line was read, at most one poll interval after it was written.
     pub at: Stamp,
     pub progress: Progress,
 }
@@ -20,7 +20,7 @@ pub struct LogStatus {
     pub up: bool,
     pub problem: Option<Problem>,
     pub bytes: u64,
-    /// Records passed on: lines, and datapoints joined from several lines.
+    /// Records passed to the sink: lines, and datapoints joined from several lines.
     pub records: u64,
     /// Lines that could not be used: longer than 64 KiB, cut off, or with a string that never closes.
     pub bad: u64,
@@ -31,7 +31,7 @@ pub struct LogStatus {
 }
 
 impl LogStatus {
-    /// The problem of a poll that takes too long: its file system may never answer.
+    /// A problem if the current poll takes too long: the file system may never answer.
     pub fn unanswered(&self, now: Stamp) -> Option<Problem> {
         let (path, since) = self.polling.as_ref()?;
         (now.since(*since) > POLL_TIMEOUT).then(|| {

@@ -15,14 +15,14 @@ pub use folder::{MARKER, RING, check};
 pub use handle::{Handle, Reason, SaveOrigin, SaveRequest, readings};
 pub use ring::Ring;
 pub use saver::Saver;
-pub use triggers::{Timing, Trigger, Triggers};
+pub use triggers::{Trigger, TriggerDelays, Triggers};
 
-use crate::recorder::Account;
+use crate::recorder::RecorderStatus;
 use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_kernel::HostRoot;
-use faultline_recording::Opening;
-use folder::Unprepared;
+use faultline_recording::NewRecording;
+use folder::PrepareError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,15 +31,19 @@ pub struct Parts {
     pub folder: PathBuf,
     pub config: config::Flight,
     pub name: String,
-    pub account: Arc<Account>,
+    pub account: Arc<RecorderStatus>,
 }
 
-/// Creates the folder if it is missing. On a full disk it tries again later, with the ring.
+/// Creates the folder if it is missing. On a full disk, the ring tries again later.
 ///
 /// # Errors
 /// The folder cannot be created or marked.
-pub fn build(parts: Parts, handle: &Handle, opening: Opening) -> Result<(Ring, Saver), String> {
-    if let Err(Unprepared::Unusable(why)) = folder::prepare(&parts.folder) {
+pub fn build(
+    parts: Parts,
+    handle: &Handle,
+    opening: NewRecording,
+) -> Result<(Ring, Saver), String> {
+    if let Err(PrepareError::Unusable(why)) = folder::prepare(&parts.folder) {
         return Err(why);
     }
     let (jobs, waiting) = saver::channel();
@@ -51,7 +55,7 @@ pub fn name(root: &HostRoot) -> String {
     let read = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text).into_owned())
     });
-    match folder::word(&read.unwrap_or_default()).as_str() {
+    match folder::file_name_word(&read.unwrap_or_default()).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),
     }

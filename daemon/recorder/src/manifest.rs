@@ -1,7 +1,7 @@
 //! The recording's metadata: the machine, the system, the process and its limits.
 //!
-//! Read once per session and process, never on a tick. [`redact`] removes secrets; keys and
-//! configuration files are never read. A missing key is unknown.
+//! Read once per session and once per process, never on a tick. [`redact`] removes secrets. Private
+//! keys and configuration files are never read. A missing JSON key means unknown.
 
 mod binary;
 mod follow;
@@ -10,10 +10,10 @@ mod live;
 mod process;
 pub mod redact;
 
-pub use binary::{Binary, hash};
+pub use binary::{BinaryDigest, hash};
 pub use follow::{Described, Describer, Follower, ProcessFacts};
 
-use faultline_core::config::{Config, Find};
+use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::pid_limits;
@@ -44,12 +44,12 @@ pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: boo
 
 fn daemon(root: &HostRoot, config: &Config) -> Value {
     let (method, what) = match &config.target.find {
-        Find::Scan => ("scan", None),
-        Find::Pid(pid) => ("pid", Some(pid.to_string())),
-        Find::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
-        Find::Ledger(ledger) => ("ledger", Some(shown(ledger))),
-        Find::Unit(unit) => ("unit", Some(unit.clone())),
-        Find::ProcessName(name) => ("process_name", Some(name.clone())),
+        TargetSelector::Scan => ("scan", None),
+        TargetSelector::Pid(pid) => ("pid", Some(pid.to_string())),
+        TargetSelector::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
+        TargetSelector::Ledger(ledger) => ("ledger", Some(shown(ledger))),
+        TargetSelector::Unit(unit) => ("unit", Some(unit.clone())),
+        TargetSelector::ProcessName(name) => ("process_name", Some(name.clone())),
     };
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
     let limits = root.read_proc("self/limits", pid_limits::parse).ok();

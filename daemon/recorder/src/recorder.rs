@@ -1,8 +1,8 @@
-//! Records ticks, the validator's points with their own time, and events, in files for the lab.
+//! Records ticks, events, and the validator's points with their own time, in files for the lab.
 //!
-//! Ticks, points and marks enter a bounded queue. Once a second one thread takes them, derives the
-//! events and passes everything to each [`RecordingSink`] for one transaction. Producers never
-//! wait: a full queue drops and counts.
+//! Ticks, points and marks enter a bounded queue. Once a second, one thread takes them and derives
+//! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
+//! Producers never wait: a full queue drops entries and counts them.
 
 mod account;
 pub mod disks;
@@ -11,7 +11,7 @@ mod marks;
 mod queue;
 mod recording_file;
 
-pub use account::Account;
+pub use account::RecorderStatus;
 pub use recording_file::RecordingFile;
 
 use crate::manifest::Described;
@@ -20,7 +20,7 @@ use events::{Describe, Events};
 use faultline_core::clock::Clock;
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stop;
-use faultline_datapoints::validator::recorded::{Points, Recorded};
+use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use faultline_sources::discovery::{Following, Target};
@@ -32,19 +32,19 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Transaction interval: a killed daemon loses no more.
+/// Transaction interval, and the maximum loss if the daemon is killed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Delay after the tick, so that the tick is on disk soon.
-const AFTER_THE_TICK: Duration = Duration::from_millis(250);
+/// Offset of the transaction after the full second, so that the tick is on disk soon.
+const DELAY_AFTER_TICK: Duration = Duration::from_millis(250);
 
-const LOST: &str =
+const GAP_REASON: &str =
     "the recorder did not keep up, or the validator's identity was unknown for too long";
 
 #[derive(Debug, Clone)]
 pub enum Entry {
-    /// The following entries belong to this process, or to none.
-    Process(Option<Arc<Followed>>),
+    /// The next entries belong to this process. `None`: to no process.
+    Process(Option<Arc<FollowedProcess>>),
     Tick(Arc<Tick>),
     Point(Box<Point>),
     Event(Event),
@@ -53,7 +53,7 @@ pub enum Entry {
 }
 
 #[derive(Debug)]
-pub struct Followed {
+pub struct FollowedProcess {
     pub target: Arc<Target>,
     /// Unix time; `None` if the kernel did not report it.
     pub started_unix: Option<Duration>,
@@ -61,13 +61,13 @@ pub struct Followed {
     pub manifest: Value,
 }
 
-impl Followed {
+impl FollowedProcess {
     /// The same process with the new manifest; `None` if it belongs to another process.
-    pub fn described_as(&self, described: &Described) -> Option<Followed> {
+    pub fn with_manifest(&self, described: &Described) -> Option<FollowedProcess> {
         let target = Arc::clone(&described.target);
         let (started_unix, seen, manifest) =
             (self.started_unix, self.seen, described.manifest.clone());
-        (target.process == self.target.process).then_some(Followed {
+        (target.process == self.target.process).then_some(FollowedProcess {
             target,
             started_unix,
             seen,
@@ -88,7 +88,7 @@ pub trait RecordingSink: Send {
 pub struct Handle {
     queue: Arc<Queue>,
     seen: Arc<Mutex<FollowedAtTick>>,
-    accounts: Vec<Arc<Account>>,
+    accounts: Vec<Arc<RecorderStatus>>,
     marks: Arc<Marks>,
 }
 
@@ -97,11 +97,11 @@ impl Handle {
         Box::new(self.clone())
     }
 
-    pub fn points(&self) -> Points {
+    pub fn points(&self) -> PointRecorder {
         let queue = Arc::clone(&self.queue);
-        Points::new(move |what| match what {
-            Recorded::Point(point) => drop(queue.push(Message::Point(point))),
-            Recorded::Dropped(count) => queue.lose(count),
+        PointRecorder::new(move |what| match what {
+            PointMessage::Point(point) => drop(queue.push(Message::Point(point))),
+            PointMessage::Dropped(count) => queue.count_lost(count),
         })
     }
 
@@ -141,18 +141,18 @@ pub struct Recorder {
     queue: Arc<Queue>,
     events: Events,
     describe: Describe,
-    news: Latest<Described>,
+    completed_manifests: Latest<Described>,
     known: Option<Arc<Described>>,
     lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
 impl Recorder {
-    /// `accounts` are those of the sinks to come. `describe` returns a process's manifest; it runs
-    /// on the recorder's thread, once per process.
+    /// `accounts` belong to the sinks that are added later. `describe` returns the manifest of a
+    /// process. It runs on the recorder's thread, once per process.
     pub fn new(
         clock: Clock,
-        accounts: Vec<Arc<Account>>,
+        accounts: Vec<Arc<RecorderStatus>>,
         describe: impl Fn(&Target) -> Value + Send + 'static,
     ) -> (Handle, Recorder) {
         let queue = Arc::new(Queue::default());
@@ -163,7 +163,7 @@ impl Recorder {
             marks: Arc::default(),
         };
         let describe: Describe = Box::new(describe);
-        let (events, news) = (Events::default(), Latest::default());
+        let (events, completed_manifests) = (Events::default(), Latest::default());
         (
             handle,
             Recorder {
@@ -171,7 +171,7 @@ impl Recorder {
                 queue,
                 events,
                 describe,
-                news,
+                completed_manifests,
                 known: None,
                 lost: 0,
                 sinks: Vec::new(),
@@ -179,8 +179,8 @@ impl Recorder {
         )
     }
 
-    pub fn with_news(mut self, news: Latest<Described>) -> Self {
-        self.news = news;
+    pub fn with_news(mut self, completed_manifests: Latest<Described>) -> Self {
+        self.completed_manifests = completed_manifests;
         self
     }
 
@@ -189,32 +189,35 @@ impl Recorder {
         self
     }
 
-    /// Runs until `stop`, then finishes every sink. Stop all producers before.
+    /// Runs until `stop`, then finishes every sink. All producers must be stopped before.
     pub fn run(mut self, stop: Stop) {
-        while !stop.sleep(until_next(self.clock.now().uptime)) {
-            self.turn();
+        while !stop.sleep(time_until_commit(self.clock.now().uptime)) {
+            self.process_queue();
         }
-        self.turn();
+        self.process_queue();
         let now = self.clock.now();
         self.sinks.into_iter().for_each(|sink| sink.finish(now));
     }
 
     /// Returns each completed manifest of the followed process once.
-    fn news(&mut self) -> Option<Entry> {
+    fn completed_manifests(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
-        let news = self.news.get().filter(|news| news.target == *followed)?;
+        let completed_manifests = self
+            .completed_manifests
+            .get()
+            .filter(|completed_manifests| completed_manifests.target == *followed)?;
         if self
             .known
             .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, &news))
+            .is_some_and(|known| Arc::ptr_eq(known, &completed_manifests))
         {
             return None;
         }
-        self.known = Some(Arc::clone(&news));
-        Some(Entry::Manifest(news))
+        self.known = Some(Arc::clone(&completed_manifests));
+        Some(Entry::Manifest(completed_manifests))
     }
 
-    fn turn(&mut self) {
+    fn process_queue(&mut self) {
         let mut entries = Vec::new();
         for message in self.queue.take() {
             match message {
@@ -227,11 +230,11 @@ impl Recorder {
                 }
             }
         }
-        entries.extend(self.news());
+        entries.extend(self.completed_manifests());
         let now = self.clock.now();
         let before = std::mem::replace(&mut self.lost, self.queue.lost());
         if self.lost > before {
-            let detail = json!({ "why": LOST, "entries": self.lost - before });
+            let detail = json!({ "why": GAP_REASON, "entries": self.lost - before });
             entries.push(Entry::event(now, EventKind::Gap, &detail));
         }
         self.sinks
@@ -240,9 +243,9 @@ impl Recorder {
     }
 }
 
-fn until_next(uptime: Duration) -> Duration {
-    let into = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
-    let left = (COMMIT_INTERVAL + AFTER_THE_TICK).saturating_sub(into);
+fn time_until_commit(uptime: Duration) -> Duration {
+    let since_second = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
+    let left = (COMMIT_INTERVAL + DELAY_AFTER_TICK).saturating_sub(since_second);
     if left > COMMIT_INTERVAL {
         left - COMMIT_INTERVAL
     } else {
@@ -280,8 +283,8 @@ mod tests {
         }
         let lost = handle.queue.lost();
         assert!(lost > 0);
-        recorder.turn();
-        recorder.turn();
+        recorder.process_queue();
+        recorder.process_queue();
         let saved_entries = saved_entries.lock();
         let gaps: Vec<&Event> = saved_entries
             .iter()
@@ -313,9 +316,9 @@ mod tests {
         };
         let (handle, recorder) =
             Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
-        let (saved_entries, news) = (Arc::default(), Latest::default());
+        let (saved_entries, completed_manifests) = (Arc::default(), Latest::default());
         let mut recorder = recorder
-            .with_news(news.clone())
+            .with_news(completed_manifests.clone())
             .with(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.seen.lock() = FollowedAtTick {
@@ -331,8 +334,8 @@ mod tests {
                 target: Arc::new(target(late)),
                 manifest: json!(format!("late {late}")),
             };
-            news.set(Some(Arc::new(described)));
-            recorder.turn();
+            completed_manifests.set(Some(Arc::new(described)));
+            recorder.process_queue();
         }
         let saved_entries = saved_entries.lock();
         let texts = saved_entries.iter().filter_map(|entry| match entry {
@@ -352,7 +355,7 @@ mod tests {
             (5_300, 950),
             (5_999, 251),
         ] {
-            assert_eq!(until_next(ms(uptime)), ms(wait), "{uptime}");
+            assert_eq!(time_until_commit(ms(uptime)), ms(wait), "{uptime}");
         }
     }
 }

@@ -14,7 +14,7 @@ use faultline_core::config;
 use faultline_core::hub::Latest;
 use faultline_datapoints::tail;
 use faultline_datapoints::validator::intake::{Intake, PushFacts};
-use faultline_datapoints::validator::phase::{of_log, of_start};
+use faultline_datapoints::validator::phase::{from_log_progress, from_start_progress};
 use faultline_datapoints::validator::senders::Assumption;
 
 use consensus::ConsensusState;
@@ -26,7 +26,7 @@ use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
 use faultline_metrics::metrics::{process as p, validator as v};
 use faultline_metrics::{Reading, ReadingList, Source, Stamp, Text};
-use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, word};
+use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
 use slots::SlotTracker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Conclusions {
             (None, Some(identity)) => {
                 self.inputs
                     .intake
-                    .is_configured(&identity.to_string(), context.now);
+                    .set_configured_identity(&identity.to_string(), context.now);
             }
             (None, None) => {}
         }
@@ -232,7 +232,7 @@ impl Conclusions {
             .as_ref()
             .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
-        let start = progress.and_then(of_start);
+        let start = progress.and_then(from_start_progress);
         // The log reports a start, but not its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
         let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
@@ -273,7 +273,7 @@ impl Conclusions {
 
     fn log_phase(&self) -> Option<Phase> {
         let newest = self.inputs.log.as_ref()?.snapshot().progress?;
-        of_log(newest.progress).filter(|_| newest.at >= self.followed_at)
+        from_log_progress(newest.progress).filter(|_| newest.at >= self.followed_at)
     }
 
     fn info(
@@ -357,7 +357,7 @@ impl Poll for Conclusions {
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
             if after != before {
-                tracing::info!(from = word(before), to = word(after), "phase");
+                tracing::info!(from = phase_name(before), to = phase_name(after), "phase");
             }
             self.publish_slot_time();
             phases(&self.tracker, &evidence, &mut output);

@@ -268,7 +268,7 @@ fn block_io_delay(
 pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
-        let descriptors = faultline_core::limits::raise_open_files();
+        let descriptors = faultline_core::limits::raise_open_file_limit();
         registry.sampler(Threads::new(config.clone(), descriptors));
     }
 }

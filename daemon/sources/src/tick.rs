@@ -9,7 +9,7 @@ pub use source::{
 pub use statistics::{Freshness, Statistics};
 
 use crate::discovery::{Following, Target};
-use faultline_core::clock::{Clock, Due, Schedule};
+use faultline_core::clock::{Clock, DueTick, Schedule};
 use faultline_core::hub::Hub;
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
@@ -78,7 +78,7 @@ impl Ticker {
         let timeout = until_next(&self).min(FIRST_SEARCH);
         self.following.wait_for_first_search(timeout);
         if !until_next(&self).is_zero() && !stop.is_set() {
-            self.tick(Due::START);
+            self.tick(DueTick::START);
         }
         loop {
             if stop.sleep(until_next(&self)) {
@@ -90,12 +90,12 @@ impl Ticker {
         }
     }
 
-    pub fn tick(&mut self, due: Due) -> Arc<Tick> {
+    pub fn tick(&mut self, due: DueTick) -> Arc<Tick> {
         self.tick_at(self.clock.now(), due, self.following.current().as_deref())
     }
 
     /// One tick at `at` for `target`. Only the duration of the sources uses the clock.
-    pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
+    pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.book.tick(due);
         let clock_was_set = self.book.clock(at, Clock::suspended());
         let boot_time = self
@@ -110,7 +110,7 @@ impl Ticker {
         let condition = ProcessState::default();
         let batches = self.entries.iter_mut().map(|entry| {
             // Hundreds of thread files would delay the first page: the next tick opens them.
-            let waits = due == Due::START && entry.source.source() == Source::Threads;
+            let waits = due == DueTick::START && entry.source.source() == Source::Threads;
             if !waits && (changed || entry.due <= at.uptime) {
                 let (root, host) = (&self.root, &self.host);
                 let context = SampleContext {

@@ -2,8 +2,8 @@ use crate::compare::{self, compared, comparisons, interval_label};
 use crate::report_tables::{self as tables, failures};
 use crate::results::{Results, format_counts, lines, ms, over};
 use faultline_pages::render::plain;
-use faultline_stats::caveat::unreliable;
-use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
+use faultline_stats::caveat::reliability_text;
+use faultline_stats::crossover::{Crossover, MIN_CROSSOVER_BLOCKS};
 use faultline_stats::decision::Decision;
 use faultline_text::{count, moment, number, time};
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ fn run_summary(results: &Results) -> String {
 /// Why no difference is shown although the interval excludes 0.
 pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
-        Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
+        Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
         Decision::Shown(_) | Decision::Inconclusive => None,
     };
     decisions.into_iter().find_map(why).unwrap_or_default()
@@ -185,7 +185,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     let conclusion = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
         Some(at) if !found.is_shown() => {
-            let why = if found.blocks < FEWEST_BLOCKS {
+            let why = if found.blocks < MIN_CROSSOVER_BLOCKS {
                 ": too few independent rounds".to_owned()
             } else {
                 unreliable_suffix([found.smallest, found.largest])

@@ -54,7 +54,7 @@ pub struct Size {
     pub code_bytes: Option<Range>,
 }
 
-/// The mean and the interval that holds one further run with 95 %.
+/// The mean, and the interval that contains a further run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Range {
     pub mean: f64,
@@ -83,9 +83,9 @@ impl Range {
     }
 }
 
-/// `None` if there is no trace next to the recording. Reports progress and duration on standard
-/// error.
-pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
+/// Predicts from the trace next to the recording; `None` if there is no trace. Reports progress and
+/// duration on standard error.
+pub fn predict_from_adjacent_trace(run: &Path) -> Option<anyhow::Result<Prediction>> {
     let trace = path_of(run, None);
     trace.symlink_metadata().ok()?;
     let args = SourceArgs {

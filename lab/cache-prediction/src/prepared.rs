@@ -4,11 +4,11 @@ use anyhow::Context;
 use clap::Args;
 use faultline_cache_sim::Rule;
 use faultline_cache_sim::cost::{self, Fit, Model, Observed};
-use faultline_cache_sim::predict::{Begin, Plan, SelfTest, by_slot, self_test};
+use faultline_cache_sim::predict::{Plan, RecordingStart, SelfTest, by_slot, self_test};
 use faultline_cache_sim::trace::{Coverage, Trace};
 use std::path::{Path, PathBuf};
 
-const RESAMPLES: usize = 200;
+const COST_RESAMPLES: usize = 200;
 /// Fixed, so that the same input gives the same answer.
 const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
@@ -21,8 +21,8 @@ pub(crate) const SIZES: [u64; 11] = [
 /// Simulated runs of each size in a report. Long traces get fewer, so that a report takes some
 /// minutes at most.
 const SEEDS: u64 = 64;
-const FEWEST_SEEDS: u64 = 8;
-const MOST_LOOKUPS: u64 = 10_000_000_000;
+const MIN_SEEDS: u64 = 8;
+const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
 #[derive(Debug, Clone, Args)]
@@ -49,7 +49,7 @@ pub struct Prepared {
     pub version: String,
     pub rule: Rule,
     pub entries: u64,
-    pub begin: Begin,
+    pub begin: RecordingStart,
     assumed_entries: bool,
     pub seeds: u64,
 }
@@ -75,19 +75,24 @@ pub fn mean_load(observed: &[Observed]) -> Model {
     }
 }
 
-/// As many runs as [`MOST_LOOKUPS`] allow. It uses no clock, so that the same files give the same
-/// report.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn seeds(lookups: u64, begin: Begin) -> u64 {
-    (MOST_LOOKUPS / (lookups.max(1) * runs(begin))).clamp(FEWEST_SEEDS, SEEDS)
+/// As many runs as [`LOOKUP_BUDGET`] allow. It uses no clock, so that the same files give the same
+/// report.
+fn seeds(lookups: u64, begin: RecordingStart) -> u64 {
+    (LOOKUP_BUDGET / (lookups.max(1) * runs(begin))).clamp(MIN_SEEDS, SEEDS)
 }
 
-/// Simulated runs for one seed: each usual size, and two more of the recorded one before.
-fn runs(begin: Begin) -> u64 {
-    let starts = if begin == Begin::ValidatorStart { 1 } else { 2 };
+/// Simulated runs for one seed: those of each default size and of the recorded one, and two more of
+/// the recorded size in the self-test.
+fn runs(begin: RecordingStart) -> u64 {
+    let starts = if begin == RecordingStart::ValidatorStart {
+        1
+    } else {
+        2
+    };
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
@@ -118,9 +123,9 @@ impl Prepared {
         let (entries, assumed_entries) = (known.unwrap_or(rule.capacity), known.is_none());
         let first = recorded.slots.first().map_or(0, |(slot, _)| *slot);
         let begin = if recorded.from_start {
-            Begin::ValidatorStart
+            RecordingStart::ValidatorStart
         } else {
-            Begin::Slot(first)
+            RecordingStart::Slot(first)
         };
         let seeds = args.seeds.unwrap_or_else(|| seeds(trace.lookups(), begin));
         Ok(Prepared {
@@ -160,7 +165,7 @@ impl Prepared {
         // Some rules evict by compile time, so the first simulation uses the mean of a load.
         let first = cost::compile_times(&self.trace, &mean_load(observed));
         let loaded = by_slot(&self.plan(&[], &first, None), self.entries)?.loaded();
-        let fit = cost::fit(observed, &loaded, RESAMPLES, SEED);
+        let fit = cost::fit(observed, &loaded, COST_RESAMPLES, SEED);
         let compile_us = fit
             .as_ref()
             .map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
@@ -184,7 +189,7 @@ impl Prepared {
         let own = self.recorded.own.len();
         if own > 0 {
             reasons
-                .push(format!("the validator produced {own} blocks itself, which looks programs up in another order"));
+                .push(format!("the validator produced {own} blocks itself, and then looks programs up in another order"));
         }
         if self.recorded.serves_rpc {
             reasons.push(
@@ -197,16 +202,16 @@ impl Prepared {
             && first / EPOCH != last / EPOCH
         {
             reasons.push(
-                "an epoch begins within the recording, before which programs may be compiled anew"
+                "an epoch begins within the recording; programs may be compiled again before it"
                     .to_owned(),
             );
         }
-        if self.begin != Begin::ValidatorStart {
+        if self.begin != RecordingStart::ValidatorStart {
             let before = self
                 .trace
                 .slots()
                 .iter()
-                .take_while(|slot| Begin::Slot(slot.slot) != self.begin)
+                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.begin)
                 .count();
             reasons
                 .push(format!("the recording began in the middle; {before} slots before it warm the simulated cache"));
@@ -236,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| seeds(lookups, Begin::ValidatorStart);
+        let of = |lookups: u64| seeds(lookups, RecordingStart::ValidatorStart);
         let seeds = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
         assert_eq!(seeds, [64, 64, 35, 8]);
     }
@@ -244,7 +249,7 @@ mod tests {
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
-            let begin = Begin::Slot(7);
+            let begin = RecordingStart::Slot(7);
             of_trace * runs(begin) * seeds(of_trace, begin)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();

@@ -5,7 +5,7 @@ use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Phases of a validator that has replayed before.
+/// Phases that follow the replay at the start: the cache is not empty any more.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
@@ -95,7 +95,7 @@ impl Recorded {
     }
 }
 
-/// Of the validator, or of the last process; null without processes.
+/// The manifest of the validator, or else of the last process; null without processes.
 fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes

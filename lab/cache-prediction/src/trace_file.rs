@@ -44,9 +44,7 @@ impl TraceFile {
     /// in use.
     pub fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => {
-                Self::continued(file, &meta, path).with_context(|| path.display().to_string())
-            }
+            Ok(file) => Self::resume(file, &meta, path).with_context(|| path.display().to_string()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Self::begun(path, Trace::new(meta))
             }
@@ -75,20 +73,20 @@ impl TraceFile {
         }
     }
 
-    fn continued(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
+    fn resume(mut file: File, meta: &Meta, path: &Path) -> anyhow::Result<Self> {
         lock(&file)?;
         let records = file::read_whole_records(BufReader::new(&file))?;
-        let was = records.trace.meta();
-        if was.source != meta.source {
+        let existing = records.trace.meta();
+        if existing.source != meta.source {
             bail!(
                 "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
             );
         }
-        if was.cluster != meta.cluster {
+        if existing.cluster != meta.cluster {
             bail!(
                 "it was fetched from the cluster with the genesis hash {}, and this node's is {}: choose another file \
                  with --out",
-                faultline_text::clean(&was.cluster),
+                faultline_text::clean(&existing.cluster),
                 meta.cluster
             );
         }
@@ -110,7 +108,7 @@ impl TraceFile {
     }
 }
 
-/// What the trace has, how much of the recording it covers, and `more` lines.
+/// Text with the size of the trace, the share of the recording that it covers, and `more` lines.
 pub fn summary(
     path: &str,
     trace: &Trace,

@@ -8,8 +8,8 @@
 
 use std::time::Instant;
 
-use faultline_cache_sim::policy::OTHERS;
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::policy::NAMED_POLICIES;
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
 use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace};
 
@@ -88,7 +88,7 @@ fn measure(trace: &Trace) {
     ["2.1.14", "4.2.2", "4.4.0"]
         .iter()
         .for_each(|version| agave(trace, &compile_us, version));
-    for (name, policy) in OTHERS {
+    for (name, policy) in NAMED_POLICIES {
         let (ns, missed) = run(trace, &compile_us, policy, 512);
         println!(
             "{name}, 512 entries: {ns:.1} ns, {:.2} % missed",
@@ -124,7 +124,7 @@ fn run(trace: &Trace, compile_us: &[u64], policy: Policy, entries: u64) -> (f64,
     let simulation = Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed: 1,

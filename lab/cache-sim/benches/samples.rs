@@ -10,7 +10,7 @@
 )]
 
 use fastrand::Rng;
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
 use faultline_cache_sim::{Rule, Setting, Trace};
 
@@ -109,7 +109,7 @@ fn misses(trace: &Trace, entries: u64) -> f64 {
         let simulation = Simulation {
             trace,
             setting,
-            start: Start::Empty,
+            start: InitialContent::Empty,
             first_slot,
             compile_us: &[],
             seed,

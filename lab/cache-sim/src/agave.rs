@@ -15,13 +15,13 @@ const STALE_AFTER: u64 = 2_250;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eviction {
-    /// The program with fewer uses of two random draws goes; uses are halved for each slot since
-    /// the last. To 4.0.
+    /// Evicts the program with fewer uses of two random draws. Uses are halved for each slot since
+    /// the last use. Up to 4.0.
     TwoDraws,
-    /// The lowest score of last slot, compile time and uses goes, of two to four random draws.
-    /// Since 4.1.
+    /// Evicts the program with the lowest score of two to four random draws. The score depends on
+    /// last slot, compile time and uses. Since 4.1.
     Score {
-        /// A use counts in the slot of the root, so that only a load makes an entry new. Since 4.4.
+        /// A use counts as one in the root's slot, so that only a load renews an entry. Since 4.4.
         clamped_to_root: bool,
     },
 }
@@ -30,17 +30,17 @@ pub enum Eviction {
 pub struct Rule {
     /// Entries of a stock build.
     pub capacity: u64,
-    /// Whether fees-only transactions look programs up. To 2.3.
+    /// Whether fees-only transactions look programs up. Up to 2.3.
     pub fees_only: bool,
-    /// Uses that a load counts: 2 to 2.3, then 1.
+    /// Uses that a load counts: 2 up to version 2.3, then 1.
     pub uses_of_a_load: u32,
     /// Whether a lookup in the slot of a deployment, which finds nothing usable, counts as a use.
     /// Since 3.0.
     pub uses_while_delayed: bool,
     pub eviction: Eviction,
-    /// Whether accounts without code are looked up and leave tombstones. To 4.3.
+    /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
     pub tombstones: bool,
-    /// Whether a deployed program is compiled at once (to 4.2) or at its next use.
+    /// Whether a deployed program is compiled at once (up to 4.2) or at its next use.
     pub deploys_loaded: bool,
     /// Unused entries without code are dropped after so many slots. Since 4.4.
     pub stale_after: Option<u64>,
@@ -105,7 +105,7 @@ const IN_4_4: Rule = Rule {
     ..IN_4_3
 };
 /// The last minor version of each major version whose sources were read.
-const READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 4)];
+const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 4)];
 
 impl Rule {
     /// The rule of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
@@ -115,7 +115,7 @@ impl Rule {
             version: Error::excerpt(version),
         };
         let number = number(version).ok_or_else(unknown)?;
-        let is_read = READ
+        let is_read = VERSIONS_READ
             .iter()
             .any(|(major, minor)| number.0 == *major && number.1 <= *minor);
         if !is_read {

@@ -1,10 +1,10 @@
 use crate::error::Error;
 use crate::trace::{Call, Program, Slot, Trace};
 
-/// Adds `each` transactions to every slot, evenly spread. Each calls a program of median size that
+/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size that
 /// is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
 /// programs.
-pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
+pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = Trace::new(trace.meta().clone());
     for program in trace.programs() {
         attacked.add_program(*program)?;
@@ -27,11 +27,15 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
     let mut changes = trace.changes().iter().peekable();
     for (index, slot) in trace.slots().iter().enumerate() {
         let calls = trace.calls_of(index);
-        let mut all = Vec::with_capacity(calls.len() + each);
-        let before = |index: usize| (index * each).div_ceil(calls.len().max(1)).min(each);
+        let mut all = Vec::with_capacity(calls.len() + per_slot);
+        let before = |index: usize| {
+            (index * per_slot)
+                .div_ceil(calls.len().max(1))
+                .min(per_slot)
+        };
         for index in 0..=calls.len() {
             let until = if index == calls.len() {
-                each
+                per_slot
             } else {
                 before(index)
             };
@@ -44,14 +48,14 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
         }
         attacked.add_slot(
             Slot {
-                transactions: slot.transactions + each as u64,
+                transactions: slot.transactions + per_slot as u64,
                 ..*slot
             },
             &all,
         )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
             let own = change.position as usize;
-            // Directly after the call that made it.
+            // Directly after the call that made the change.
             let position = if own == 0 { 0 } else { own + before(own - 1) };
             attacked.add_change(crate::trace::Change {
                 position: position as u32,

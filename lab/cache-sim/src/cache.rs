@@ -73,7 +73,7 @@ pub enum Limit {
 }
 
 /// Larger limits are cut to this, so that sums of weights do not overflow.
-const MOST: u64 = 1 << 60;
+const MAX_LIMIT: u64 = 1 << 60;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
@@ -90,7 +90,9 @@ impl Budget {
                 "a fill of {fill} % is not between 1 and 100"
             )));
         }
-        let of = |amount: u64| amount.min(MOST) / 100 * fill + amount.min(MOST) % 100 * fill / 100;
+        let of = |amount: u64| {
+            amount.min(MAX_LIMIT) / 100 * fill + amount.min(MAX_LIMIT) % 100 * fill / 100
+        };
         let programs = trace.programs().len();
         let (target, weights) = match limit {
             Limit::Entries(entries) => (of(entries), vec![1; programs]),
@@ -144,13 +146,13 @@ pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At {
+pub(crate) struct SlotPosition {
     pub(crate) slot: u64,
     pub(crate) root: u64,
 }
 
 pub(crate) trait Cache {
-    fn slot(&mut self, at: At);
+    fn slot(&mut self, at: SlotPosition);
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
     fn resident(&self, each: &mut dyn FnMut(u32));

@@ -72,8 +72,8 @@ pub struct Fit {
     pub slots: usize,
 }
 
-/// Slots in a block, because neighbours depend on one another.
-const BLOCK: usize = 20;
+/// Slots in a block of the bootstrap: neighbouring slots depend on one another.
+const BLOCK_SLOTS: usize = 20;
 
 #[derive(Debug, Clone, Copy)]
 struct Row {
@@ -118,12 +118,12 @@ pub fn fit(
         return None;
     }
     let mut rng = Rng::with_seed(seed);
-    let blocks = rows.len().div_ceil(BLOCK);
+    let blocks = rows.len().div_ceil(BLOCK_SLOTS);
     let mut resample = || {
-        let mut drawn = Vec::with_capacity(blocks * BLOCK);
+        let mut drawn = Vec::with_capacity(blocks * BLOCK_SLOTS);
         for _ in 0..blocks {
             let begin = rng.usize(0..rows.len());
-            drawn.extend((begin..begin + BLOCK).map(|at| rows[at % rows.len()]));
+            drawn.extend((begin..begin + BLOCK_SLOTS).map(|at| rows[at % rows.len()]));
         }
         drawn.truncate(rows.len());
         model(&drawn)
@@ -151,20 +151,21 @@ fn model(rows: &[Row]) -> Model {
     Model { a, b, alpha, gamma }
 }
 
-const ROUNDS: usize = 8;
+const REWEIGHTINGS: usize = 8;
 
-/// The two non-negative numbers with which `x * first + y * second` comes nearest to `z`.
+/// The two non-negative costs that bring `x * first + y * second` nearest to `z`, by iteratively
+/// reweighted least squares.
 ///
-/// The variance of a sum grows with the sum, so each row is divided by its expected value. All rows
-/// together then have the sum of `z`. Where a number became 0, rows with an expected value of 0 are
-/// left out, with their time. Plain least squares would follow the slots with most loads, where a
-/// load takes longer or shorter.
+/// The weight of a row is 1 over its expected value, because the variance of a sum grows with the
+/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out,
+/// with their time. Plain least squares would follow the slots with most loads, whose loads take
+/// longer or shorter than others.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
     let [x, y] =
         [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
     let mut found = (x, y);
-    for _ in 0..ROUNDS {
+    for _ in 0..REWEIGHTINGS {
         let (first, second) = found;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
             let expected = first * x + second * y;
@@ -189,7 +190,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // Proportional columns: loads and bytes if all programs have one size.
+    // The columns are proportional if the determinant is about 0: loads and bytes, if all programs
+    // have one size.
     if determinant > 1e-9 * xx * yy {
         let (first, second) = (
             (xz * yy - yz * xy) / determinant,
@@ -199,14 +201,14 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
             return (first, second);
         }
     }
-    let alone = |square: f64, product: f64| {
+    let single_cost = |square: f64, product: f64| {
         if square > 0.0 {
             (product / square).max(0.0)
         } else {
             0.0
         }
     };
-    let (first, second) = (alone(xx, xz), alone(yy, yz));
+    let (first, second) = (single_cost(xx, xz), single_cost(yy, yz));
     if first * xz >= second * yz {
         (first, 0.0)
     } else {

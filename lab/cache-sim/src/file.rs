@@ -13,8 +13,9 @@
 //! | 5 change, of the slot before | position, program, kind (0 deployed, 1 closed) |
 //! | 6 loads | each: slot, program, microseconds |
 //!
-//! There are at most 2^20 programs, 256 in a set, and 2^29 lookups in all calls. Programs and sets are numbered from 0 in the order of the file. Nothing is compressed here: a caller may put an encoder
-//! behind `Write` and a decoder in front of `BufRead`.
+//! There are at most 2^20 programs, 256 programs in a set, and 2^29 lookups in all calls. Programs
+//! and sets are numbered from 0 in the order of the file. Nothing is compressed here: a caller may
+//! put an encoder behind `Write` and a decoder in front of `BufRead`.
 
 mod bytes;
 mod read;

@@ -1,3 +1,10 @@
+//! Predictive intervals of simulated counters.
+//!
+//! [`Interval::of_runs`] covers a further run over the same blocks: only the random draws vary.
+//! [`Interval::of_other_blocks`] covers a run over other blocks of the same load. It adds the
+//! variance by blocks, which [`Halves`] estimates by a delete-half jackknife.
+//! `docs/decisions/0022` has the method and how often the intervals cover.
+
 /// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -8,11 +15,13 @@ pub struct Interval {
     pub high: f64,
 }
 
-const Z: f64 = 1.959_963_984_540_054;
+/// 97.5 % point of the standard normal distribution.
+const NORMAL_975: f64 = 1.959_963_984_540_054;
 
 impl Interval {
-    /// Student's predictive interval of non-negative values: a further run differs by its own
-    /// spread and by that of the mean. `None` for fewer than two runs.
+    /// Student's predictive interval of `n` non-negative values:
+    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. A further run differs by its own spread (1) and by the
+    /// error of the mean (1 / n). `None` for fewer than two runs.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         if values.len() < 2 {
             return None;
@@ -28,25 +37,28 @@ impl Interval {
         Some(Self::from_moments(mean, sd, n))
     }
 
-    /// The interval for a run over `size_ratio` as many other blocks of the same load. Three things
-    /// vary: random draws, the known blocks, and the other blocks. `values` and `halves` belong to
-    /// the known blocks. The caller multiplies the interval by `size_ratio`. `None` if a variance
-    /// is missing.
+    /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
+    /// known ones. `values` and `halves` belong to the known blocks, and the interval has their
+    /// scale: the caller multiplies it by `size_ratio`. `None` if a variance is missing.
+    ///
+    /// The variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` by the uncertainty of the
+    /// costs, `D` by the random draws, `B` by the blocks ([`Halves::variance`]). `B` counts twice,
+    /// for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &Halves, size_ratio: f64) -> Option<Self> {
-        let draw_variance = Self::of_runs(values)?;
-        // Draws add up, so their variance grows with `size_ratio`, not with its square. The uncertainty
-        // of costs is the same in all draws.
-        let others = (draw_variance.sd.powi(2) - halves.draw_variance).max(0.0);
-        let sd = (others
+        let known = Self::of_runs(values)?;
+        // Draws add up, so their variance grows with `size_ratio`, not with its square. The
+        // uncertainty of costs is the same in all draws.
+        let cost_variance = (known.sd.powi(2) - halves.draw_variance).max(0.0);
+        let sd = (cost_variance
             + halves.draw_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio))
             .sqrt();
         // The degrees of freedom cannot exceed the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
-        Some(Self::from_moments(draw_variance.mean, sd, n.max(2.0)))
+        Some(Self::from_moments(known.mean, sd, n.max(2.0)))
     }
 
-    /// Same width around another mean: that of the best model instead of the resampled ones.
+    /// The same width around another mean: that of the best model instead of the resampled models.
     pub fn centred(self, mean: f64) -> Self {
         let half_width = self.high - self.mean;
         Interval {
@@ -72,25 +84,32 @@ impl Interval {
     }
 }
 
-/// Runs over halves of the slots ([`crate::Trace::half`]). They show how much a number varies by
-/// blocks.
+/// Simulated runs over random halves of the slots ([`crate::Trace::half`]). They show how much a
+/// number varies by blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Halves {
     /// For each half: (mean number, mean lookups) of its runs.
     pub means: Vec<(f64, f64)>,
+    /// Simulated runs of each half.
     pub runs: f64,
+    /// Blocks in all slots.
     pub blocks: f64,
     /// Variance of the number between runs over all slots.
     pub draw_variance: f64,
     /// Counted lookups of all slots.
-    pub counted: f64,
+    pub counted_lookups: f64,
     /// All lookups of all slots.
     pub all: f64,
 }
 
 impl Halves {
-    /// Variance of the number by blocks, without that of the draws: delete-half jackknife. `None`
-    /// for fewer than three halves.
+    /// Variance of the number by blocks, without that of the draws, by a delete-half jackknife.
+    /// `None` for fewer than three halves.
+    ///
+    /// The number of each half is first corrected for its lookups by a linear regression. `V` is
+    /// the variance of the residuals. The result is `(r V - draw_variance / runs) / s`, at least 0.
+    /// Here `r` is [`Halves::counted_lookups`] over the mean lookups of a half, and `s` is the share of
+    /// [`Halves::all`] that a half leaves out.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |of: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(of).sum::<f64>();
@@ -100,22 +119,22 @@ impl Halves {
         }
         let product = sum(&|half| (half.0 - number) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // A regression on the lookups of a half. The slope is 0 where everything is loaded already.
+        // Regression on the lookups of a half. The slope is 0 if all programs are loaded already.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
-        // The delete-half jackknife scales the spread of halves to that of the whole.
-        let (size_ratio, others) = (self.counted / lookups, 1.0 - lookups / self.all);
-        Some(if others > 0.0 {
-            ((size_ratio * residual_variance - self.draw_variance / self.runs) / others).max(0.0)
+        // The delete-half jackknife scales the spread of the halves to that of the whole.
+        let (size_ratio, left_out) = (self.counted_lookups / lookups, 1.0 - lookups / self.all);
+        Some(if left_out > 0.0 {
+            ((size_ratio * residual_variance - self.draw_variance / self.runs) / left_out).max(0.0)
         } else {
             0.0
         })
     }
 }
 
-/// Student's two-sided 95 % point: exact for 1 and 2 degrees of freedom, then Cornish and Fisher's series, which is within 1 %
-/// from 3 on.
+/// Student's two-sided 95 % point. Exact for 1 and 2 degrees of freedom; from 3 on Cornish and
+/// Fisher's series in `1 / freedom`, which is within 1 %.
 fn student_t_95(freedom: f64) -> f64 {
     if freedom < 1.5 {
         return 12.706_204_736;
@@ -123,10 +142,11 @@ fn student_t_95(freedom: f64) -> f64 {
     if freedom < 2.5 {
         return 4.302_652_730;
     }
-    let (z3, z5, z7) = (Z.powi(3), Z.powi(5), Z.powi(7));
-    Z + (z3 + Z) / (4.0 * freedom)
-        + (5.0 * z5 + 16.0 * z3 + 3.0 * Z) / (96.0 * freedom.powi(2))
-        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * Z) / (384.0 * freedom.powi(3))
+    let (z3, z5, z7) = (NORMAL_975.powi(3), NORMAL_975.powi(5), NORMAL_975.powi(7));
+    NORMAL_975
+        + (z3 + NORMAL_975) / (4.0 * freedom)
+        + (5.0 * z5 + 16.0 * z3 + 3.0 * NORMAL_975) / (96.0 * freedom.powi(2))
+        + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * NORMAL_975) / (384.0 * freedom.powi(3))
 }
 
 #[cfg(test)]
@@ -156,7 +176,7 @@ mod tests {
             runs: 4.0,
             blocks: 8.0,
             draw_variance,
-            counted: 100.0,
+            counted_lookups: 100.0,
             all: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {

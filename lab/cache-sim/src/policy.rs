@@ -1,7 +1,7 @@
 //! Other eviction policies.
 //!
-//! Unlike Agave's they evict before they admit a program, so the cache is never above its limit. A
-//! deployment compiles the program, as to 4.2, and accounts without code are not looked up.
+//! Unlike Agave's policy, they evict before they admit a program, so the cache is never above its
+//! limit. A deployment compiles the program, as up to 4.2. Accounts without code are not looked up.
 
 mod arc;
 mod gdsf;
@@ -15,7 +15,7 @@ mod sieve;
 mod tinylfu;
 
 use crate::agave::Rule;
-use crate::cache::{At, Budget, Cache, Counts, Limit};
+use crate::cache::{Budget, Cache, Counts, Limit, SlotPosition};
 use crate::error::Error;
 use crate::trace::{ChangeKind, Trace};
 use std::str::FromStr;
@@ -23,7 +23,7 @@ use std::str::FromStr;
 pub(crate) use arc::Arc;
 pub(crate) use gdsf::Gdsf;
 pub(crate) use lfu::Lfu;
-pub(crate) use list::List;
+pub(crate) use list::QueuePolicy;
 pub(crate) use min::Min;
 pub use min::least_misses_by_bytes;
 pub(crate) use s3fifo::S3Fifo;
@@ -54,7 +54,7 @@ pub enum Policy {
     Min,
 }
 
-pub const OTHERS: [(&str, Policy); 9] = [
+pub const NAMED_POLICIES: [(&str, Policy); 9] = [
     ("fifo", Policy::Fifo),
     ("lru", Policy::Lru),
     ("lfu", Policy::Lfu),
@@ -73,7 +73,7 @@ impl FromStr for Policy {
         if let Some(version) = name.strip_prefix("agave-") {
             return Rule::of(version).map(Policy::Agave);
         }
-        let found = OTHERS
+        let found = NAMED_POLICIES
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, policy)| *policy);
@@ -112,7 +112,7 @@ pub(crate) trait Replacement {
     fn has(&self, program: u32) -> bool;
 }
 
-pub(crate) struct Plain<'a, R> {
+pub(crate) struct PolicyCache<'a, R> {
     policy: R,
     trace: &'a Trace,
     budget: Budget,
@@ -120,9 +120,9 @@ pub(crate) struct Plain<'a, R> {
     known: Vec<bool>,
 }
 
-impl<'a, R: Replacement> Plain<'a, R> {
+impl<'a, R: Replacement> PolicyCache<'a, R> {
     pub(crate) fn new(policy: R, trace: &'a Trace, budget: Budget, compile_us: &'a [u64]) -> Self {
-        Plain {
+        PolicyCache {
             policy,
             trace,
             budget,
@@ -132,8 +132,8 @@ impl<'a, R: Replacement> Plain<'a, R> {
     }
 }
 
-impl<R: Replacement> Cache for Plain<'_, R> {
-    fn slot(&mut self, _: At) {}
+impl<R: Replacement> Cache for PolicyCache<'_, R> {
+    fn slot(&mut self, _: SlotPosition) {}
 
     #[inline]
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {

@@ -5,7 +5,7 @@ use crate::cost::Fit;
 use crate::error::Error;
 use crate::interval::Interval;
 use crate::policy::Setting;
-use crate::run::{BySlot, Outcome, Simulation, Start, all};
+use crate::run::{BySlot, InitialContent, Outcome, Simulation, all};
 use crate::trace::Trace;
 
 pub use self_test::{Bias, SelfTest, is_close, off_percent, self_test};
@@ -16,18 +16,18 @@ const MAX_START_DIFFERENCE: f64 = 0.01;
 const MIN_SAVING: f64 = 0.01;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
+pub enum RecordingStart {
     /// At the validator's start, with an empty cache. The trace includes the replay of the start.
     ValidatorStart,
     /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
 }
 
-impl Begin {
+impl RecordingStart {
     pub fn first_slot(self) -> u64 {
         match self {
-            Begin::ValidatorStart => 0,
-            Begin::Slot(slot) => slot,
+            RecordingStart::ValidatorStart => 0,
+            RecordingStart::Slot(slot) => slot,
         }
     }
 }
@@ -41,7 +41,7 @@ pub struct Plan<'a> {
     pub seeds: u64,
     pub seed: u64,
     pub threads: usize,
-    pub begin: Begin,
+    pub begin: RecordingStart,
     /// By program number.
     pub compile_us: &'a [u64],
     pub fit: Option<&'a Fit>,
@@ -57,12 +57,14 @@ pub struct Point {
     pub loads: Interval,
     /// Program cache time with the uncertainty of the costs; `None` without costs.
     pub time_us: Option<Interval>,
+    /// Mean entries in the cache at the end.
     pub resident: f64,
     pub resident_bytes: Interval,
 }
 
+/// Mean misses from an empty and from a full cache, at a size where they differ too much.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Unknown {
+pub struct UnknownSize {
     pub entries: u64,
     pub empty: f64,
     pub full: f64,
@@ -72,7 +74,7 @@ pub struct Unknown {
 pub struct Curve {
     pub points: Vec<Point>,
     /// Sizes at which the cache's content at the start decides.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownSize>,
 }
 
 pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
@@ -87,15 +89,21 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
     };
     for entries in plan.sizes.iter().copied() {
         let from_full = match plan.begin {
-            Begin::ValidatorStart => None,
-            Begin::Slot(_) => Some(mean_misses(&outcomes(plan, entries, Start::Full)?)),
+            RecordingStart::ValidatorStart => None,
+            RecordingStart::Slot(_) => {
+                Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
+            }
         };
-        let Some(point) = point(plan, entries, &outcomes(plan, entries, Start::Empty)?) else {
+        let Some(point) = point(
+            plan,
+            entries,
+            &outcomes(plan, entries, InitialContent::Empty)?,
+        ) else {
             continue;
         };
         let empty = point.misses.mean;
-        match from_full.filter(|full| differ(empty, *full)) {
-            Some(full) => curve.unknown.push(Unknown {
+        match from_full.filter(|full| depends_on_start(empty, *full)) {
+            Some(full) => curve.unknown.push(UnknownSize {
                 entries,
                 empty,
                 full,
@@ -117,12 +125,17 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
 pub fn by_slot(plan: &Plan, entries: u64) -> Result<BySlot, Error> {
     let mut sums = BySlot::default();
     for seed in 0..plan.seeds {
-        sums.add(&simulation(plan, entries, seed, Start::Empty))?;
+        sums.add(&simulation(plan, entries, seed, InitialContent::Empty))?;
     }
     Ok(sums)
 }
 
-fn simulation<'a>(plan: &Plan<'a>, entries: u64, seed: u64, start: Start) -> Simulation<'a> {
+fn simulation<'a>(
+    plan: &Plan<'a>,
+    entries: u64,
+    seed: u64,
+    start: InitialContent,
+) -> Simulation<'a> {
     let setting = Setting::agave(plan.rule, entries);
     let seed = plan.seed.wrapping_add(seed);
     Simulation {
@@ -135,7 +148,7 @@ fn simulation<'a>(plan: &Plan<'a>, entries: u64, seed: u64, start: Start) -> Sim
     }
 }
 
-fn outcomes(plan: &Plan, entries: u64, start: Start) -> Result<Vec<Outcome>, Error> {
+fn outcomes(plan: &Plan, entries: u64, start: InitialContent) -> Result<Vec<Outcome>, Error> {
     let simulations = (0..plan.seeds).map(|seed| simulation(plan, entries, seed, start));
     all(&simulations.collect::<Vec<_>>(), plan.threads)
 }
@@ -145,7 +158,7 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
 }
 
 /// Whether the difference is too large; a difference of one miss is not.
-fn differ(empty: f64, full: f64) -> bool {
+fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 

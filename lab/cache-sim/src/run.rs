@@ -1,16 +1,18 @@
 use crate::agave::ProgramCache;
-use crate::cache::{At, Budget, Cache, Counts};
+use crate::cache::{Budget, Cache, Counts, SlotPosition};
 use crate::error::Error;
-use crate::policy::{self, Limits, Plain, Policy, Setting};
+use crate::policy::{self, Limits, Policy, PolicyCache, Setting};
 use crate::trace::{Call, Trace};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Blocks from the root to the replayed block, if votes are cast and rooted normally.
-const ROOT_BEHIND: usize = 32;
+const ROOT_DEPTH: usize = 32;
 
+/// Content of the cache when the simulation begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum InitialContent {
     Empty,
+    /// Full of the most used programs of the trace.
     Full,
 }
 
@@ -18,8 +20,8 @@ pub enum Start {
 pub struct Simulation<'a> {
     pub trace: &'a Trace,
     pub setting: Setting,
-    /// Only Agave's rules know [`Start::Full`]; other policies begin empty.
-    pub start: Start,
+    /// Only Agave's rules know [`InitialContent::Full`]; other policies begin empty.
+    pub start: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
     /// By program number; missing ones count as 0.
@@ -40,16 +42,16 @@ impl Simulation<'_> {
     pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
         let Policy::Agave(rule) = self.setting.policy else {
-            return Ok(self.other(budget, each_slot));
+            return Ok(self.run_other_policy(budget, each_slot));
         };
         let mut cache = ProgramCache::new(rule, self.trace, budget, self.compile_us, self.seed);
-        if self.start == Start::Full {
+        if self.start == InitialContent::Full {
             cache.fill(&most_used(self.trace));
         }
         Ok(self.drive(&mut cache, rule.fees_only, each_slot))
     }
 
-    fn other(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
+    fn run_other_policy(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
         let limits = Limits {
             capacity: budget.target,
             weights: budget.weights.clone(),
@@ -63,8 +65,8 @@ impl Simulation<'_> {
                     each_slot,
                 )
             }
-            Policy::Lru => self.run_plain(policy::List::lru(limits), budget, each_slot),
-            Policy::Fifo => self.run_plain(policy::List::fifo(limits), budget, each_slot),
+            Policy::Lru => self.run_plain(policy::QueuePolicy::lru(limits), budget, each_slot),
+            Policy::Fifo => self.run_plain(policy::QueuePolicy::fifo(limits), budget, each_slot),
             Policy::Lfu => self.run_plain(policy::Lfu::new(limits), budget, each_slot),
             Policy::Sieve => self.run_plain(policy::Sieve::new(limits), budget, each_slot),
             Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(limits), budget, each_slot),
@@ -84,7 +86,7 @@ impl Simulation<'_> {
         budget: Budget,
         each_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
-        let mut cache = Plain::new(cache, self.trace, budget, self.compile_us);
+        let mut cache = PolicyCache::new(cache, self.trace, budget, self.compile_us);
         self.drive(&mut cache, self.setting.fees_only, each_slot)
     }
 
@@ -100,9 +102,9 @@ impl Simulation<'_> {
         let mut changes = trace.changes().iter().peekable();
         for (index, slot) in trace.slots().iter().enumerate() {
             let root = index
-                .checked_sub(ROOT_BEHIND)
+                .checked_sub(ROOT_DEPTH)
                 .map_or(0, |root| trace.slots()[root].slot);
-            cache.slot(At {
+            cache.slot(SlotPosition {
                 slot: slot.slot,
                 root,
             });

@@ -7,17 +7,17 @@ mod text;
 use crate::Error;
 use std::collections::HashMap;
 
-pub use coverage::{Coverage, LEAST_COVERAGE};
+pub use coverage::{Coverage, MIN_COVERAGE_PERCENT};
 
-/// Sizes, transactions of a slot and times are below this, so that no sum overflows.
-const LARGEST: u64 = 1 << 32;
+/// Sizes, transactions of a slot, and times are below this limit, so that no sum overflows.
+const VALUE_LIMIT: u64 = 1 << 32;
 /// Keys of a transaction; their index has one byte.
 pub const MAX_KEYS: usize = 256;
-/// More programs than all loaders own on a public cluster. One takes a byte of the file, and memory
-/// of its own.
+/// More than the number of programs on a public cluster. The limit bounds memory: a program may
+/// take only one byte of the file.
 pub const MAX_PROGRAMS: usize = 1 << 20;
-/// More lookups than in a day of mainnet. A call takes a byte of the file, and up to [`MAX_KEYS`]
-/// lookups.
+/// More than the lookups in a day of mainnet. The limit bounds the work: a call may take only one
+/// byte of the file, and has up to [`MAX_KEYS`] lookups.
 pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Set for fees-only transactions, next to the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
@@ -122,7 +122,7 @@ pub struct Load {
     pub us: u64,
 }
 
-/// It grows record by record, and each must agree with those before.
+/// A trace grows record by record. Each record must agree with the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     meta: Meta,
@@ -155,15 +155,15 @@ impl Trace {
 
     /// Fails beyond 2^31 programs, and for a program of 2^32 bytes.
     pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
-        possible(program.bytes.unwrap_or(0), "bytes of a program")?;
-        let number = small(self.programs.len(), "programs")?;
+        check_value(program.bytes.unwrap_or(0), "bytes of a program")?;
+        let number = to_index(self.programs.len(), "programs")?;
         self.programs.push(program);
         Ok(number)
     }
 
     /// Fails for unknown or repeated programs, for more than [`MAX_KEYS`], and beyond 2^31 sets.
     pub fn add_set(&mut self, programs: &[u32]) -> Result<u32, Error> {
-        let number = small(self.set_ends.len(), "sets")?;
+        let number = to_index(self.set_ends.len(), "sets")?;
         if programs.len() > MAX_KEYS {
             return Err(Error::Contradiction(format!(
                 "set {number} has {} programs, and a transaction has at most {MAX_KEYS} keys",
@@ -178,8 +178,10 @@ impl Trace {
                 )));
             }
         }
-        self.set_ends
-            .push(small(self.ids.len() + programs.len(), "programs in sets")?);
+        self.set_ends.push(to_index(
+            self.ids.len() + programs.len(),
+            "programs in sets",
+        )?);
         self.ids.extend_from_slice(programs);
         Ok(number)
     }
@@ -191,7 +193,7 @@ impl Trace {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
             return Err(Error::Contradiction(format!(
-                "slot {number} is not behind the one before it"
+                "slot {number} is not after the slot before it"
             )));
         }
         if slot.parent >= number && number > 0 {
@@ -215,8 +217,8 @@ impl Trace {
                 call.set()
             )));
         }
-        possible(slot.transactions, "transactions of a slot")?;
-        small(self.slots.len(), "slots")?;
+        check_value(slot.transactions, "transactions of a slot")?;
+        to_index(self.slots.len(), "slots")?;
         let of_call = |call: &Call| self.set(call.set()).len() as u64;
         let lookups = self.lookups + calls.iter().map(of_call).sum::<u64>();
         if lookups > MAX_LOOKUPS {
@@ -256,7 +258,7 @@ impl Trace {
 
     /// Fails if the program is unknown or took 2^32 microseconds.
     pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
-        possible(load.us, "microseconds of a load")?;
+        check_value(load.us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
         Ok(())
@@ -327,15 +329,15 @@ impl Trace {
     }
 }
 
-fn possible(number: u64, of: &str) -> Result<(), Error> {
-    if number < LARGEST {
+fn check_value(number: u64, of: &str) -> Result<(), Error> {
+    if number < VALUE_LIMIT {
         Ok(())
     } else {
         Err(Error::Contradiction(format!("{number} {of}")))
     }
 }
 
-fn small(number: usize, of: &str) -> Result<u32, Error> {
+fn to_index(number: usize, of: &str) -> Result<u32, Error> {
     let fits = u32::try_from(number)
         .ok()
         .filter(|number| number & FEES_ONLY == 0);

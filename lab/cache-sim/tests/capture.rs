@@ -7,8 +7,8 @@
 mod common;
 
 use common::{load, observed};
-use faultline_cache_sim::predict::{Begin, Plan, by_slot, predict, self_test};
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::predict::{Plan, RecordingStart, by_slot, predict, self_test};
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::{Counts, Rule, Setting, Trace, cost};
 
 const SEEDS: u64 = 64;
@@ -22,7 +22,7 @@ fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> Plan<'a> {
         seeds: SEEDS,
         seed: 1,
         threads: 2,
-        begin: Begin::ValidatorStart,
+        begin: RecordingStart::ValidatorStart,
         compile_us: &[],
         fit: None,
     }
@@ -36,7 +36,7 @@ fn a_simulated_run_by_slot_has_the_real_runs_insertions() {
     let simulation = Simulation {
         trace: &trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed: 7,

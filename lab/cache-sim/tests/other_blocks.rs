@@ -6,7 +6,7 @@
 
 use fastrand::Rng;
 use faultline_cache_sim::interval::{Halves, Interval};
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::{Rule, Setting, Trace};
 
 const SLOTS: u32 = 125;
@@ -49,7 +49,7 @@ fn misses(trace: &Trace, seed: u64) -> f64 {
     let run = Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed,
@@ -79,7 +79,7 @@ fn inside(bursts: f64) -> (u64, u64) {
             runs: RUNS as f64,
             blocks: known.blocks() as f64,
             draw_variance,
-            counted: all,
+            counted_lookups: all,
             all,
         };
         found.0 += u64::from(Interval::of_runs(&values).unwrap().holds(missed));

@@ -7,8 +7,8 @@
 mod common;
 
 use common::{load, plain};
-use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
-use faultline_cache_sim::run::{Outcome, Simulation, Start};
+use faultline_cache_sim::policy::{NAMED_POLICIES, least_misses_by_bytes};
+use faultline_cache_sim::run::{InitialContent, Outcome, Simulation};
 use faultline_cache_sim::trace::{Call, Meta, Program, Slot, SlotKind, Source};
 use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace, with_attack};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 fn all() -> Vec<(String, Policy)> {
     let agave = ["2.1.14", "3.1.12", "4.2.2", "4.4.0"]
         .map(|version| (version.to_owned(), Rule::of(version).unwrap()));
-    let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
+    let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
     agave
         .into_iter()
         .map(|(name, rule)| (name, Policy::Agave(rule)))
@@ -37,7 +37,7 @@ fn run(trace: &Trace, policy: Policy, limit: Limit, fill: u64) -> Outcome {
     let simulation = Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us: &compile_us,
         seed: 5,
@@ -103,7 +103,7 @@ fn invalid_simulation_settings_are_refused() {
         let simulation = Simulation {
             trace: &trace,
             setting,
-            start: Start::Empty,
+            start: InitialContent::Empty,
             first_slot: 0,
             compile_us: &[],
             seed: 1,
@@ -153,9 +153,9 @@ fn the_largest_numbers_cause_no_overflow() {
                 fees_only: true,
             };
             let start = if matches!(policy, Policy::Agave(_)) {
-                Start::Full
+                InitialContent::Full
             } else {
-                Start::Empty
+                InitialContent::Empty
             };
             let simulation = Simulation {
                 trace: &trace,
@@ -262,7 +262,7 @@ proptest! {
         let least = least_misses_by_bytes(&trace, bytes, first_slot, true).unwrap();
         for (name, policy) in all() {
             let setting = Setting { policy, limit: Limit::Bytes(bytes), fill: 100, fees_only: true };
-            let simulation = Simulation { trace: &trace, setting, start: Start::Empty, first_slot, compile_us: &[], seed: 1 };
+            let simulation = Simulation { trace: &trace, setting, start: InitialContent::Empty, first_slot, compile_us: &[], seed: 1 };
             let misses = simulation.run(|_, _| {}).unwrap().counts.misses;
             prop_assert!(misses >= least, "{name}: {misses} < {least}");
         }

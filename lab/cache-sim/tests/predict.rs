@@ -8,14 +8,14 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::cost::{Fit, Model};
-use faultline_cache_sim::predict::{self, Begin, Curve, Plan};
+use faultline_cache_sim::predict::{self, Curve, Plan, RecordingStart};
 use faultline_cache_sim::{Error, Rule, Trace};
 
 fn predict(plan: &Plan) -> Result<Curve, Error> {
     predict::predict(plan, |_| {})
 }
 
-fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begin: Begin) -> Plan<'a> {
+fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begin: RecordingStart) -> Plan<'a> {
     let rule = Rule::of("2.1.14").unwrap();
     Plan {
         trace,
@@ -43,7 +43,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     let trace = rounds(50);
     let sizes = [50, 200];
     // Nothing is known of the time before slot 1: the first round misses all or few.
-    let error = predict(&plan(&trace, &[200], Begin::Slot(1))).unwrap_err();
+    let error = predict(&plan(&trace, &[200], RecordingStart::Slot(1))).unwrap_err();
     assert!(
         matches!(error, Error::StartUnknown { entries: 200, .. }),
         "{error}"
@@ -51,7 +51,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     assert!(error.to_string().contains("began in the middle"));
     let warmed = Plan {
         seeds: 64,
-        ..plan(&trace, &sizes, Begin::Slot(40))
+        ..plan(&trace, &sizes, RecordingStart::Slot(40))
     };
     let curve = predict(&warmed).unwrap();
     assert_eq!(
@@ -69,7 +69,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     assert_eq!(curve.points.len(), 2);
     let curve = predict(&Plan {
         sizes: &[2, 200],
-        begin: Begin::Slot(1),
+        begin: RecordingStart::Slot(1),
         ..warmed
     })
     .unwrap();
@@ -87,17 +87,17 @@ fn prediction_depends_on_the_seed_but_not_on_thread_count() {
     let sizes = [256, 512, 640];
     let one = predict(&Plan {
         threads: 1,
-        ..plan(&trace, &sizes, Begin::ValidatorStart)
+        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
     let many = predict(&Plan {
         threads: 5,
-        ..plan(&trace, &sizes, Begin::ValidatorStart)
+        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
     let other = predict(&Plan {
         seed: 77,
-        ..plan(&trace, &sizes, Begin::ValidatorStart)
+        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
     assert_eq!(one, many);
@@ -122,7 +122,7 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     };
     let curve = predict(&Plan {
         fit: Some(&fit),
-        ..plan(&trace, &sizes, Begin::ValidatorStart)
+        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
     let time = |at: usize| curve.points[at].time_us.unwrap();
@@ -138,7 +138,7 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     assert_eq!(curve.knee(512, 1e9), Some(256));
     assert_eq!(curve.knee(500, 2e6), None);
     assert_eq!(
-        predict(&plan(&trace, &sizes, Begin::ValidatorStart))
+        predict(&plan(&trace, &sizes, RecordingStart::ValidatorStart))
             .unwrap()
             .knee(512, 2e6),
         None
@@ -149,16 +149,16 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
 fn an_impossible_simulation_plan_is_refused() {
     let trace = load();
     for plan in [
-        plan(&trace, &[], Begin::ValidatorStart),
+        plan(&trace, &[], RecordingStart::ValidatorStart),
         Plan {
             seeds: 1,
-            ..plan(&trace, &[512], Begin::ValidatorStart)
+            ..plan(&trace, &[512], RecordingStart::ValidatorStart)
         },
     ] {
         assert!(matches!(predict(&plan), Err(Error::Request(_))));
     }
     assert!(
-        predict(&plan(&trace, &[1], Begin::ValidatorStart))
+        predict(&plan(&trace, &[1], RecordingStart::ValidatorStart))
             .unwrap_err()
             .to_string()
             .contains("holds nothing")

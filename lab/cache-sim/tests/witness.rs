@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use faultline_cache_sim::run::{Simulation, Start};
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::trace::{Call, Meta, Program, Slot, SlotKind, Source};
 use faultline_cache_sim::{Limit, Policy, Setting, Trace};
 
@@ -68,7 +68,7 @@ fn misses(trace: &Trace, policy: Policy, limit: Limit) -> u64 {
     let simulation = Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us: &COMPILE_US,
         seed: 1,

@@ -1,6 +1,6 @@
 use clap::{Args, Subcommand};
 use faultline_cache_prediction::prepared::SourceArgs;
-use faultline_cache_sim::{Policy, policy::OTHERS};
+use faultline_cache_sim::{Policy, policy::NAMED_POLICIES};
 use faultline_text::parse_size;
 use std::path::PathBuf;
 
@@ -62,12 +62,12 @@ pub struct PredictArgs {
   faultline cache policies run.fltl --policy agave,agave-4.4.0,sieve --fill 0.8,0.9,1.0 --csv
   faultline cache policies run.fltl --bytes 800M
 
-Misses and cache time of each policy with 90 % and with 100 % of the entries in use, and the least possible (MIN, which knows the \
-future); then the same with further transactions in each block, each of which calls a program that is never called again. Misses \
-of these programs are not counted.
+Prints misses and cache time of each policy with 90 % and with 100 % of the entries in use, and the least possible misses (MIN, which \
+knows the future). Then it prints the same with an attack: more transactions in each block, each with a program that is never called \
+again. Misses of these programs are not counted.
 
-With --bytes, programs take the size of their code, not that of compiled code. Then MIN is not the least possible; a relaxed bound \
-is printed, which perhaps no policy can reach.")]
+With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. A relaxed bound \
+is printed instead, which perhaps no policy can reach.")]
 pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
@@ -103,11 +103,11 @@ pub struct PoliciesArgs {
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
-Slots that both runs replayed are compared. If there are few and OTHER has a trace next to it, its own lookups are simulated, and \
-RUN has the costs of a load. Without one whole runs are compared, and predictions are scaled by the number of transactions: this \
-assumes the same kind of load. Ranges then have how blocks of RUN differ from one another, too. The time at its own costs is that with \
-loads that take as long as they took in OTHER: a busy machine is slower. It is not judged. The exit code is 1 if another counter is off by more than 10 % (by more than 10 where \
-fewer than 100 were recorded).")]
+The command compares slots that both runs replayed. If there are few and OTHER has a trace next to it, the lookups of that trace are \
+simulated, with the costs of a load in RUN. Without such a trace, whole runs are compared, and predictions are scaled by the number of \
+transactions. This assumes the same kind of load. Ranges then also cover how the blocks of RUN differ from one another. The time at its \
+own costs uses the load times of OTHER, because a busy machine is slower. It is not judged. The exit code is 1 if another counter is off \
+by more than 10 %, or by more than 10 events if fewer than 100 were recorded.")]
 pub struct CheckArgs {
     /// The recording with a trace.
     #[arg(value_name = "RUN")]
@@ -158,7 +158,7 @@ pub struct FetchArgs {
 }
 
 fn policy_help() -> String {
-    let others = OTHERS.map(|(name, _)| name).join(", ");
+    let others = NAMED_POLICIES.map(|(name, _)| name).join(", ");
     format!(
         "Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]"
     )
@@ -172,7 +172,7 @@ fn parse_policy(name: &str) -> Result<String, String> {
         Ok(_) => Ok(name.to_owned()),
         Err(error) if name.starts_with("agave-") => Err(error.to_string()),
         Err(error) => {
-            let known = OTHERS.map(|(name, _)| name).join(", ");
+            let known = NAMED_POLICIES.map(|(name, _)| name).join(", ");
             Err(format!(
                 "{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"
             ))
@@ -185,9 +185,9 @@ fn parse_fill(text: &str) -> Result<u64, String> {
     let whole = percent.filter(|percent| {
         (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6
     });
-    whole
-        .map(|percent| percent.round() as u64)
-        .ok_or_else(|| format!("{text:?} is no share from 0.01 to 1 in whole percent, as 0.9 is"))
+    whole.map(|percent| percent.round() as u64).ok_or_else(|| {
+        format!("{text:?} is not a share from 0.01 to 1 in whole percent: write 0.9")
+    })
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// A transaction cannot lock more accounts.
-const MOST_KEYS: usize = 256;
+const MAX_KEYS: usize = 256;
 /// Errors of executed transactions. After any other error a transaction in a block only paid fees.
-const EXECUTED: [&str; 3] = [
+const EXECUTION_ERRORS: [&str; 3] = [
     "InstructionError",
     "InsufficientFundsForRent",
     "UnbalancedTransaction",
@@ -15,13 +15,13 @@ const EXECUTED: [&str; 3] = [
 /// The answer to `getBlock` with the details "accounts".
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer {
+pub(crate) struct BlockResponse {
     parent_slot: u64,
-    transactions: Vec<AnsweredTransaction>,
+    transactions: Vec<TransactionResponse>,
 }
 
 #[derive(Debug, Deserialize)]
-struct AnsweredTransaction {
+struct TransactionResponse {
     meta: Option<Meta>,
     transaction: Accounts,
 }
@@ -34,11 +34,11 @@ struct Meta {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Accounts {
-    account_keys: Vec<AnsweredKey>,
+    account_keys: Vec<KeyResponse>,
 }
 
 #[derive(Debug, Deserialize)]
-struct AnsweredKey {
+struct KeyResponse {
     pubkey: String,
     signer: bool,
     writable: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Block {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Transaction {
-    /// Keys that do not sign. The flag: it may be a program that is not known yet.
+    /// Keys that do not sign. The flag says that the account may be a program.
     pub(crate) keys: Vec<(Address, bool)>,
     /// Programs that it may have changed, including keys that sign for a new account.
     pub(crate) changed: Vec<Address>,
@@ -70,7 +70,7 @@ pub(crate) enum ProgramChange {
 }
 
 impl Block {
-    pub(crate) fn new(slot: u64, answer: Answer) -> Result<Self, String> {
+    pub(crate) fn new(slot: u64, answer: BlockResponse) -> Result<Self, String> {
         let transactions = answer
             .transactions
             .into_iter()
@@ -90,17 +90,17 @@ impl Transaction {
     }
 }
 
-fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
-    let keys = answered.transaction.account_keys;
-    if keys.len() > MOST_KEYS {
+fn transaction(response: TransactionResponse) -> Result<Transaction, String> {
+    let keys = response.transaction.account_keys;
+    if keys.len() > MAX_KEYS {
         return Err(format!("a transaction with {} accounts", keys.len()));
     }
-    let err = answered.meta.ok_or("a transaction without metadata")?.err;
-    let holds_loader = keys
+    let err = response.meta.ok_or("a transaction without metadata")?.err;
+    let has_loader = keys
         .iter()
         .any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
     let has_clock = keys.iter().any(|key| key.pubkey == CLOCK);
-    let change = (holds_loader && err.is_none()).then_some(match has_clock {
+    let change = (has_loader && err.is_none()).then_some(match has_clock {
         true => ProgramChange::Deployed,
         false => ProgramChange::ExtendedOrClosed,
     });
@@ -115,11 +115,11 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
         let address = address::parse(&key.pubkey).ok_or_else(named)?;
         // Programs are read-only unless they are deployed. A deployment that creates the account
         // also has its signature.
-        if key.writable && holds_loader {
+        if key.writable && has_loader {
             changed.push(address);
         }
         if !key.signer {
-            resolved.push((address, !key.writable || holds_loader));
+            resolved.push((address, !key.writable || has_loader));
         }
     }
     if change.is_none() {
@@ -139,7 +139,7 @@ fn was_executed(err: &Value) -> bool {
             .and_then(|err| err.keys().next())
             .map(String::as_str)
     });
-    name.is_some_and(|name| EXECUTED.contains(&name))
+    name.is_some_and(|name| EXECUTION_ERRORS.contains(&name))
 }
 
 #[cfg(test)]

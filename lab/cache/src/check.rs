@@ -1,7 +1,7 @@
 //! `faultline cache check`: compares predictions from one run with other recorded runs.
 
 use crate::args::CheckArgs;
-use crate::predicted_run::{Predicted, Simulated};
+use crate::predicted_run::{PredictedRuns, SimulationInput};
 use anyhow::{Context, ensure};
 use faultline_cache_prediction::prediction::Range;
 use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
@@ -20,14 +20,15 @@ use std::path::Path;
 
 /// If common slots have at least this percentage of the other run's transactions, only they are
 /// compared.
-const LEAST_COMMON: f64 = 50.0;
+const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Another cluster has the same slot numbers and, by chance, many equal transaction counts. On one
 /// cluster at least this percentage of common slots are equal; forks differ.
-const LEAST_EQUAL: usize = 90;
-/// Uses the mean load time of the other run itself, so it is shown and not judged.
+const MIN_EQUAL_PERCENT: usize = 90;
+/// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
-/// Beyond this, scaling fails: first uses of programs do not grow with the load.
-const SCALED: RangeInclusive<f64> = 0.8..=1.25;
+/// Outside of this range scaled predictions are wrong: first uses of programs do not grow with the
+/// load.
+const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Debug, Serialize)]
 struct CheckReport {
@@ -42,11 +43,11 @@ struct CheckReport {
     times: Option<f64>,
     slots: usize,
     us_of_a_load: Option<(f64, f64)>,
-    counters: Vec<Compared>,
+    counters: Vec<CounterCheck>,
 }
 
 #[derive(Debug, Serialize)]
-struct Compared {
+struct CounterCheck {
     name: &'static str,
     recorded: f64,
     predicted: Range,
@@ -91,7 +92,7 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
         );
     }
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
-    let (own, common) = basis(prepared, &recorded, other)?;
+    let (own, common) = comparison_basis(prepared, &recorded, other)?;
     let trace = own.as_ref().unwrap_or(&prepared.trace);
     // Without either, the same kind of load is assumed and whole runs are compared.
     let (compared_slots, simulated_slots) = match &common {
@@ -107,8 +108,8 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
     let times = common
         .is_none()
         .then(|| calls(trace, compared_slots, simulated_slots));
-    let predicted = Predicted::of(
-        Simulated {
+    let predicted = PredictedRuns::of(
+        SimulationInput {
             rule: prepared.rule,
             trace,
             compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
@@ -142,7 +143,7 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
 
 /// The other run's trace, if the slots differ; and the slots that the other run and the simulated
 /// trace have, or `None` if whole runs are compared.
-fn basis(
+fn comparison_basis(
     prepared: &Prepared,
     recorded: &Recorded,
     other: &Path,
@@ -153,7 +154,7 @@ fn basis(
         "it has no slot with counters of the program cache and of its replay"
     );
     let common = common_slots(prepared, recorded);
-    if 100.0 * transactions(&common) / theirs >= LEAST_COMMON {
+    if 100.0 * transactions(&common) / theirs >= MIN_COMMON_PERCENT {
         return Ok((None, Some(common)));
     }
     let own = own_trace(recorded, other)?;
@@ -163,12 +164,12 @@ fn basis(
     Ok((own, common))
 }
 
-fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
+fn counts(recorded: &[Observed], predicted: &PredictedRuns) -> Vec<CounterCheck> {
     let counter = |name, number: fn(&Observed) -> u64, of: fn(&Counts) -> u64| {
         let recorded = recorded.iter().map(|o| number(o) as f64).sum::<f64>();
         let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
         let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
-        Some(Compared {
+        Some(CounterCheck {
             inside,
             ..compared(name, recorded, predicted)
         })
@@ -186,10 +187,10 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
 /// times.
 fn cache_times(
     recorded: &[Observed],
-    predicted: &Predicted,
+    predicted: &PredictedRuns,
     (fit, trace): (&Fit, &Trace),
     us_of_a_load: Option<(f64, f64)>,
-) -> Vec<Compared> {
+) -> Vec<CounterCheck> {
     let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else {
         return Vec::new();
     };
@@ -274,7 +275,7 @@ fn common_slots(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
         .as_ref()
         .zip(recorded.genesis.as_ref())
         .is_some_and(|(a, b)| a != b);
-    if other_genesis || 100 * equal < LEAST_EQUAL * shared {
+    if other_genesis || 100 * equal < MIN_EQUAL_PERCENT * shared {
         return Vec::new();
     }
     let equal = |o: &&Observed| ours.get(&o.slot) == Some(&o.transactions);
@@ -293,11 +294,11 @@ fn transactions(observed: &[Observed]) -> f64 {
     observed.iter().map(|o| o.transactions as f64).sum()
 }
 
-fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
+fn compared(name: &'static str, recorded: f64, predicted: Range) -> CounterCheck {
     let off_percent = off_percent(recorded, predicted.mean);
     let within = is_close(recorded, predicted.mean);
     let inside = predicted.low <= recorded && recorded <= predicted.high;
-    Compared {
+    CounterCheck {
         name,
         recorded,
         predicted,
@@ -308,7 +309,7 @@ fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
 }
 
 fn page(report: &CheckReport) -> String {
-    let row = |counter: &Compared| {
+    let row = |counter: &CounterCheck| {
         vec![
             counter.name.to_owned(),
             number(counter.recorded, 0),
@@ -336,7 +337,7 @@ fn page(report: &CheckReport) -> String {
             (true, _) => "of both runs",
             (false, true) => "of other blocks, by their own trace",
             (false, false) =>
-                "of other blocks; predictions scaled by the number of transactions, and intervals have how blocks differ",
+                "of other blocks; predictions scaled by the number of transactions; intervals cover how blocks differ",
         },
         table(
             &["counter", "recorded", "predicted", "off by %", "interval"],
@@ -349,16 +350,16 @@ fn page(report: &CheckReport) -> String {
 
 fn scaled(times: f64) -> String {
     let scaled = format!(
-        "scaled by {}: as many times the transactions with programs\n",
+        "scaled by {}, the ratio of the transactions with programs\n",
         number(times, 2)
     );
-    if SCALED.contains(&times) {
+    if RELIABLE_SCALES.contains(&times) {
         return scaled;
     }
-    let least_most = [SCALED.start(), SCALED.end()].map(|end| number(*end, 2));
+    let least_most = [RELIABLE_SCALES.start(), RELIABLE_SCALES.end()].map(|end| number(*end, 2));
     format!(
-        "{scaled}warning: outside {} to {}, predictions are wrong by what does not grow with the load, as first uses of programs: \
-         compare runs of about the same length, or fetch the trace of the other run\n",
+        "{scaled}warning: predictions scaled by less than {} or more than {} are wrong, because first uses of programs do not grow \
+         with the load: compare runs of about the same length, or fetch the trace of the other run\n",
         least_most[0], least_most[1]
     )
 }

@@ -1,7 +1,7 @@
 //! `faultline cache fetch`: fetches the blocks of a recording's slots from any node.
 
 use crate::args::FetchArgs;
-use crate::block::{Answer, Block};
+use crate::block::{Block, BlockResponse};
 use crate::owners::Owners;
 use anyhow::{Context, bail};
 use faultline_cache_prediction::recorded::Recorded;
@@ -15,22 +15,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// About 1 min of waits in total; 5 min for a node that does not begin to answer.
-const TRIES: RetryPolicy = RetryPolicy {
+const RETRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
 /// Default number of slots before a recording that began in the middle: about half an hour.
-const BEFORE: u64 = 5_000;
+const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
 /// JSON-RPC errors of slots without a block (skipped, skipped in long-term storage) and of blocks
 /// that the node lacks (not available, cleaned up).
 const SKIPPED: [i64; 2] = [-32007, -32009];
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
-/// Blocks to compare before they count as those of another cluster.
-const COMPARED: u64 = 20;
+/// After this many compared blocks, the command decides whether the node is of another cluster.
+const BLOCKS_TO_COMPARE: u64 = 20;
+
 /// After an error, the blocks fetched so far stay in the trace.
 pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
-    fetch(args, TRIES)
+    fetch(args, RETRIES)
 }
 
 fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
@@ -42,14 +43,14 @@ fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
         .context("getGenesisHash: the result is null")?;
     anyhow::ensure!(
         crate::address::parse(&cluster).is_some(),
-        "getGenesisHash: the answer is no hash"
+        "getGenesisHash: the answer is not a hash"
     );
     let finalized: u64 = rpc
         .ask("getSlot", &json!([{"commitment": "finalized"}]))?
         .context("getSlot: the result is null")?;
     let path = path_of(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
-    let growing = TraceFile::open(
+    let open_trace = TraceFile::open(
         &path,
         Meta {
             source: Source::Blocks,
@@ -59,18 +60,18 @@ fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
     )?;
     let mut slots = before(args, &recorded, &rpc)?;
     slots.extend(recorded.slots.iter().map(|(slot, _)| *slot));
-    let last = growing.trace.slots().last().map(|slot| slot.slot);
+    let last = open_trace.trace.slots().last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let later = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
-    let mut fetching = Fetching {
-        owners: Owners::of(&growing.trace),
-        growing,
+    let mut fetching = Fetcher {
+        owners: Owners::of(&open_trace.trace),
+        open_trace,
         rpc: &rpc,
         transactions: recorded.slots.iter().copied().collect(),
         recorded: &recorded,
         skipped: 0,
-        gone: 0,
+        unavailable: 0,
         compared: 0,
         different: 0,
     };
@@ -79,9 +80,11 @@ fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
 }
 
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
-    let many = args
-        .before
-        .unwrap_or(if recorded.from_start { 0 } else { BEFORE });
+    let many = args.before.unwrap_or(if recorded.from_start {
+        0
+    } else {
+        DEFAULT_WARMUP_SLOTS
+    });
     let Some((first, _)) = recorded.slots.first().filter(|_| many > 0) else {
         return Ok(Vec::new());
     };
@@ -94,25 +97,25 @@ fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Ve
     Ok(slots)
 }
 
-struct Fetching<'a> {
+struct Fetcher<'a> {
     rpc: &'a Rpc,
     recorded: &'a Recorded,
-    growing: TraceFile,
+    open_trace: TraceFile,
     owners: Owners,
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
-    gone: u64,
+    unavailable: u64,
     compared: u64,
     different: u64,
 }
 
-impl Fetching<'_> {
+impl Fetcher<'_> {
     fn all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
         let mut progress = Progress::new(slots.len() as u64, "slots");
         let mut done = 0;
-        for some in slots.chunks(at_once.max(1)) {
+        for chunk in slots.chunks(at_once.max(1)) {
             let fetched = std::thread::scope(|scope| {
-                let threads: Vec<_> = some
+                let threads: Vec<_> = chunk
                     .iter()
                     .map(|slot| scope.spawn(|| block(self.rpc, *slot)))
                     .collect();
@@ -122,18 +125,18 @@ impl Fetching<'_> {
                     .collect::<Vec<_>>()
             });
             let mut blocks = Vec::new();
-            for (slot, fetched) in some.iter().zip(fetched) {
+            for (slot, fetched) in chunk.iter().zip(fetched) {
                 let fetched = fetched.context("a request ended without an answer")?;
                 match fetched.with_context(|| {
                     format!("slot {slot}: run the same command again to continue")
                 })? {
-                    Fetched::Block(block) => blocks.push(block),
-                    Fetched::Skipped => self.skipped += 1,
-                    Fetched::Gone => self.gone += 1,
+                    FetchedSlot::Block(block) => blocks.push(block),
+                    FetchedSlot::Skipped => self.skipped += 1,
+                    FetchedSlot::Unavailable => self.unavailable += 1,
                 }
             }
             self.take(&blocks)?;
-            done += some.len() as u64;
+            done += chunk.len() as u64;
             let (requests, read) = self.rpc.spent();
             progress.at(
                 done,
@@ -145,7 +148,7 @@ impl Fetching<'_> {
 
     fn take(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
         self.owners
-            .learn(self.rpc, blocks, &mut self.growing.trace)?;
+            .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
         for block in blocks {
             self.compare(block)?;
             let kind = if self.recorded.own.contains(&block.slot) {
@@ -153,9 +156,9 @@ impl Fetching<'_> {
             } else {
                 SlotKind::Replayed
             };
-            self.owners.add_block(block, kind, &mut self.growing)?;
+            self.owners.add_block(block, kind, &mut self.open_trace)?;
             // A change belongs to the last slot.
-            self.growing.write()?;
+            self.open_trace.write()?;
         }
         Ok(())
     }
@@ -167,7 +170,7 @@ impl Fetching<'_> {
         };
         self.compared += 1;
         self.different += u64::from(*recorded != block.transactions.len() as u64);
-        if self.compared == COMPARED && self.different * 2 > COMPARED {
+        if self.compared == BLOCKS_TO_COMPARE && self.different * 2 > BLOCKS_TO_COMPARE {
             let (slot, here) = (block.slot, block.transactions.len());
             bail!(
                 "slot {slot} has {here} transactions at this node and {recorded} in the recording: is it another cluster?"
@@ -183,51 +186,53 @@ impl Fetching<'_> {
             count(requests),
             bytes(read)
         )];
-        let mut also = |many: u64, what: &str| {
+        let mut add_line = |many: u64, what: &str| {
             lines.extend((many > 0).then(|| format!("{} {what}", count(many))))
         };
-        also(
+        add_line(
             self.skipped,
             "slots were skipped by the cluster: replayed on forks that were given up",
         );
-        also(
-            self.gone,
+        add_line(
+            self.unavailable,
             "slots are not available at this node: another node may have them, with --out for a new file",
         );
-        also(
+        add_line(
             self.different,
             "slots have another number of transactions than recorded",
         );
-        also(
+        add_line(
             self.owners.unresolved,
             "accounts no longer exist, so it is not known whether they were programs",
         );
-        also(
+        add_line(
             later as u64,
             "slots are not finalized yet: run the same command again to continue",
         );
-        trace_file::summary(path, &self.growing.trace, self.recorded, lines)
+        trace_file::summary(path, &self.open_trace.trace, self.recorded, lines)
     }
 }
 
-enum Fetched {
+enum FetchedSlot {
     Block(Block),
     Skipped,
-    Gone,
+    Unavailable,
 }
 
-fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, RpcError> {
+fn block(rpc: &Rpc, slot: u64) -> Result<FetchedSlot, RpcError> {
     let how = json!({
         "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
         "commitment": "finalized",
     });
-    match rpc.ask::<Answer>("getBlock", &json!([slot, how])) {
+    match rpc.ask::<BlockResponse>("getBlock", &json!([slot, how])) {
         Ok(Some(answer)) => Block::new(slot, answer)
-            .map(Fetched::Block)
+            .map(FetchedSlot::Block)
             .map_err(RpcError::Failed),
-        Ok(None) => Ok(Fetched::Gone),
-        Err(RpcError::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(Fetched::Skipped),
-        Err(RpcError::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => Ok(Fetched::Gone),
+        Ok(None) => Ok(FetchedSlot::Unavailable),
+        Err(RpcError::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(FetchedSlot::Skipped),
+        Err(RpcError::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => {
+            Ok(FetchedSlot::Unavailable)
+        }
         Err(error) => Err(error),
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use std::collections::{HashMap, HashSet};
 
 /// Accounts in one request: the limit of nodes.
-const AT_ONCE: usize = 100;
+const MAX_ACCOUNTS_PER_REQUEST: usize = 100;
 /// Bytes before the code in program-data accounts, and in programs of the newest loader.
 const HEADER_V3: u64 = 45;
 const HEADER_V4: u64 = 48;
@@ -41,7 +41,7 @@ pub(crate) struct Owners {
     code: HashMap<Address, Address>,
     /// Programs that can be called, or could before they were closed.
     executable: HashSet<u32>,
-    gone: HashSet<Address>,
+    missing: HashSet<Address>,
     /// Accounts that no longer exist and whose kind is unknown.
     pub(crate) unresolved: u64,
 }
@@ -58,7 +58,7 @@ impl Owners {
         owners
     }
 
-    pub(crate) fn learn(
+    pub(crate) fn resolve_programs(
         &mut self,
         rpc: &Rpc,
         blocks: &[Block],
@@ -77,22 +77,23 @@ impl Owners {
         let new: Vec<Address> = requested
             .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
             .collect();
-        for some in new.chunks(AT_ONCE) {
+        for some in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
             let accounts = ask(rpc, some)?;
-            let code_at: Vec<Option<Address>> = accounts
+            let code_address: Vec<Option<Address>> = accounts
                 .iter()
-                .map(|account| account.as_ref().and_then(code_at))
+                .map(|account| account.as_ref().and_then(code_address))
                 .collect();
-            let requested: Vec<Address> = code_at.iter().flatten().copied().collect();
+            let requested: Vec<Address> = code_address.iter().flatten().copied().collect();
             let mut code = if requested.is_empty() {
                 Vec::new()
             } else {
                 ask(rpc, &requested)?
             }
             .into_iter();
-            for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
-                self.code.extend(code_at.map(|code_at| (*key, code_at)));
-                let code = code_at.and_then(|_| code.next()).flatten();
+            for ((key, account), code_address) in some.iter().zip(accounts).zip(code_address) {
+                self.code
+                    .extend(code_address.map(|code_address| (*key, code_address)));
+                let code = code_address.and_then(|_| code.next()).flatten();
                 self.add(*key, account, code, trace)?;
             }
         }
@@ -107,7 +108,7 @@ impl Owners {
         trace: &mut Trace,
     ) -> anyhow::Result<()> {
         if account.is_none() {
-            self.gone.insert(key);
+            self.missing.insert(key);
             self.unresolved += 1;
         }
         let found = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
@@ -140,10 +141,10 @@ impl Owners {
         &mut self,
         block: &Block,
         kind: SlotKind,
-        growing: &mut TraceFile,
+        open_trace: &mut TraceFile,
     ) -> anyhow::Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
-        let trace = &mut growing.trace;
+        let trace = &mut open_trace.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
         for transaction in &block.transactions {
             self.add_buffers(transaction, trace)?;
@@ -158,7 +159,7 @@ impl Owners {
             if programs.is_empty() {
                 continue;
             }
-            let set = growing.sets.number(trace, &programs)?;
+            let set = open_trace.sets.number(trace, &programs)?;
             calls.push(
                 Call::new(set, transaction.fees_only)
                     .context("too many different sets of programs")?,
@@ -196,7 +197,7 @@ impl Owners {
             .iter()
             .filter(|key| !transaction.signs(key))
         {
-            if self.gone.remove(key) {
+            if self.missing.remove(key) {
                 let buffer = Program {
                     address: Some(*key),
                     loader: Some(Loader::V3),
@@ -255,7 +256,7 @@ impl Owners {
     }
 }
 
-fn code_at(account: &Account) -> Option<Address> {
+fn code_address(account: &Account) -> Option<Address> {
     let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
     let bytes = if is_upgradeable {
         STANDARD.decode(&account.data.0).ok()?

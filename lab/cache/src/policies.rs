@@ -2,8 +2,8 @@ use crate::args::{AGAVE, PoliciesArgs};
 use crate::predicted_run::mean;
 use faultline_cache_prediction::prepared::{Prepared, threads};
 use faultline_cache_sim::cost::{Model, compile_times};
-use faultline_cache_sim::policy::{OTHERS, least_misses_by_bytes};
-use faultline_cache_sim::run::{Start, all};
+use faultline_cache_sim::policy::{NAMED_POLICIES, least_misses_by_bytes};
+use faultline_cache_sim::run::{InitialContent, all};
 use faultline_cache_sim::{Counts, Limit, Policy, Setting, Simulation, Trace, with_attack};
 use faultline_common::output::json;
 use faultline_common::progress::Progress;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Default shares of the size that are used, in percent: Agave's, and all.
-const FILLS: [u64; 2] = [90, 100];
-/// Default attack: one one-hit program for this many transactions.
-const ATTACK: usize = 10;
+const DEFAULT_FILLS: [u64; 2] = [90, 100];
+/// Default attack: one program that is called only once, for this many transactions.
+const ATTACK_DIVISOR: usize = 10;
 const BOUND: &str = "bound";
 
 #[derive(Debug, Serialize)]
@@ -45,7 +45,7 @@ struct Row {
 
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
-    let policies = chosen(&args.policy, &prepared)?;
+    let policies = selected_policies(&args.policy, &prepared)?;
     let fills = fills(&args.fill);
     let limit = args.bytes.map_or(
         Limit::Entries(args.size.unwrap_or(prepared.entries)),
@@ -54,10 +54,11 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
     let tested = prepared.test()?;
     progress.at(1, "");
-    let usual = (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK).max(1);
-    let attack = args.attack.map_or(Ok(usual), usize::try_from)?;
+    let default_attack =
+        (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
+    let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
     let model = tested.fit.as_ref().map(|fit| fit.model);
-    let compared = Compared::new(&prepared, attack, &tested.compile_us, model)?;
+    let compared = PolicyComparison::new(&prepared, attack, &tested.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -103,13 +104,20 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
 
 /// Ascending, each once.
 fn fills(given: &[u64]) -> Vec<u64> {
-    let fills = if given.is_empty() { &FILLS[..] } else { given };
+    let fills = if given.is_empty() {
+        &DEFAULT_FILLS[..]
+    } else {
+        given
+    };
     BTreeSet::from_iter(fills.iter().copied())
         .into_iter()
         .collect()
 }
 
-fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
+fn selected_policies(
+    names: &[String],
+    prepared: &Prepared,
+) -> anyhow::Result<Vec<(String, Policy)>> {
     let recorded = || {
         (
             format!("agave {}", prepared.version),
@@ -117,7 +125,7 @@ fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, 
         )
     };
     if names.is_empty() {
-        let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
+        let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
         return Ok(std::iter::once(recorded()).chain(others).collect());
     }
     let mut policies: Vec<(String, Policy)> = Vec::new();
@@ -134,7 +142,7 @@ fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, 
     Ok(policies)
 }
 
-struct Compared<'a> {
+struct PolicyComparison<'a> {
     trace: &'a Trace,
     attacked: Trace,
     first_slot: u64,
@@ -142,10 +150,10 @@ struct Compared<'a> {
     compile_us: &'a [u64],
     attacked_compile_us: Vec<u64>,
     model: Option<Model>,
-    own: Counts,
+    attack_counts: Counts,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> PolicyComparison<'a> {
     fn new(
         prepared: &'a Prepared,
         attack: usize,
@@ -160,13 +168,13 @@ impl<'a> Compared<'a> {
             .iter()
             .filter(|slot| slot.slot >= first_slot)
             .count();
-        let many = (attack * counted) as u64;
+        let attack_count = (attack * counted) as u64;
         let bytes = attacked
             .programs()
             .last()
             .and_then(|program| program.bytes)
             .unwrap_or(0);
-        let loaded_bytes = many.saturating_mul(bytes);
+        let loaded_bytes = attack_count.saturating_mul(bytes);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
         let mut same_times = times.to_vec();
@@ -177,17 +185,17 @@ impl<'a> Compared<'a> {
             .last()
             .copied()
             .unwrap_or(0)
-            .saturating_mul(many);
-        let own = Counts {
-            transactions: many,
-            misses: many,
-            loads: many,
+            .saturating_mul(attack_count);
+        let attack_counts = Counts {
+            transactions: attack_count,
+            misses: attack_count,
+            loads: attack_count,
             loaded_bytes,
             compile_us,
             ..Counts::default()
         };
         let fees_only = prepared.rule.fees_only;
-        Ok(Compared {
+        Ok(PolicyComparison {
             trace,
             attacked,
             first_slot,
@@ -195,17 +203,18 @@ impl<'a> Compared<'a> {
             compile_us: times,
             attacked_compile_us,
             model,
-            own,
+            attack_counts,
         })
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
         let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
         let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
-        let seconds = |trace: &Trace, runs: &[Counts], own: &Counts| {
+        let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
             let model = self.model?;
             Some(
-                (mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own))
+                (mean(runs, |counts| model.time_us(trace, counts))
+                    - model.time_us(trace, attack_counts))
                     * 1e-6,
             )
         };
@@ -215,8 +224,9 @@ impl<'a> Compared<'a> {
             misses: mean(&plain, |c| c.misses as f64),
             loads: Some(mean(&plain, |c| c.loads as f64)),
             seconds: seconds(self.trace, &plain, &Counts::default()),
-            attacked_misses: mean(&attacked, |c| c.misses as f64) - self.own.misses as f64,
-            attacked_seconds: seconds(&self.attacked, &attacked, &self.own),
+            attacked_misses: mean(&attacked, |c| c.misses as f64)
+                - self.attack_counts.misses as f64,
+            attacked_seconds: seconds(&self.attacked, &attacked, &self.attack_counts),
         })
     }
 
@@ -231,7 +241,7 @@ impl<'a> Compared<'a> {
         let simulation = |seed| Simulation {
             trace,
             setting,
-            start: Start::Empty,
+            start: InitialContent::Empty,
             first_slot,
             compile_us,
             seed,
@@ -251,7 +261,8 @@ impl<'a> Compared<'a> {
             misses: least(self.trace)? as f64,
             loads: None,
             seconds: None,
-            attacked_misses: least(&self.attacked)?.saturating_sub(self.own.misses) as f64,
+            attacked_misses: least(&self.attacked)?.saturating_sub(self.attack_counts.misses)
+                as f64,
             attacked_seconds: None,
         })
     }
@@ -277,7 +288,7 @@ fn sorted(rows: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-fn of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
+fn rows_of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {
     report.policies.iter().filter(move |row| row.policy == name)
 }
 
@@ -288,7 +299,7 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let least = of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
+    let least = rows_of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
     let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
     let rows = names.iter().map(|name| cells(report, name, least));
     let heads = heads(report.bytes.is_some(), fills);
@@ -299,8 +310,8 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
     };
     let shares: Vec<String> = fills.iter().map(|fill| format!("{fill} %")).collect();
     let mut text = format!(
-        "Misses with {limit}, of which {} are used; attacked by {} one-hit programs in each block, whose own misses are not \
-         counted\n\n{}",
+        "Misses with {limit}, of which {} are used. The attack has {} one-hit programs in each block; their own misses are \
+         not counted\n\n{}",
         shares.join(" or "),
         count(report.attack as u64),
         table(&heads, rows.collect()),
@@ -320,12 +331,12 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
 fn cells(report: &PolicyReport, name: &str, least: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];
-    cells.extend(of(report, name).map(|row| number(row.misses, 0)));
-    let first = of(report, name).next();
+    cells.extend(rows_of(report, name).map(|row| number(row.misses, 0)));
+    let first = rows_of(report, name).next();
     let times = least.zip(first).map(|(least, row)| row.misses / least);
     cells.push(or_dash(times));
-    cells.extend(of(report, name).map(|row| or_dash(row.seconds)));
-    cells.extend(of(report, name).map(|row| number(row.attacked_misses, 0)));
+    cells.extend(rows_of(report, name).map(|row| or_dash(row.seconds)));
+    cells.extend(rows_of(report, name).map(|row| number(row.attacked_misses, 0)));
     cells
 }
 

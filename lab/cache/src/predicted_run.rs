@@ -1,13 +1,13 @@
 use faultline_cache_prediction::prediction::Range;
 use faultline_cache_sim::interval::{Halves, Interval};
-use faultline_cache_sim::run::Start;
+use faultline_cache_sim::run::InitialContent;
 use faultline_cache_sim::{Counts, Rule, Setting, Simulation, Trace};
 use std::collections::BTreeSet;
 
-const RUNS_OF_A_HALF: u64 = 4;
-const FEWEST_HALVES: u64 = 8;
+const RUNS_PER_HALF: u64 = 4;
+const MIN_HALVES: u64 = 8;
 
-pub(crate) struct Simulated<'a> {
+pub(crate) struct SimulationInput<'a> {
     pub(crate) rule: Rule,
     pub(crate) trace: &'a Trace,
     pub(crate) compile_us: &'a [u64],
@@ -16,14 +16,14 @@ pub(crate) struct Simulated<'a> {
     pub(crate) seeds: u64,
 }
 
-impl Simulated<'_> {
+impl SimulationInput<'_> {
     fn run(&self, trace: &Trace, seed: u64) -> anyhow::Result<Counts> {
         let (setting, compile_us) = (Setting::agave(self.rule, self.entries), self.compile_us);
         let mut sum = Counts::default();
         let simulation = Simulation {
             trace,
             setting,
-            start: Start::Empty,
+            start: InitialContent::Empty,
             first_slot: 0,
             compile_us,
             seed,
@@ -36,39 +36,43 @@ impl Simulated<'_> {
         Ok(sum)
     }
 
-    /// One half for each seed, but enough for a variance.
+    /// Runs of one half for each seed, but of at least [`MIN_HALVES`] halves, for a variance.
     fn halves(&self) -> anyhow::Result<Vec<Vec<Counts>>> {
         let of = |seed: u64| {
             let half = self.trace.half(seed)?;
-            (0..RUNS_OF_A_HALF)
-                .map(|run| self.run(&half, RUNS_OF_A_HALF * seed + run))
+            (0..RUNS_PER_HALF)
+                .map(|run| self.run(&half, RUNS_PER_HALF * seed + run))
                 .collect()
         };
-        (1..=self.seeds.max(FEWEST_HALVES)).map(of).collect()
+        (1..=self.seeds.max(MIN_HALVES)).map(of).collect()
     }
 }
 
-pub(crate) struct Predicted {
+pub(crate) struct PredictedRuns {
     runs: Vec<Counts>,
     other_blocks: Option<OtherBlocks>,
 }
 
 struct OtherBlocks {
-    /// Their transactions with programs, relative to the known blocks.
-    times: f64,
+    /// Transactions with programs of the other blocks, relative to the known blocks.
+    size_ratio: f64,
     halves: Vec<Vec<Counts>>,
-    /// Of all known blocks, including those outside of `slots`.
+    /// Lookups of all known blocks, including those outside of `slots`.
     lookups: f64,
     blocks: f64,
 }
 
-impl Predicted {
-    /// With `other_blocks`: for other blocks with so many times the transactions with programs.
-    pub(crate) fn of(simulated: Simulated, other_blocks: Option<f64>) -> anyhow::Result<Self> {
+impl PredictedRuns {
+    /// `other_blocks`: the transactions with programs of other blocks, relative to the known ones.
+    /// `None`: the prediction is for the known blocks.
+    pub(crate) fn of(
+        simulated: SimulationInput,
+        other_blocks: Option<f64>,
+    ) -> anyhow::Result<Self> {
         let runs = (1..=simulated.seeds)
             .map(|seed| simulated.run(simulated.trace, seed))
             .collect::<Result<_, _>>()?;
-        let of_other = |times| {
+        let of_other = |size_ratio| {
             let trace = simulated.trace;
             let of_slot = |at| {
                 trace
@@ -79,13 +83,13 @@ impl Predicted {
             };
             let lookups = (0..trace.slots().len()).map(of_slot).sum();
             Ok::<_, anyhow::Error>(OtherBlocks {
-                times,
+                size_ratio,
                 halves: simulated.halves()?,
                 lookups,
                 blocks: trace.blocks() as f64,
             })
         };
-        Ok(Predicted {
+        Ok(PredictedRuns {
             runs,
             other_blocks: other_blocks.map(of_other).transpose()?,
         })
@@ -104,17 +108,17 @@ impl Predicted {
             .map(|(at, counts)| number(counts, Some(at)))
             .collect();
         let best = mean(&self.runs, |counts| number(counts, None));
-        let (interval, times) = match &self.other_blocks {
+        let (interval, size_ratio) = match &self.other_blocks {
             None => (Interval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let halves = self.halves(other, |counts| number(counts, None))?;
                 (
-                    Interval::of_other_blocks(&values, &halves, other.times)?,
-                    other.times,
+                    Interval::of_other_blocks(&values, &halves, other.size_ratio)?,
+                    other.size_ratio,
                 )
             }
         };
-        Some(Range::of(&interval.centred(best), times * scale))
+        Some(Range::of(&interval.centred(best), size_ratio * scale))
     }
 
     fn halves(&self, other: &OtherBlocks, number: impl Fn(&Counts) -> f64) -> Option<Halves> {
@@ -127,10 +131,10 @@ impl Predicted {
         let values: Vec<f64> = self.runs.iter().map(&number).collect();
         Some(Halves {
             means,
-            runs: RUNS_OF_A_HALF as f64,
+            runs: RUNS_PER_HALF as f64,
             blocks: other.blocks,
             draw_variance: Interval::of_runs(&values)?.sd.powi(2),
-            counted: mean(&self.runs, lookups),
+            counted_lookups: mean(&self.runs, lookups),
             all: other.lookups,
         })
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use faultline_cache_prediction::recorded::Recorded;
 use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
 use faultline_cache_sim::trace::{
-    Call, Change, LEAST_COVERAGE, Load, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
+    Call, Change, Load, MIN_COVERAGE_PERCENT, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
 };
 use faultline_text::count;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
         .sum();
     let percent = 100.0 * looks as f64 / looks.saturating_add(written.dropped).max(1) as f64;
     ensure!(
-        percent >= LEAST_COVERAGE,
+        percent >= MIN_COVERAGE_PERCENT,
         "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
         written.dropped,
         looks

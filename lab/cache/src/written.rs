@@ -11,7 +11,7 @@ use std::str::Split;
 
 type Words<'a> = Split<'a, char>;
 
-/// Length of a batch of 64 transactions with 256 accounts each.
+/// Bytes of the longest line: a batch of 64 transactions with 256 accounts each.
 const LONGEST: u64 = 1 << 18;
 /// A batch has no more transactions.
 const MAX_USES: u32 = 64;
@@ -122,7 +122,7 @@ impl ValidatorTrace {
             "load" => self.load(&mut words)?,
             "change" => self.change(&mut words)?,
             "evict" => {
-                self.account_place(&mut words)?;
+                self.parse_slot_and_pool(&mut words)?;
                 self.known(&mut words)?;
                 self.evictions += 1;
             }
@@ -171,7 +171,7 @@ impl ValidatorTrace {
     }
 
     fn parse_lookup(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
-        let (slot, pool) = self.account_place(words)?;
+        let (slot, pool) = self.parse_slot_and_pool(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
             let (word, is_missing) = word
@@ -201,7 +201,7 @@ impl ValidatorTrace {
     }
 
     fn load(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
-        let (slot, _) = self.account_place(words)?;
+        let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.known(words)?;
         let us = number(words, "microseconds")?;
         if self.about(program, words)? {
@@ -211,7 +211,7 @@ impl ValidatorTrace {
     }
 
     fn change(&mut self, words: &mut Words<'_>) -> anyhow::Result<()> {
-        let (slot, _) = self.account_place(words)?;
+        let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.known(words)?;
         let kind = if self.about(program, words)? {
             ChangeKind::Deployed
@@ -262,7 +262,7 @@ impl ValidatorTrace {
         Ok(has_code)
     }
 
-    fn account_place(&self, words: &mut Words<'_>) -> anyhow::Result<(u64, String)> {
+    fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> anyhow::Result<(u64, String)> {
         let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
         let pool = usize::try_from(thread)
             .ok()

@@ -12,7 +12,7 @@ mod dwell;
 mod growth;
 mod messages;
 
-pub use answer::{Answer, Confirmed, Memory, Outcome};
+pub use answer::{Answer, EndTrials, Memory, Outcome};
 pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
 
 use crate::plan::Search;

@@ -180,7 +180,7 @@ impl Run {
 
     /// Needs a trace next to the recording. May take minutes.
     pub fn predict_cache(&mut self, recording: &Path) {
-        self.cache_sizes = prediction::next_to(recording)
+        self.cache_sizes = prediction::predict_from_adjacent_trace(recording)
             .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
     }
 

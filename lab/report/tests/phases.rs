@@ -16,7 +16,7 @@ use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
 use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
 use faultline_phase::{Evidence, Phase, Process, Rules, Tracker};
-use faultline_recording::{NewProcess, NewSession, Opening, Writer};
+use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};
 use faultline_report::measure::measure;
 use faultline_report::run::load;
 use serde_json::Value;
@@ -67,7 +67,7 @@ fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
         manifest: Value::Null,
     };
     let labels = Vec::new();
-    let mut writer = Writer::create(path, &Opening { labels, session }).unwrap();
+    let mut writer = Writer::create(path, &NewRecording { labels, session }).unwrap();
     let (mut tracker, mut kept_up, mut is_followed) = (Tracker::new(Rules::default()), None, false);
     for (number, (now, evidence)) in (1..).zip(case.evidence(pace)) {
         let is_there = evidence.process != Process::None;

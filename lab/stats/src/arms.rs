@@ -146,7 +146,7 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
     };
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
-    let (some, enough) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
+    let (some, has_enough_runs) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
     let mut comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
@@ -154,15 +154,15 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
         ratio: ratio_of_means(&a, &b, settings.level),
         shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
-        welch: welch_test(&a, &b).filter(|_| enough),
-        mann_whitney: mann_whitney(&a, &b).filter(|_| enough),
+        welch: welch_test(&a, &b).filter(|_| has_enough_runs),
+        mann_whitney: mann_whitney(&a, &b).filter(|_| has_enough_runs),
         equivalence: equivalence_p(&a, &b, settings.margin)
-            .filter(|_| enough)
+            .filter(|_| has_enough_runs)
             .map(|p| Equivalence {
                 margin: settings.margin,
                 p,
             }),
-        runs_needed: pilot(&a, &b, settings.margin),
+        runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
     };
     comparison.conclude(
@@ -195,16 +195,16 @@ pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
     }
 }
 
-/// Runs per arm to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` rounded
-/// up, at least [`RUNS_FOR_A_TEST`]. `sd` is the one between runs of a pilot. `None` unless both
-/// are positive and finite.
+/// Runs per arm to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` (Lehr
+/// 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard deviation between runs of a
+/// pilot. `None` unless both are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
     let good = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
     (good(sd) && good(delta) && runs.is_finite()).then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
 }
 
-fn pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
+fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
     let ((mean, va), (_, vb)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     runs_needed(f64::midpoint(va, vb).sqrt(), margin * mean)
 }

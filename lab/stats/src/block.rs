@@ -7,10 +7,10 @@ mod resample;
 
 use crate::correlation::ranks;
 use crate::distribution::normal_quantile;
-use crate::summary::{present, quantile_sorted, sorted, total};
+use crate::summary::{finite_values, quantile_sorted, sorted, total};
 pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
 pub use reliability::Reliability;
-use resample::{Deviations, Joint};
+use resample::{Deviations, JointDeviations};
 use serde::Serialize;
 
 /// Results below this share of their inputs are rounding errors of zero.
@@ -19,7 +19,7 @@ const ROUNDING: f64 = 1e-14;
 /// Resamples that a tail needs to estimate its end.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 /// Limit for any number of comparisons.
-const MOST_RESAMPLES: f64 = 1e6;
+const MAX_RESAMPLES: f64 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
@@ -45,7 +45,7 @@ impl Plan {
     /// (Bonferroni).
     pub fn for_one_of(self, comparisons: usize) -> Plan {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
-        let of_tail = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MOST_RESAMPLES);
+        let of_tail = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MAX_RESAMPLES);
         let resamples = self.resamples.max(of_tail as usize);
         Plan {
             level,
@@ -77,8 +77,7 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// Another method for the share of values up to the quantile, translated by the order
-    /// statistics.
+    /// An interval of the share of values up to the quantile, translated by the order statistics.
     OrderStatistics,
     /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
@@ -129,12 +128,12 @@ pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
 }
 
 fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usize, Deviations)> {
-    let there = present(values);
-    if there.len() < 2 {
+    let finite = finite_values(values);
+    if finite.len() < 2 {
         return None;
     }
-    let n = there.len();
-    let mean = total(&there) / n as f64;
+    let n = finite.len();
+    let mean = total(&finite) / n as f64;
     let influence: Vec<f64> = values
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
@@ -153,7 +152,7 @@ pub fn ratio_of_means(
     margin: f64,
     plan: &Plan,
 ) -> Option<Estimate> {
-    let both = [present(before), present(after)];
+    let both = [finite_values(before), finite_values(after)];
     if both.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
@@ -161,23 +160,23 @@ pub fn ratio_of_means(
     let (b, second, of_b) = mean_and_deviations(after, plan)?;
     let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
     let a = of_a
-        .against(a - b / bound)
+        .relative_to_bound(a - b / bound)
         .interval(a, first, plan)
         .of_amount();
     let b = of_b
-        .against(b - a.value * bound)
+        .relative_to_bound(b - a.value * bound)
         .interval(b, second, plan)
         .of_amount();
     let ends = |of: &Estimate| [of.value, of.low, of.high];
     let [value, low, high] = ratio_of_intervals(ends(&a), ends(&b), 1)?;
     let weaker = if a.reliable.is_reliable() { b } else { a };
-    let [wander_a, wander_b] = both.each_ref().map(|series| sd_of_parts(series));
-    let wander = (wander_a * bound).hypot(wander_b);
+    let [parts_sd_before, parts_sd_after] = both.each_ref().map(|series| sd_of_parts(series));
+    let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
     let drift = both
         .iter()
         .filter_map(|series| drift(series))
         .reduce(f64::max);
-    let reliable = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * wander) {
+    let reliable = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
         Reliability::Drifts
     } else {
         Reliability::of_ratio(a.reliable, b.reliable, [value, low, high], margin)
@@ -202,15 +201,15 @@ pub fn ratio_of_intervals(
     after: [f64; 3],
     comparisons: usize,
 ) -> Option<[f64; 3]> {
-    let sound = |[value, low, high]: [f64; 3]| low > 0.0 && low <= value && value <= high;
-    if !sound(before) || !sound(after) {
+    let is_valid = |[value, low, high]: [f64; 3]| low > 0.0 && low <= value && value <= high;
+    if !is_valid(before) || !is_valid(after) {
         return None;
     }
     let ([a, a_low, a_high], [b, b_low, b_high]) = (before.map(f64::ln), after.map(f64::ln));
     let tail = 0.025;
-    let farther = normal_quantile(tail / comparisons.max(1) as f64) / normal_quantile(tail);
-    let low = b - a - farther * (b - b_low).hypot(a_high - a);
-    let high = b - a + farther * (b_high - b).hypot(a - a_low);
+    let widening = normal_quantile(tail / comparisons.max(1) as f64) / normal_quantile(tail);
+    let low = b - a - widening * (b - b_low).hypot(a_high - a);
+    let high = b - a + widening * (b_high - b).hypot(a - a_low);
     Some([b - a, low, high].map(f64::exp))
 }
 
@@ -316,7 +315,7 @@ pub(crate) fn difference_of_quantiles(
     // Few values are beyond a quantile. The ranks of all show better how long rounds depend on one
     // another.
     let ranks = rank_difference(reference, other);
-    let joint = Joint::of(
+    let joint = JointDeviations::of(
         [
             &influence(reference, &below[0]),
             &influence(other, &below[1]),
@@ -336,10 +335,11 @@ pub(crate) fn difference_of_quantiles(
         true => (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach),
         false => 0.0,
     };
-    let apart = slope(b) - slope(a);
+    let slope_difference = slope(b) - slope(a);
     let deviations = of_a.iter().zip(of_b).zip(&common);
-    let difference =
-        |((da, db), both): ((&f64, &f64), &f64)| at(b, db - both) - at(a, da - both) + apart * both;
+    let difference = |((da, db), both): ((&f64, &f64), &f64)| {
+        at(b, db - both) - at(a, da - both) + slope_difference * both
+    };
     let mut differences: Vec<f64> = deviations.map(difference).collect();
     let value = value_b - value_a;
     let mut estimate = joint.spread.estimate(value, n, plan);
@@ -362,8 +362,8 @@ pub(crate) fn difference_of_quantiles(
     Some(estimate)
 }
 
-/// An end of the interval of the share at the `p`-quantile lies beyond the lowest or highest of `n`
-/// values.
+/// Whether an end of the interval of the share at the `p`-quantile lies beyond the lowest or
+/// highest of `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
     let (low, high) = ends(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
@@ -374,7 +374,8 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
     a.iter().zip(&b).map(|(a, b)| b - a).collect()
 }
 
-/// The common part of two series of deviations, and two standard deviations of it.
+/// The common part of two series of deviations, and twice its standard deviation. The common part
+/// is half of their correlation, if positive, times their sum.
 fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
@@ -428,7 +429,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// The values that count as lower than a quantile. Those equal to it all count, or none does.
+/// The values that count as lower than a quantile. Values equal to it count all, or not at all.
 pub(crate) struct LowerShare {
     value: f64,
     equal: bool,

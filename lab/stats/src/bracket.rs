@@ -19,8 +19,8 @@ pub struct Limit {
     pub unknown: usize,
 }
 
-/// A smaller limit was enough in every replicate, and a larger one was not in some: other factors
-/// decided too.
+/// A smaller limit was enough in every replicate, and a larger one was not enough in some. So other
+/// factors decided, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contradiction {
     /// In bytes; it kept up in every replicate.
@@ -32,8 +32,8 @@ pub struct Contradiction {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bracket {
     pub limits: Vec<Limit>,
-    /// The smallest limit that kept up in every replicate (an unknown one did not); `None` if no
-    /// limit did.
+    /// The smallest limit that kept up in every replicate. An unknown result does not count as kept
+    /// up. `None` if there is no such limit.
     pub enough: Option<u64>,
     /// The largest limit that failed in any replicate; `None` if none failed.
     pub failed: Option<u64>,

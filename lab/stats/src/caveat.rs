@@ -2,7 +2,7 @@
 
 use crate::block::Reliability;
 
-/// The first pair of arms of which one was over before the other began. `runs` has (begin on any
+/// The first pair of arms in which one ended before the other began. `runs` has (begin on any
 /// clock, arm). Arms with a single run are left out.
 pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -15,9 +15,9 @@ pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)
         }
     }
     arms.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let apart =
+    let is_separate =
         |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
-    let pair = arms.windows(2).find(apart)?;
+    let pair = arms.windows(2).find(is_separate)?;
     Some((pair[0].0, pair[1].0))
 }
 
@@ -30,7 +30,7 @@ pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     Some((major, minor) < (4, 4))
 }
 
-pub fn unreliable(why: Reliability) -> String {
+pub fn reliability_text(why: Reliability) -> String {
     match why {
         Reliability::Reliable => "the interval is reliable".to_owned(),
         Reliability::TooShort { n_eff } => format!(

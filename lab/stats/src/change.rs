@@ -1,8 +1,9 @@
 //! Changes in a short history: the values of some runs for each release, in order.
 //!
 //! Segments of constant mean have the least squared distances plus a penalty for each change, as in
-//! PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. Of
-//! simulated flat histories with as many runs, the share [`Rules::level`] has a change.
+//! PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. The
+//! penalty is set so that the share [`Rules::level`] of simulated flat histories with as many runs
+//! has a change.
 
 use crate::distribution::normal_quantile;
 use crate::summary::total;
@@ -11,11 +12,11 @@ use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
 pub const FEWEST: usize = 6;
-/// In a longer history the newest releases count.
-pub const MOST: usize = 60;
+/// Of a longer history only the newest releases count.
+pub const MAX_RELEASES: usize = 60;
 /// Releases of a segment at least, because a single one that differs is an outlier.
-pub const SHORTEST: usize = 2;
-const MOST_CHANGES: usize = 8;
+pub const MIN_SEGMENT: usize = 2;
+const MAX_CHANGES: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
@@ -48,14 +49,14 @@ pub struct Change {
 pub struct Detector {
     rules: Rules,
     /// Required gain of a change, in variances of a run, by the runs of each release.
-    needed: BTreeMap<Vec<usize>, f64>,
+    required_gain: BTreeMap<Vec<usize>, f64>,
 }
 
 impl Detector {
     pub fn new(rules: Rules) -> Self {
         Detector {
             rules,
-            needed: BTreeMap::new(),
+            required_gain: BTreeMap::new(),
         }
     }
 
@@ -63,7 +64,7 @@ impl Detector {
     /// [`FEWEST`] releases, a release without values, a value that is not finite, or runs that are
     /// all single or equal: they show no noise.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
-        let first = releases.len().saturating_sub(MOST);
+        let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
         let broken = |runs: &&[f64]| runs.is_empty() || runs.iter().any(|value| !value.is_finite());
         if newest.len() < FEWEST || newest.iter().any(broken) {
@@ -83,11 +84,11 @@ impl Detector {
             return Vec::new();
         }
         let costs = Costs::of(&means, &counts);
-        let needed = *self
-            .needed
+        let required_gain = *self
+            .required_gain
             .entry(counts)
-            .or_insert_with_key(|counts| needed(counts, freedom, &self.rules));
-        let found = partition(&costs, needed * within / freedom as f64);
+            .or_insert_with_key(|counts| required_gain(counts, freedom, &self.rules));
+        let found = partition(&costs, required_gain * within / freedom as f64);
         let edges: Vec<usize> = std::iter::once(0)
             .chain(found)
             .chain([newest.len()])
@@ -105,7 +106,7 @@ impl Detector {
 
 /// Required gain of a change, in variances of a run; infinite if too few histories are simulated
 /// for a rare one.
-fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
+fn required_gain(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
     let mut random = Rng::with_seed(rules.seed);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
     let mut gains: Vec<f64> = (0..rules.histories)
@@ -119,7 +120,7 @@ fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    // The history itself is one of them: with too few of them, none is rare.
+    // The history itself counts as one of them. With too few histories, none is rare.
     let index = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
@@ -179,7 +180,7 @@ impl Costs {
         let n = self.len();
         let mut best: Vec<f64> = (0..=n)
             .map(|to| {
-                if to < SHORTEST {
+                if to < MIN_SEGMENT {
                     f64::INFINITY
                 } else {
                     self.cost(0, to)
@@ -188,9 +189,9 @@ impl Costs {
             .collect();
         let whole = best[n];
         let mut largest = 0.0_f64;
-        for changes in 1..=MOST_CHANGES.min(n / SHORTEST - 1) {
+        for changes in 1..=MAX_CHANGES.min(n / MIN_SEGMENT - 1) {
             let with = |to: usize| {
-                let from = SHORTEST..=to.saturating_sub(SHORTEST);
+                let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
                 from.map(|from| best[from] + self.cost(from, to))
                     .fold(f64::INFINITY, f64::min)
             };
@@ -210,8 +211,8 @@ fn partition(costs: &Costs, penalty: f64) -> Vec<usize> {
     let mut least = vec![f64::INFINITY; n + 1];
     least[0] = -penalty;
     let mut last = vec![0; n + 1];
-    for to in SHORTEST..=n {
-        for from in 0..=to - SHORTEST {
+    for to in MIN_SEGMENT..=n {
+        for from in 0..=to - MIN_SEGMENT {
             let cost = least[from] + costs.cost(from, to) + penalty;
             if cost < least[to] {
                 (least[to], last[to]) = (cost, from);
@@ -288,7 +289,7 @@ mod tests {
             [8, 16]
         );
         // Of a longer history the newest releases.
-        let long: Vec<Vec<f64>> = (0..MOST + 6)
+        let long: Vec<Vec<f64>> = (0..MAX_RELEASES + 6)
             .map(|index| runs(index, if index < 30 { 0.0 } else { 0.08 }))
             .collect();
         assert_eq!(
@@ -319,7 +320,7 @@ mod tests {
                 edges.push(9);
                 let parts: Vec<(usize, usize)> =
                     edges.windows(2).map(|two| (two[0], two[1])).collect();
-                let fit = parts.iter().all(|(from, to)| to - from >= SHORTEST);
+                let fit = parts.iter().all(|(from, to)| to - from >= MIN_SEGMENT);
                 fit.then(|| {
                     parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()
                         + penalty * places.len() as f64

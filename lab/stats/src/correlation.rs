@@ -3,8 +3,8 @@ use crate::summary::total;
 /// Pearson's correlation over moments that have both; `None` with fewer than two, for a constant,
 /// and for different lengths.
 pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    let (a, b) = both(a, b)?;
-    of(&a, &b)
+    let (a, b) = complete_pairs(a, b)?;
+    pearson_of_complete(&a, &b)
 }
 
 /// Row by row; 1 on the diagonal unless the series is constant.
@@ -31,7 +31,7 @@ pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-fn both(a: &[Option<f64>], b: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
+fn complete_pairs(a: &[Option<f64>], b: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
     if a.len() != b.len() {
         return None;
     }
@@ -44,9 +44,9 @@ fn both(a: &[Option<f64>], b: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
     )
 }
 
-fn of(a: &[f64], b: &[f64]) -> Option<f64> {
+fn pearson_of_complete(a: &[f64], b: &[f64]) -> Option<f64> {
     let n = a.len() as f64;
-    if a.len() < 2 || constant(a) || constant(b) {
+    if a.len() < 2 || is_constant(a) || is_constant(b) {
         return None;
     }
     let (mean_a, mean_b) = (total(a) / n, total(b) / n);
@@ -69,6 +69,6 @@ fn of(a: &[f64], b: &[f64]) -> Option<f64> {
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
-fn constant(values: &[f64]) -> bool {
+fn is_constant(values: &[f64]) -> bool {
     values.iter().all(|v| Some(v) == values.first())
 }

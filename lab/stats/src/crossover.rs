@@ -1,4 +1,4 @@
-//! The size from which one of two becomes the better one, with an interval.
+//! The size from which the other arm is better than the reference, with an interval.
 //!
 //! The difference is positive where the reference is better, and taken as linear between
 //! neighbouring sizes. The interval follows from random halves of the blocks of rounds. All sizes
@@ -22,16 +22,19 @@ pub struct Crossover {
     /// largest. `None` if the end is above the largest size, or with too few blocks.
     pub high: Option<f64>,
     pub level: f64,
+    /// Share of halves with exactly one change from positive to negative.
     pub once: f64,
+    /// Share of halves in which the reference is better at every size.
     pub never: f64,
+    /// Share of halves in which the other is better at every size.
     pub always: f64,
-    /// Independent blocks of rounds; with fewer than [`FEWEST_BLOCKS`] there is no interval.
+    /// Independent blocks of rounds; with fewer than [`MIN_CROSSOVER_BLOCKS`] there is no interval.
     pub blocks: usize,
     pub smallest: Decision,
     pub largest: Decision,
 }
 
-pub const FEWEST_BLOCKS: usize = 12;
+pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crossing {
@@ -68,7 +71,7 @@ pub fn crossover(
         _ => None,
     };
     let blocks = count / block.min(count);
-    let enough = blocks >= FEWEST_BLOCKS;
+    let enough = blocks >= MIN_CROSSOVER_BLOCKS;
     let crossings = of_halves(sizes, &found);
     let end = |p: f64, unclear: f64| end(&crossings, p, unclear).filter(|_| enough);
     let share = |is: &dyn Fn(&Crossing) -> bool| {
@@ -95,7 +98,7 @@ impl Crossover {
     /// largest, with one crossing in between.
     pub fn is_shown(&self) -> bool {
         self.at.is_some()
-            && self.blocks >= FEWEST_BLOCKS
+            && self.blocks >= MIN_CROSSOVER_BLOCKS
             && self.smallest.shown() == Some(Direction::Higher)
             && self.largest.shown() == Some(Direction::Lower)
     }
@@ -243,7 +246,7 @@ mod tests {
         }
         let found = crossover(&SIZES, &few, &plan).unwrap();
         assert!(
-            found.blocks < FEWEST_BLOCKS && found.at.is_some(),
+            found.blocks < MIN_CROSSOVER_BLOCKS && found.at.is_some(),
             "{found:?}"
         );
         assert_eq!((found.low, found.high), (None, None), "{found:?}");

@@ -23,11 +23,18 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
 }
 
 /// Classes by Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the
-/// quantile `upto`, at most `most` classes. If the quartiles are equal, Sturges' rule applies: `1 +
+/// quantile `max_quantile`, at most `max_classes` classes. If the quartiles are equal, Sturges' rule applies: `1 +
 /// log2 n` classes. A constant gets one class around it; no value gives none.
-pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<f64> {
+pub fn freedman_diaconis(
+    values: &[Option<f64>],
+    max_quantile: f64,
+    max_classes: usize,
+) -> Vec<f64> {
     let sorted = sorted(values);
-    let (Some(low), Some(high)) = (sorted.first().copied(), quantile_sorted(&sorted, upto)) else {
+    let (Some(low), Some(high)) = (
+        sorted.first().copied(),
+        quantile_sorted(&sorted, max_quantile),
+    ) else {
         return Vec::new();
     };
     if low >= high {
@@ -42,7 +49,7 @@ pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<
     } else {
         1.0 + n.log2().ceil()
     };
-    linear_edges(low, high, (classes as usize).clamp(1, most.max(1)))
+    linear_edges(low, high, (classes as usize).clamp(1, max_classes.max(1)))
 }
 
 /// `edges` ascend. With fewer than two there is no class, and every value counts as above.

@@ -30,8 +30,9 @@ pub struct Effect {
     pub share_lower: Estimate,
 }
 
-/// Difference of the means on the same slots, by the means of random halves of the blocks. It is
-/// exact for tails of any length if both differ only by a shift and their order is random.
+/// Difference of the means on the same slots, by the means of random halves of the blocks (Hartigan
+/// 1969). It is exact for tails of any length if both differ only by a shift and their order is
+/// random.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means {
     pub difference: Estimate,
@@ -163,7 +164,11 @@ impl Pairs {
             slots: self.slots.len(),
             mean_difference: block::mean(&differences, plan)?,
             median_difference: block::quantile(&differences, 0.5, plan)?,
-            ratio_of_sums: block::ratio_of_sums(&given(&self.other), &given(&self.reference), plan),
+            ratio_of_sums: block::ratio_of_sums(
+                &as_some(&self.other),
+                &as_some(&self.reference),
+                plan,
+            ),
             share_lower: block::share(&lower, plan)?,
         })
     }
@@ -181,7 +186,7 @@ impl Pairs {
         let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();
         let block = block::block_length([differences.as_slice()]);
         let halves = Halves::new(differences.len(), block, plan);
-        // A common drift shows in the difference, but not in its share of both.
+        // A common drift changes the difference, but not the difference relative to both.
         let share = |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let shares: Vec<f64> = self.reference.iter().zip(&self.other).map(share).collect();
         let found = HalfMeans::of(&differences, &halves, block::drift(&shares), plan)?;
@@ -213,6 +218,6 @@ impl Pairs {
     }
 }
 
-fn given(values: &[f64]) -> Vec<Option<f64>> {
+fn as_some(values: &[f64]) -> Vec<Option<f64>> {
     values.iter().copied().map(Some).collect()
 }

@@ -15,9 +15,10 @@ pub struct Rates {
     /// One for each reading: the rate since the previous one, never negative. `None` for the first
     /// one of an epoch, where either total is missing, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
+    /// Sum over the steps that have a rate.
     pub increase: f64,
-    /// Duration of those steps: `increase / seconds` is the mean rate (a ratio of sums, not a mean
-    /// of ratios).
+    /// Duration of the steps that have a rate. `increase / seconds` is the mean rate (a ratio of
+    /// sums, not a mean of ratios).
     pub seconds: f64,
     /// Increase across gaps within an epoch, at unknown times.
     pub increase_in_gaps: f64,
@@ -25,9 +26,9 @@ pub struct Rates {
     pub resets: usize,
 }
 
-/// A step longer than `longest` seconds is a gap. A missing reading lengthens its step. A clock
+/// A step longer than `max_step` seconds is a gap. A missing reading lengthens its step. A clock
 /// that stands or goes back gives no rate.
-pub fn rates(readings: &[Reading], longest: f64) -> Rates {
+pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
     let mut rates = Rates {
         per_second: Vec::with_capacity(readings.len()),
         ..Rates::default()
@@ -41,20 +42,20 @@ pub fn rates(readings: &[Reading], longest: f64) -> Rates {
         let before = last
             .replace((reading.at, total, reading.epoch))
             .filter(|(_, _, epoch)| *epoch == reading.epoch);
-        let rate =
-            before.and_then(|(at, was, _)| rates.step(reading.at - at, total - was, longest));
+        let rate = before
+            .and_then(|(at, previous, _)| rates.step(reading.at - at, total - previous, max_step));
         rates.per_second.push(rate);
     }
     rates
 }
 
 impl Rates {
-    fn step(&mut self, seconds: f64, rise: f64, longest: f64) -> Option<f64> {
+    fn step(&mut self, seconds: f64, rise: f64, max_step: f64) -> Option<f64> {
         if rise < 0.0 {
             self.resets += 1;
             return None;
         }
-        if seconds > longest {
+        if seconds > max_step {
             self.gaps += 1;
             self.increase_in_gaps += rise;
             return None;

@@ -9,25 +9,26 @@
 mod confirm;
 mod grid;
 
-pub use confirm::Confirmed;
+pub use confirm::EndTrials;
 
 use confirm::Confirmation;
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
 /// Factor from trial to trial until the first one fails.
-const DESCENT: f64 = 0.92;
+const DESCENT_FACTOR: f64 = 0.92;
 /// Lowest trial relative to what kept up: farther down it teaches little and costs a recovery.
-const LOWEST: f64 = 0.85;
-const LEVEL: f64 = 0.9;
-/// Slopes, as a share of the threshold, above which an interval is unreliable.
-const NOISY: f64 = 0.06;
-const LIKELY_NOISY: f64 = 0.4;
-/// Values that differ by less are the same, because a host cuts them down to pages.
-const SAME: f64 = 0.001;
+const LOWEST_TRIAL_SHARE: f64 = 0.85;
+const INTERVAL_LEVEL: f64 = 0.9;
+/// Slope, as a share of the threshold, above which an interval is unreliable.
+const MAX_RELIABLE_SLOPE: f64 = 0.06;
+/// Probability of such a slope from which no interval is reported.
+const MAX_NOISE: f64 = 0.4;
+/// Values that differ by a smaller share are the same, because a host rounds them down to pages.
+const SAME_VALUE_SHARE: f64 = 0.001;
 /// Minimum distance from a floor to the upper end, as a share of the interval's width: a floor is
 /// known only as far as it was seen.
-const MARGIN: f64 = 0.5;
+const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchConfig {
@@ -35,7 +36,7 @@ pub struct SearchConfig {
     pub from: f64,
     /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
     pub width: f64,
-    /// Most trials, without those of the ends of an interval.
+    /// Most trials. Trials that confirm the ends of an interval do not count.
     pub most: usize,
 }
 
@@ -70,7 +71,7 @@ pub enum Outcome {
 
 #[derive(Debug, Clone)]
 pub struct Staircase {
-    wanted: SearchConfig,
+    config: SearchConfig,
     grid: Grid,
     confirmation: Confirmation,
     trials: usize,
@@ -89,14 +90,14 @@ impl Interval {
 
 impl Staircase {
     /// `None` without a positive start, a width that can be reached, or a trial.
-    pub fn new(wanted: SearchConfig) -> Option<Self> {
+    pub fn new(config: SearchConfig) -> Option<Self> {
         let fits =
-            wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
-        let last = wanted.from;
-        let grid = Grid::new(wanted.from.ln());
+            config.from.is_normal() && config.from > 0.0 && (0.03..=0.5).contains(&config.width);
+        let last = config.from;
+        let grid = Grid::new(config.from.ln());
         let confirmation = Confirmation::default();
         let new = Staircase {
-            wanted,
+            config,
             grid,
             confirmation,
             trials: 0,
@@ -105,21 +106,21 @@ impl Staircase {
             last,
             floor: None,
         };
-        (fits && wanted.most > 0).then_some(new)
+        (fits && config.most > 0).then_some(new)
     }
 
     /// Takes the result of a trial at `h`. A value that is not positive teaches nothing.
     pub fn take(&mut self, h: f64, kept_up: bool) {
-        self.also(h, kept_up);
+        self.add_extra_trial(h, kept_up);
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at about an end of the interval. An end at or below the floor is
-    /// not tried and counts as failed, which teaches nothing about the threshold.
+    /// Takes the result of a trial near an end of the interval. An end at or below the floor is not
+    /// tried and counts as failed; this does not change the posterior.
     pub fn confirm(&mut self, h: f64, high: bool, kept_up: bool) {
         self.confirmation.take(high, kept_up);
         if self.floor.is_none_or(|floor| h > floor) {
-            self.also(h, kept_up);
+            self.add_extra_trial(h, kept_up);
         }
     }
 
@@ -128,18 +129,18 @@ impl Staircase {
     pub fn floor(&mut self, h: f64) {
         if h.is_normal() && self.floor.is_none_or(|floor| h > floor) && h > 0.0 {
             self.floor = Some(h);
-            self.confirmation.rise(h);
+            self.confirmation.raise_floor(h);
         }
     }
 
     fn lowest(&self) -> Option<f64> {
         self.floor
-            .map(|floor| floor * (1.0 + MARGIN * self.wanted.width))
+            .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
     }
 
     /// Takes the result of a trial that [`Staircase::next_trial`] did not ask for and that does not
     /// count as one.
-    pub fn also(&mut self, h: f64, kept_up: bool) {
+    pub fn add_extra_trial(&mut self, h: f64, kept_up: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;
         }
@@ -153,7 +154,7 @@ impl Staircase {
     }
 
     pub fn interval(&self) -> Interval {
-        let tail = (1.0 - LEVEL) / 2.0;
+        let tail = (1.0 - INTERVAL_LEVEL) / 2.0;
         let [low, middle, high] =
             [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
         let (Some(floor), Some(lowest)) = (self.floor, self.lowest()) else {
@@ -161,7 +162,7 @@ impl Staircase {
                 low,
                 middle,
                 high,
-                level: LEVEL,
+                level: INTERVAL_LEVEL,
             };
         };
         // The probability of thresholds below the floor does not matter.
@@ -170,25 +171,25 @@ impl Staircase {
             low: low.max(floor),
             middle: middle.max(floor),
             high: high.max(lowest),
-            level: LEVEL,
+            level: INTERVAL_LEVEL,
         }
     }
 
     /// The interval if it is narrow enough. Its ends may not have been tried again.
     pub fn narrow_interval(&self) -> Option<Interval> {
-        if self.is_descending() || self.grid.above(self.wanted.from.ln()) > LEVEL {
+        if self.is_descending() || self.grid.above(self.config.from.ln()) > INTERVAL_LEVEL {
             return None;
         }
         let interval = self.interval();
         // The slope below a floor does not matter.
-        let floored = self.floor.is_some_and(|floor| interval.low <= floor);
-        let reliable = floored || self.noise() < LIKELY_NOISY;
-        (interval.width() <= self.wanted.width && reliable).then_some(interval)
+        let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
+        let reliable = ends_at_floor || self.noise() < MAX_NOISE;
+        (interval.width() <= self.config.width && reliable).then_some(interval)
     }
 
     /// Probability that the slope is too flat for a reliable interval.
     pub fn noise(&self) -> f64 {
-        self.grid.flatter_than(NOISY)
+        self.grid.flatter_than(MAX_RELIABLE_SLOPE)
     }
 
     pub fn trials(&self) -> usize {
@@ -196,7 +197,7 @@ impl Staircase {
     }
 
     /// Results at the ends of the newest interval; `None` if none was tried.
-    pub fn confirmed(&self) -> Option<Confirmed> {
+    pub fn confirmed(&self) -> Option<EndTrials> {
         self.confirmation.confirmed()
     }
 
@@ -205,27 +206,27 @@ impl Staircase {
         self.failed == 0
             && self
                 .lowest_sufficient
-                .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME))
+                .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME_VALUE_SHARE))
     }
 
     pub fn next_trial(&mut self) -> Next {
         if let Some((h, high)) = self.confirmation.next() {
             return Next::Confirm { h, high };
         }
-        let (from, lowest) = (self.wanted.from, self.lowest().unwrap_or(0.0));
+        let (from, lowest) = (self.config.from, self.lowest().unwrap_or(0.0));
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
             return match self.lowest_sufficient {
                 None => Next::Try(from),
-                Some(lowest) if self.trials >= self.wanted.most => {
+                Some(lowest) if self.trials >= self.config.most => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
-                Some(_) => Next::Try((self.last * DESCENT).max(lowest)),
+                Some(_) => Next::Try((self.last * DESCENT_FACTOR).max(lowest)),
             };
         }
-        if self.grid.above(from.ln()) > LEVEL {
+        if self.grid.above(from.ln()) > INTERVAL_LEVEL {
             return Next::Over(Outcome::AboveStart);
         }
         if let Some(interval) = self.narrow_interval() {
@@ -236,12 +237,12 @@ impl Staircase {
                 None => Next::Over(Outcome::Noisy),
             };
         }
-        if self.trials >= self.wanted.most {
+        if self.trials >= self.config.most {
             return Next::Over(Outcome::Noisy);
         }
         let low = self
             .lowest_sufficient
-            .map_or(from, |sufficient| sufficient * LOWEST)
+            .map_or(from, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
             .max(lowest)
             .min(from);
         Next::Try(self.grid.best(low.ln(), from.ln()).exp().max(lowest))

@@ -13,7 +13,7 @@ pub struct Summary {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WithoutPeaks {
+pub struct MeanWithoutPeaks {
     pub mean: f64,
     pub mean_of_all: f64,
     pub limit: f64,
@@ -24,17 +24,17 @@ pub struct WithoutPeaks {
 }
 
 pub fn summary(values: &[Option<f64>]) -> Summary {
-    let there = present(values);
-    let n = there.len();
-    let sum = total(&there);
+    let finite = finite_values(values);
+    let n = finite.len();
+    let sum = total(&finite);
     let mean = (n > 0).then(|| sum / n as f64);
-    let sd = mean_and_variance(&there).map(|(_, variance)| variance.sqrt());
+    let sd = mean_and_variance(&finite).map(|(_, variance)| variance.sqrt());
     Summary {
         n,
         missing: values.len() - n,
         sum,
-        min: there.iter().copied().reduce(f64::min),
-        max: there.iter().copied().reduce(f64::max),
+        min: finite.iter().copied().reduce(f64::min),
+        max: finite.iter().copied().reduce(f64::max),
         mean,
         sd,
     }
@@ -50,7 +50,7 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
 
 /// Values that a quantile above the median needs, so that one is expected beyond it. 20 for `p`
 /// 0.95, 100 for 0.99; 1 up to the median, and for the maximum.
-pub fn fewest_for(p: f64) -> usize {
+pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
     } else {
@@ -58,10 +58,10 @@ pub fn fewest_for(p: f64) -> usize {
     }
 }
 
-/// [`quantile`]; `None` also with fewer values than [`fewest_for`].
-pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
+/// [`quantile`]; `None` also with fewer values than [`min_values_for`].
+pub fn quantile_if_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     let sorted = sorted(values);
-    if sorted.len() < fewest_for(p) {
+    if sorted.len() < min_values_for(p) {
         None
     } else {
         quantile_sorted(&sorted, p)
@@ -81,35 +81,35 @@ pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
 }
 
 pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
-    let mut there = present(values);
-    there.sort_unstable_by(f64::total_cmp);
-    there
+    let mut finite = finite_values(values);
+    finite.sort_unstable_by(f64::total_cmp);
+    finite
 }
 
-/// The mean without the values above `times` the mean of all of them, zeros included; `None`
-/// without values. Peaks are left out only once. The study takes 3 for TPS.
-pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<WithoutPeaks> {
-    let there = present(values);
-    if there.is_empty() {
+/// The mean of the values up to `times` the mean of all values, zeros included. The rule is applied
+/// once. `None` without values. The study uses 3 for TPS.
+pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<MeanWithoutPeaks> {
+    let finite = finite_values(values);
+    if finite.is_empty() {
         return None;
     }
-    let mean_of_all = total(&there) / there.len() as f64;
+    let mean_of_all = total(&finite) / finite.len() as f64;
     let limit = times * mean_of_all;
-    let stay: Vec<f64> = there.iter().copied().filter(|v| *v <= limit).collect();
-    if stay.is_empty() {
+    let retained: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
+    if retained.is_empty() {
         return None;
     }
-    Some(WithoutPeaks {
-        mean: total(&stay) / stay.len() as f64,
+    Some(MeanWithoutPeaks {
+        mean: total(&retained) / retained.len() as f64,
         mean_of_all,
         limit,
-        left_out: there.len() - stay.len(),
-        n: stay.len(),
-        max: there.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        left_out: finite.len() - retained.len(),
+        n: retained.len(),
+        max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),
     })
 }
 
-pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
+pub(crate) fn finite_values(values: &[Option<f64>]) -> Vec<f64> {
     values
         .iter()
         .flatten()
@@ -118,19 +118,19 @@ pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
         .collect()
 }
 
-/// Its error does not grow with the number of values (Neumaier 1974).
+/// A compensated sum: its error does not grow with the number of values (Neumaier 1974).
 pub(crate) fn total(values: &[f64]) -> f64 {
-    let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
+    let (mut sum, mut compensation) = (0.0_f64, 0.0_f64);
     for value in values {
         let next = sum + value;
-        lost += if sum.abs() >= value.abs() {
+        compensation += if sum.abs() >= value.abs() {
             (sum - next) + value
         } else {
             (value - next) + sum
         };
         sum = next;
     }
-    sum + lost
+    sum + compensation
 }
 
 /// `None` of no values.
@@ -145,10 +145,10 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     }
     let n = values.len() as f64;
     let mean = total(values) / n;
-    let away: Vec<f64> = values.iter().map(|v| v - mean).collect();
-    let squares: Vec<f64> = away.iter().map(|d| d * d).collect();
+    let deviations: Vec<f64> = values.iter().map(|v| v - mean).collect();
+    let squares: Vec<f64> = deviations.iter().map(|d| d * d).collect();
     // The mean is rounded, so the distances from it do not quite sum to 0.
-    let rest = total(&away);
+    let rest = total(&deviations);
     Some((
         mean,
         ((total(&squares) - rest * rest / n) / (n - 1.0)).max(0.0),

@@ -2,7 +2,7 @@
 //! to the baseline, of runs that vary by 2 % each, as a campaign has them.
 
 use fastrand::Rng;
-use faultline_stats::change::{Change, Detector, FEWEST, SHORTEST};
+use faultline_stats::change::{Change, Detector, FEWEST, MIN_SEGMENT};
 
 const RELEASES: usize = 12;
 const NOISE: f64 = 0.02;
@@ -67,7 +67,7 @@ impl History {
 
 #[test]
 fn a_step_of_eight_percent_is_found_at_its_release_in_95_of_100_histories() {
-    let places = (SHORTEST..=RELEASES - SHORTEST)
+    let places = (MIN_SEGMENT..=RELEASES - MIN_SEGMENT)
         .map(|at| (at, 1.08))
         .chain([(6, 1.0 / 1.08)]);
     for (at, ratio) in places {
@@ -92,7 +92,7 @@ fn a_step_of_eight_percent_is_found_at_its_release_in_95_of_100_histories() {
 fn a_large_step_is_found_from_six_releases_on() {
     let (mut detector, mut random) = (Detector::default(), Rng::with_seed(18));
     for releases in [FEWEST, 9, 15] {
-        for at in SHORTEST..=releases - SHORTEST {
+        for at in MIN_SEGMENT..=releases - MIN_SEGMENT {
             let found = History {
                 releases,
                 step: (at, 1.5),

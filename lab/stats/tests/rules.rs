@@ -3,7 +3,7 @@
 
 use faultline_stats::block::{self, Method};
 use faultline_stats::bracket::{Contradiction, Replicate, bracket};
-use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved, unreliable};
+use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved, reliability_text};
 use faultline_stats::rate::{Reading, rates};
 use faultline_stats::smooth::moving_average;
 use faultline_stats::{Plan, Reliability, histogram, summary};
@@ -213,19 +213,19 @@ fn a_rare_amounts_interval_stays_above_zero_and_names_its_method() {
 #[test]
 fn a_high_quantile_needs_enough_values_to_have_one_beyond_it() {
     assert_eq!(
-        [0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::fewest_for),
+        [0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::min_values_for),
         [1, 1, 10, 20, 100, 1]
     );
     let values = some(&(0..19).map(f64::from).collect::<Vec<_>>());
-    assert_eq!(summary::quantile_of_enough(&values, 0.95), None);
-    assert_eq!(summary::quantile_of_enough(&values, 0.5), Some(9.0));
-    assert_eq!(summary::quantile_of_enough(&values, 1.0), Some(18.0));
+    assert_eq!(summary::quantile_if_enough(&values, 0.95), None);
+    assert_eq!(summary::quantile_if_enough(&values, 0.5), Some(9.0));
+    assert_eq!(summary::quantile_if_enough(&values, 1.0), Some(18.0));
     let values = some(&(0..20).map(f64::from).collect::<Vec<_>>());
     assert_eq!(
-        summary::quantile_of_enough(&values, 0.95),
+        summary::quantile_if_enough(&values, 0.95),
         summary::quantile(&values, 0.95)
     );
-    assert_eq!(summary::quantile_of_enough(&[], 0.5), None);
+    assert_eq!(summary::quantile_if_enough(&[], 0.5), None);
 }
 
 #[test]
@@ -375,6 +375,6 @@ fn versions_before_4_4_use_the_old_hit_counting() {
 
 #[test]
 fn why_an_interval_is_unreliable_is_said_in_words() {
-    let text = unreliable(Reliability::TooShort { n_eff: 10.4 });
+    let text = reliability_text(Reliability::TooShort { n_eff: 10.4 });
     assert!(text.contains("10 independent"), "{text}");
 }

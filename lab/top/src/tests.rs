@@ -1,7 +1,7 @@
 //! Captured pages of a daemon, as the status that the daemon would have served with them.
 
 use faultline_metrics::{Batch, Metric, Reading, Source, Stamp, Text, Tick, Value, metrics};
-use faultline_status::{Status, Times};
+use faultline_status::{Status, TimeHistogram};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,14 +54,14 @@ fn reading(series: &Series<'_>) -> Option<Reading> {
 }
 
 /// A histogram, which a reading cannot be made of.
-fn times(all: &[Series<'_>], metric: &Metric, label: &str) -> Option<Times> {
+fn times(all: &[Series<'_>], metric: &Metric, label: &str) -> Option<TimeHistogram> {
     let of = |suffix: &str| {
         let name = format!("{}{suffix}", metric.name);
         let all = all.iter().filter(move |series| series.name == name);
         all.filter(|series| series.labels.get(metric.labels[0]) == Some(&label))
     };
     let buckets = of("_bucket").map(|series| (series.labels["le"].parse().unwrap(), series.value));
-    Some(Times {
+    Some(TimeHistogram {
         sum: of("_sum").next()?.value,
         count: of("_count").next()?.value,
         buckets: buckets

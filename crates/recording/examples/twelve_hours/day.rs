@@ -6,7 +6,7 @@ use super::random::Random;
 use super::series::{Series, Weather, source_of};
 use faultline_metrics::metrics::{cgroup, daemon as d, pools as q, validator as v};
 use faultline_metrics::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
-use faultline_recording::{Event, EventKind, NewProcess, NewSession, Opening, Point, Table};
+use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Day {
         }
     }
 
-    pub(crate) fn opening(&self) -> Opening {
+    pub(crate) fn opening(&self) -> NewRecording {
         let manifest = serde_json::json!({
             "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
             "memory_bytes": 540_000_000_000u64, "made_up": true,
@@ -134,7 +134,7 @@ impl Day {
             version: "0.1.0".into(),
             manifest,
         };
-        Opening {
+        NewRecording {
             labels: self.arm.labels.clone(),
             session,
         }

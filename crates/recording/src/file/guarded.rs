@@ -1,7 +1,7 @@
 //! A reading connection to an untrusted file: the file's size bounds the cost of each statement.
 
 use super::whole;
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -11,23 +11,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes: a manifest with 512 arguments of 4,096 bytes, each byte escaped in JSON.
-const LONGEST_VALUE: usize = 16 << 20;
+const MAX_VALUE_BYTES: usize = 16 << 20;
 
 /// Bytes.
-const LONGEST_ROW: usize = 128 << 20;
+const MAX_ROW_BYTES: usize = 128 << 20;
 
 /// Bytes of a CREATE statement; the longest of the format has some thousand.
-const LONGEST_STATEMENT: usize = 64 << 10;
+const MAX_STATEMENT_BYTES: usize = 64 << 10;
 
 /// Minimum bytes of a row: its page pointer, length, number, and a header of two.
-const SMALLEST_ROW: u64 = 6;
+const MIN_ROW_BYTES: u64 = 6;
 
-/// Limit of SQLite VM instructions per byte of the file, and a constant in addition. Reading a
-/// recording takes fewer than two per byte.
+/// Limit of SQLite VM instructions per byte of the file. Reading a recording takes fewer than two
+/// per byte.
 const STEPS_PER_BYTE: u64 = 8;
-const STEPS: u64 = 1 << 20;
+/// SQLite VM instructions that are allowed in addition, for a file of any size.
+const BASE_STEPS: u64 = 1 << 20;
 
-const CHECK_EVERY: u16 = 1000;
+const CHECK_EVERY_STEPS: u16 = 1000;
 
 /// A reading connection to an untrusted file.
 ///
@@ -53,7 +54,7 @@ pub enum ReturnedValues {
 #[derive(Debug)]
 struct StepCounter {
     done: AtomicU64,
-    most: AtomicU64,
+    max_steps: AtomicU64,
 }
 
 /// Disables everything that objects of the file could trigger.
@@ -74,13 +75,14 @@ impl BoundedConnection {
     ) -> Result<BoundedConnection, Error> {
         let work = Arc::new(StepCounter {
             done: AtomicU64::new(0),
-            most: AtomicU64::new(steps(bytes)),
+            max_steps: AtomicU64::new(steps(bytes)),
         });
-        let watched = Arc::clone(&work);
+        let counter = Arc::clone(&work);
         let check = move || {
-            watched.done.fetch_add(CHECK_EVERY.into(), Relaxed) >= watched.most.load(Relaxed)
+            counter.done.fetch_add(CHECK_EVERY_STEPS.into(), Relaxed)
+                >= counter.max_steps.load(Relaxed)
         };
-        conn.progress_handler(CHECK_EVERY.into(), Some(check))
+        conn.progress_handler(CHECK_EVERY_STEPS.into(), Some(check))
             .at(path)?;
         let guarded = BoundedConnection {
             conn,
@@ -88,7 +90,7 @@ impl BoundedConnection {
             work,
             bytes,
         };
-        guarded.limit(LONGEST_STATEMENT)?;
+        guarded.limit(MAX_STATEMENT_BYTES)?;
         guarded
             .conn
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
@@ -104,7 +106,7 @@ impl BoundedConnection {
     /// log.
     pub(crate) fn measure(&mut self) -> Result<(), Error> {
         self.bytes = whole::check_whole(&self.conn, &self.path)?;
-        self.work.most.store(steps(self.bytes), Relaxed);
+        self.work.max_steps.store(steps(self.bytes), Relaxed);
         Ok(())
     }
 
@@ -139,27 +141,27 @@ impl BoundedConnection {
     /// a value is invalid.
     pub(crate) fn walk<E: From<Error>>(
         &self,
-        gives: ReturnedValues,
+        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         mut each: impl FnMut(&Row<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut statement = self.conn.prepare_cached(sql).at(&self.path)?;
         let columns = statement.column_count();
-        self.limit(LONGEST_VALUE.min(LONGEST_ROW / columns.max(1)))?;
+        self.limit(MAX_VALUE_BYTES.min(MAX_ROW_BYTES / columns.max(1)))?;
         self.work.done.store(0, Relaxed);
         let mut rows = statement.query(parameters).at(&self.path)?;
         let mut remaining = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
-            let size = SMALLEST_ROW
-                + if gives == ReturnedValues::Texts {
+            let size = MIN_ROW_BYTES
+                + if returned_values == ReturnedValues::Texts {
                     text(row, columns)
                 } else {
                     0
                 };
             let left = remaining
                 .checked_sub(size)
-                .ok_or_else(|| Error::refused(&self.path, MORE_THAN_FITS))?;
+                .ok_or_else(|| Error::refused(&self.path, TOO_MANY_ROWS))?;
             remaining = left;
             each(row)?;
         }
@@ -168,13 +170,13 @@ impl BoundedConnection {
 
     pub(crate) fn collect<T>(
         &self,
-        gives: ReturnedValues,
+        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         mut of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
         let mut out = Vec::new();
-        self.walk(gives, sql, parameters, |row| {
+        self.walk(returned_values, sql, parameters, |row| {
             out.push(of(row).at(&self.path)?);
             Ok::<(), Error>(())
         })?;
@@ -190,10 +192,12 @@ impl BoundedConnection {
     }
 }
 
-const MORE_THAN_FITS: &str = "one of its tables has more rows than a file of its size can hold";
+const TOO_MANY_ROWS: &str = "one of its tables has more rows than a file of its size can hold";
 
 fn steps(bytes: u64) -> u64 {
-    bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS)
+    bytes
+        .saturating_mul(STEPS_PER_BYTE)
+        .saturating_add(BASE_STEPS)
 }
 
 /// Bytes.

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// The file's tables and their columns; an older file may have fewer.
-pub(crate) type Present = HashMap<String, HashSet<String>>;
+pub(crate) type PresentTables = HashMap<String, HashSet<String>>;
 
-const SHOWN: usize = 80;
+const MAX_SHOWN_CHARS: usize = 80;
 
 const KEY: &str = "PRIMARY KEY";
 
@@ -21,8 +21,8 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Present, Error> {
-    let mut present = Present::new();
+pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<PresentTables, Error> {
+    let mut present = PresentTables::new();
     for object in objects(guarded)? {
         let of_table = object.is_table();
         let SchemaObject {
@@ -36,17 +36,17 @@ pub(crate) fn present(guarded: &BoundedConnection, path: &Path) -> Result<Presen
             ("table", None) if of_table => Ok(None),
             ("table", _) => Err(format!(
                 "`{}` is a virtual table; a recording has only plain ones",
-                shown(&name)
+                excerpt(&name)
             )),
             ("index", _) if is_plain_index(&sql) => Ok(None),
             ("index", _) => Err(format!(
                 "`{}` is an index of an expression; a recording has none",
-                shown(&name)
+                excerpt(&name)
             )),
             _ => Err(format!(
                 "`{}` is a {}; a recording has only tables",
-                shown(&name),
-                shown(&kind)
+                excerpt(&name),
+                excerpt(&kind)
             )),
         };
         if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
@@ -104,9 +104,9 @@ fn is_plain_index(sql: &str) -> bool {
         || (sql.chars().all(plain) && sql.matches('(').count() == 1 && sql.ends_with(')'))
 }
 
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     text.chars()
-        .take(SHOWN)
+        .take(MAX_SHOWN_CHARS)
         .flat_map(char::escape_debug)
         .collect()
 }
@@ -124,15 +124,15 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
             .iter()
             .find_map(|kind| declaration.strip_prefix(kind))
             .map(str::trim_start);
-        let fits = match column {
+        let is_allowed = match column {
             Some(column) if column.constraint == KEY => {
                 *declaration == format!("{} {KEY}", column.kind.sql())
             }
             Some(column) => rest.is_some_and(|rest| rest.is_empty() || rest == column.constraint),
             None => rest.is_some_and(|rest| CONSTRAINTS.contains(&rest)),
         };
-        if !fits {
-            let (name, declaration) = (shown(name), shown(declaration));
+        if !is_allowed {
+            let (name, declaration) = (excerpt(name), excerpt(declaration));
             return Err(format!(
                 "the column `{name}` of `{}` is declared as `{declaration}`",
                 spec.name

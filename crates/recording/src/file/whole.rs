@@ -1,5 +1,5 @@
 use super::{length, opened, with_suffix};
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use rusqlite::Connection;
 use std::collections::HashSet;
 use std::fs::File;

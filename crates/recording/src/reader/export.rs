@@ -1,7 +1,7 @@
 //! Any table as it is, for programs that do not interpret it.
 
 use super::Recording;
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{self, ReturnedValues};
 use crate::schema::{TABLES, Table, TableColumn, TableSpec};
 use rusqlite::types::ValueRef;

@@ -1,6 +1,6 @@
 use super::types::{ProcessRow, SessionRow, TickRow};
 use super::{Recording, TableInfo};
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{length, with_suffix};
 use std::collections::BTreeMap;
 

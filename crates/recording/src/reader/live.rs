@@ -3,9 +3,11 @@ use super::types::TickRow;
 use crate::error::Error;
 use crate::file::{self, ReturnedValues};
 
+/// Most points that one call returns.
 const MOST: u32 = 4096;
 
-/// The newest values for whether a validator keeps up. Values that were not recorded are absent.
+/// The newest values that show whether a validator keeps up. Values that were not recorded are
+/// absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
     /// The newest tick; source of the next three values.

@@ -1,4 +1,4 @@
-use crate::error::{At, Error};
+use crate::error::{AttachPath, Error};
 use crate::file::{self, BoundedConnection, DatabaseKind, length, with_suffix};
 use rusqlite::ErrorCode;
 use std::fs::File;

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     pub last_tick: Option<TickRow>,
+    /// Whether a process was followed.
     pub process: bool,
+    /// Whether the process that was followed last has exited.
     pub ended: bool,
     /// When the first bank with a transaction was created, in Unix ns of the validator's clock.
     /// Without bank points, the first replayed slot with a transaction.
@@ -26,7 +28,7 @@ const SLOTS: [(&str, &str); 4] = [
     ("validator_sample", "slot_processed"),
 ];
 
-/// Sources of executed transactions, the better first.
+/// Sources of executed transactions, the preferred one first.
 const TRANSACTIONS: [(&str, &str); 2] = [
     ("cost_tracker_point", "transaction_count"),
     ("replay_slot_point", "total_transactions"),

@@ -56,7 +56,7 @@ impl Recording {
             let Some(kind) = EventKind::parse(kind) else {
                 return Ok(Err((
                     row.get::<_, i64>(0)?,
-                    start(kind, MAX_KIND).to_owned(),
+                    truncate(kind, MAX_KIND).to_owned(),
                 )));
             };
             Ok(Ok(EventRow {
@@ -66,7 +66,7 @@ impl Recording {
                 uptime: duration(row.get(3)?),
                 kind,
                 process: row.get(5)?,
-                detail: json(start(row.get_ref(6)?.as_str()?, MAX_TEXT).to_owned()),
+                detail: json(truncate(row.get_ref(6)?.as_str()?, MAX_TEXT).to_owned()),
             }))
         })?;
         let unknown = |(id, kind)| {
@@ -236,7 +236,7 @@ impl Recording {
                     what: row
                         .get_ref(3)?
                         .as_str_or_null()?
-                        .map(|text| start(text, MAX_TEXT).to_owned()),
+                        .map(|text| truncate(text, MAX_TEXT).to_owned()),
                 })
             },
         )?;
@@ -341,11 +341,11 @@ impl Recording {
 
     pub(super) fn collect<T>(
         &self,
-        gives: ReturnedValues,
+        returned_values: ReturnedValues,
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        self.conn.collect(gives, sql, [], of)
+        self.conn.collect(returned_values, sql, [], of)
     }
 }
 
@@ -356,7 +356,7 @@ fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
         .unwrap_or_else(|| format!("{id}").into())
 }
 
-/// Also accepts a count beyond SQLite's integers, which is stored as a float.
+/// Also accepts a float: a count beyond SQLite's integers is stored as one.
 fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Integer(n) => u64::try_from(n).ok(),
@@ -366,7 +366,7 @@ fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>>
 }
 
 /// At most `bytes`, cut at a character boundary.
-fn start(text: &str, bytes: usize) -> &str {
+fn truncate(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
         .rev()
         .find(|end| text.is_char_boundary(*end));

@@ -17,21 +17,21 @@ pub enum Role {
 }
 
 /// Name, kind, role, text after the type in CREATE TABLE, description.
-pub(super) type Declared = (&'static str, Kind, Role, &'static str, &'static str);
+pub(super) type ColumnDeclaration = (&'static str, Kind, Role, &'static str, &'static str);
 
 /// Name, order column, description, columns.
-pub(super) type DeclaredTable = (
+pub(super) type TableDeclaration = (
     &'static str,
     &'static str,
     &'static str,
-    &'static [Declared],
+    &'static [ColumnDeclaration],
 );
 
 const KEY: &str = "PRIMARY KEY";
-const NEEDED: &str = "NOT NULL";
+const NOT_NULL: &str = "NOT NULL";
 
 /// Small tables, and the ticks.
-pub(super) static BEGINNING: &[DeclaredTable] = &[
+pub(super) static MAIN_TABLES: &[TableDeclaration] = &[
     (
         "meta",
         "key",
@@ -44,7 +44,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 KEY,
                 "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: file names; `salvaged_from`: the damaged file that this one was made from; a flight recording says why it was saved",
             ),
-            ("value", Text, Plain, NEEDED, ""),
+            ("value", Text, Plain, NOT_NULL, ""),
         ],
     ),
     (
@@ -53,7 +53,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "What the run is called: `--label KEY=VALUE`.",
         &[
             ("key", Text, Plain, KEY, ""),
-            ("value", Text, Plain, NEEDED, ""),
+            ("value", Text, Plain, NOT_NULL, ""),
         ],
     ),
     (
@@ -66,7 +66,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 "started_unix_ns",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "when it began, in ns since 1970",
             ),
             (
@@ -76,13 +76,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 "",
                 "when it ended in order; NULL while it lasts, and for ever if it was killed: then the last tick is the end. In a copy, the last tick",
             ),
-            ("interval_ns", Integer, Plain, NEEDED, "from tick to tick"),
-            ("version", Text, Plain, NEEDED, "of the daemon"),
+            ("interval_ns", Integer, Plain, NOT_NULL, "from tick to tick"),
+            ("version", Text, Plain, NOT_NULL, "of the daemon"),
             (
                 "manifest",
                 Text,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "host, CPU, memory, disks, kernel, configuration: a JSON object",
             ),
         ],
@@ -93,8 +93,8 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "A process that was followed.",
         &[
             ("id", Integer, Process, KEY, ""),
-            ("session", Integer, Session, NEEDED, "by which session"),
-            ("pid", Integer, Plain, NEEDED, ""),
+            ("session", Integer, Session, NOT_NULL, "by which session"),
+            ("pid", Integer, Plain, NOT_NULL, ""),
             (
                 "started_unix_ns",
                 Integer,
@@ -106,14 +106,14 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 "seen_unix_ns",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "when the daemon found it, in ns since 1970",
             ),
             (
                 "manifest",
                 Text,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "version, binary and its hash, arguments without secrets, limits: a JSON object",
             ),
         ],
@@ -124,20 +124,26 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "What happened at one moment. Read in the order of `session, uptime_ns, id`.",
         &[
             ("id", Integer, Event, KEY, ""),
-            ("session", Integer, Session, NEEDED, ""),
-            ("unix_ns", Integer, Plain, NEEDED, "when, in ns since 1970"),
+            ("session", Integer, Session, NOT_NULL, ""),
+            (
+                "unix_ns",
+                Integer,
+                Plain,
+                NOT_NULL,
+                "when, in ns since 1970",
+            ),
             (
                 "uptime_ns",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "when, in ns since the daemon started",
             ),
             (
                 "kind",
                 Text,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)",
             ),
             (
@@ -147,7 +153,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 "",
                 "NULL while no process was followed",
             ),
-            ("detail", Text, Plain, NEEDED, "a JSON object, or empty"),
+            ("detail", Text, Plain, NOT_NULL, "a JSON object, or empty"),
         ],
     ),
     (
@@ -162,26 +168,26 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 KEY,
                 "ascending over all sessions; what samples point at",
             ),
-            ("session", Integer, Session, NEEDED, ""),
+            ("session", Integer, Session, NOT_NULL, ""),
             (
                 "number",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "counted by the daemon from 1; a gap is a missed tick or one that was not written",
             ),
             (
                 "unix_ns",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "when, in ns since 1970, on a clock that may be set",
             ),
             (
                 "uptime_ns",
                 Integer,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "when, in ns since the daemon started, on a clock that never jumps: for rates",
             ),
             (
@@ -205,8 +211,8 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "rowid",
         "What a source could not read, written when it changes: all rows of a source at one tick replace those of its tick before.",
         &[
-            ("tick", Integer, Tick, NEEDED, ""),
-            ("source", Text, Plain, NEEDED, ""),
+            ("tick", Integer, Tick, NOT_NULL, ""),
+            ("source", Text, Plain, NOT_NULL, ""),
             (
                 "status",
                 Text,
@@ -219,7 +225,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
     ),
 ];
 
-pub(super) static SERIES: &[DeclaredTable] = &[
+pub(super) static SERIES: &[TableDeclaration] = &[
     (
         "series",
         "id",
@@ -230,10 +236,10 @@ pub(super) static SERIES: &[DeclaredTable] = &[
                 "metric",
                 Text,
                 Plain,
-                NEEDED,
+                NOT_NULL,
                 "its name in METRICS.md; with `_count` or `_sum` of a histogram",
             ),
-            ("labels", Text, Plain, NEEDED, "a JSON object"),
+            ("labels", Text, Plain, NOT_NULL, "a JSON object"),
         ],
     ),
     (
@@ -241,35 +247,35 @@ pub(super) static SERIES: &[DeclaredTable] = &[
         "rowid",
         "Their values, where they changed. Carries forward.",
         &[
-            ("tick", Integer, Tick, NEEDED, ""),
-            ("series", Integer, Series, NEEDED, ""),
+            ("tick", Integer, Tick, NOT_NULL, ""),
+            ("series", Integer, Series, NOT_NULL, ""),
             ("value", Real, Plain, "", "NULL when it is gone"),
         ],
     ),
 ];
 
-pub(super) const TICK: Declared = ("tick", Integer, Tick, KEY, "`tick.id`");
+pub(super) const TICK: ColumnDeclaration = ("tick", Integer, Tick, KEY, "`tick.id`");
 
-pub(super) const POOL: [Declared; 2] = [
-    ("tick", Integer, Tick, NEEDED, ""),
-    ("pool", Integer, Pool, NEEDED, ""),
+pub(super) const POOL: [ColumnDeclaration; 2] = [
+    ("tick", Integer, Tick, NOT_NULL, ""),
+    ("pool", Integer, Pool, NOT_NULL, ""),
 ];
-pub(super) const DEVICE: [Declared; 2] = [
-    ("tick", Integer, Tick, NEEDED, ""),
-    ("device", Integer, Device, NEEDED, ""),
+pub(super) const DEVICE: [ColumnDeclaration; 2] = [
+    ("tick", Integer, Tick, NOT_NULL, ""),
+    ("device", Integer, Device, NOT_NULL, ""),
 ];
 
-pub(super) const POOL_NAME: [Declared; 2] = [
+pub(super) const POOL_NAME: [ColumnDeclaration; 2] = [
     ("id", Integer, Pool, KEY, ""),
     ("name", Text, Plain, "NOT NULL UNIQUE", ""),
 ];
-pub(super) const DEVICE_NAME: [Declared; 2] = [
+pub(super) const DEVICE_NAME: [ColumnDeclaration; 2] = [
     ("id", Integer, Device, KEY, ""),
     ("name", Text, Plain, "NOT NULL UNIQUE", ""),
 ];
 
-pub(super) const POINT: [Declared; 4] = [
-    ("session", Integer, Session, NEEDED, ""),
+pub(super) const POINT: [ColumnDeclaration; 4] = [
+    ("session", Integer, Session, NOT_NULL, ""),
     (
         "tick",
         Integer,
@@ -281,14 +287,14 @@ pub(super) const POINT: [Declared; 4] = [
         "unix_ns",
         Integer,
         Plain,
-        NEEDED,
+        NOT_NULL,
         "the validator's own time, in ns since 1970",
     ),
     (
         "received_unix_ns",
         Integer,
         Plain,
-        NEEDED,
+        NOT_NULL,
         "when the daemon received it, in ns since 1970",
     ),
 ];

@@ -123,8 +123,8 @@ macro_rules! points {
         }
 
         impl Point {
-            /// What the validator said at `time_unix_ns` and the daemon received at `received`, since 1970; `None` if
-            /// recordings do not keep it whole.
+            /// A point that the validator sent at `time_unix_ns` and the daemon received at `received`, both since
+            /// 1970. `None` if recordings do not store this point completely.
             pub fn new(known: &KnownPoint, time_unix_ns: i64, received: Duration) -> Option<Self> {
                 match known {
                     $(KnownPoint::$kind(point) => Some(Point::$kind($kind {

@@ -1,4 +1,4 @@
-use super::fixed::{self, Declared, DeclaredTable, Role};
+use super::fixed::{self, ColumnDeclaration, Role, TableDeclaration};
 use super::points::{PointSpec, SPECS};
 use super::{Column, DEVICE, Kind, POOL, Table};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub struct TableSpec {
 
 impl TableSpec {
     pub(crate) fn may_be_missing(&self) -> bool {
-        !fixed::BEGINNING
+        !fixed::MAIN_TABLES
             .iter()
             .chain(fixed::SERIES)
             .any(|(name, ..)| *name == self.name)
@@ -67,7 +67,7 @@ impl TableSpec {
 }
 
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
-    let mut tables: Vec<TableSpec> = fixed::BEGINNING.iter().map(table).collect();
+    let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(table).collect();
     tables.extend(Table::ALL.map(wide));
     tables.push(table(&(
         "pool",
@@ -92,7 +92,7 @@ const POOL_ABOUT: &str = "Totals of each thread pool, where one of them changed.
 const DEVICE_ABOUT: &str =
     "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
 
-fn column(&(name, kind, role, constraint, about): &Declared) -> TableColumn {
+fn column(&(name, kind, role, constraint, about): &ColumnDeclaration) -> TableColumn {
     TableColumn {
         name,
         kind,
@@ -102,7 +102,7 @@ fn column(&(name, kind, role, constraint, about): &Declared) -> TableColumn {
     }
 }
 
-fn table(&(name, order, about, columns): &DeclaredTable) -> TableSpec {
+fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
     let unique = if name == "series" {
         ", UNIQUE(metric, labels)"
     } else {
@@ -149,7 +149,12 @@ fn wide(of: Table) -> TableSpec {
     }
 }
 
-fn long(name: &'static str, about: &'static str, key: &[Declared], values: &[Column]) -> TableSpec {
+fn long(
+    name: &'static str,
+    about: &'static str,
+    key: &[ColumnDeclaration],
+    values: &[Column],
+) -> TableSpec {
     let mut columns: Vec<TableColumn> = key.iter().map(column).collect();
     columns.extend(values.iter().map(|of| value(of, &["..."])));
     TableSpec {

@@ -12,7 +12,7 @@ pub(super) enum Number {
 }
 
 /// Below this, every integer is exact as a float.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
     /// Uses the column's kind if that is lossless. Nothing for a histogram.
@@ -20,7 +20,9 @@ impl Number {
         match *value {
             Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
             Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
-            Value::Real(x) if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < EXACT => {
+            Value::Real(x)
+                if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < MAX_EXACT_INTEGER =>
+            {
                 Number::Whole(x as i64)
             }
             Value::Real(x) => Number::real(x),

@@ -79,12 +79,12 @@ impl NamedRows {
         &mut self,
         conn: &Connection,
         tick: i64,
-        fresh: &SampledSources,
+        sampled: &SampledSources,
     ) -> rusqlite::Result<WrittenRows> {
         let mut wrote = WrittenRows::default();
         let mut row = conn.prepare_cached(&self.statements.row)?;
         for (name, entry) in &mut self.entries {
-            if !fresh
+            if !sampled
                 .get(entry.source as usize)
                 .copied()
                 .unwrap_or_default()
@@ -113,7 +113,7 @@ impl NamedRows {
     }
 
     /// The last rows may not be in the file: the next tick writes everything.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         for entry in self.entries.values_mut() {
             entry.id = None;
             entry.written = None;
@@ -122,7 +122,7 @@ impl NamedRows {
     }
 
     /// All rows are committed. Forgets gone names, which may never return.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn mark_committed(&mut self) {
         self.entries
             .retain(|_, entry| entry.written.as_ref() != Some(&self.none));
     }

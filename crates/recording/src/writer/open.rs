@@ -1,8 +1,10 @@
 use super::samples::{Counts, Samples};
 use super::{RollbackState, Writer};
-use crate::error::{At, Error};
-use crate::file::{self, BoundedConnection, Present, RECORDING, SIDE_FILES, nanos, with_suffix};
-use crate::rows::{NewSession, Opening};
+use crate::error::{AttachPath, Error};
+use crate::file::{
+    self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix,
+};
+use crate::rows::{NewRecording, NewSession};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
 const LAST_RESORT_PAGES: i64 = 4096;
 
-pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+pub(super) fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
     if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
         return Err(Error::Leftover {
             path,
@@ -35,7 +37,7 @@ pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     made
 }
 
-pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
+pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
     if !path.exists() {
         return create(path, opening);
     }
@@ -65,7 +67,7 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         other => other?,
     }
     let present = file::present(&found, path)?;
-    let counts = found_counts(&found, &present)?;
+    let counts = count_rows(&found, &present)?;
     let labels_found: BTreeMap<String, String> =
         crate::reader::read_labels(&found)?.into_iter().collect();
     let conn = found.release()?;
@@ -78,7 +80,7 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
             wanted,
         });
     }
-    bring_up(&conn, &present).at(path)?;
+    upgrade_tables(&conn, &present).at(path)?;
     begin_session(conn, lock, path, &opening.session, counts)
 }
 
@@ -126,7 +128,7 @@ pub(crate) fn make_tables(
 }
 
 /// Adds tables and columns that an older version did not write.
-fn bring_up(conn: &Connection, present: &Present) -> rusqlite::Result<()> {
+fn upgrade_tables(conn: &Connection, present: &PresentTables) -> rusqlite::Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
         let Some(columns) = present.get(table.name) else {
@@ -198,7 +200,7 @@ fn begin_session(
     })
 }
 
-fn labels(opening: &Opening) -> BTreeMap<String, String> {
+fn labels(opening: &NewRecording) -> BTreeMap<String, String> {
     opening.labels.iter().cloned().collect()
 }
 
@@ -231,7 +233,7 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn found_counts(found: &BoundedConnection, present: &Present) -> Result<Counts, Error> {
+fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Counts, Error> {
     let count = |name: &'static str| {
         let rows = if present.contains_key(name) {
             found.number(&format!("SELECT sum(1) FROM {name}"))?
@@ -243,7 +245,7 @@ fn found_counts(found: &BoundedConnection, present: &Present) -> Result<Counts, 
             rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0),
         ))
     };
-    counted().map(count).collect()
+    counted_tables().map(count).collect()
 }
 
 pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
@@ -253,10 +255,10 @@ pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
         })?;
         Ok((name, u64::try_from(rows).unwrap_or(0)))
     };
-    counted().map(count).collect()
+    counted_tables().map(count).collect()
 }
 
-fn counted() -> impl Iterator<Item = &'static str> {
+fn counted_tables() -> impl Iterator<Item = &'static str> {
     TABLES
         .iter()
         .map(|table| table.name)

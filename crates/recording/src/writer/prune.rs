@@ -19,8 +19,8 @@ impl Writer {
         self.commit()?;
         let mut removed = Counts::new();
         self.write(|writer| {
-            if let Some(cut) = first_retained(&writer.conn, nanos(before_unix))? {
-                prune(&writer.conn, &cut, writer.process_id(), &mut removed)?;
+            if let Some(retained) = first_retained(&writer.conn, nanos(before_unix))? {
+                prune(&writer.conn, &retained, writer.process_id(), &mut removed)?;
             }
             Ok(())
         })?;
@@ -33,7 +33,7 @@ impl Writer {
     }
 }
 
-struct Cut {
+struct FirstRetained {
     tick: i64,
     session: i64,
     process: Option<i64>,
@@ -42,7 +42,7 @@ struct Cut {
 
 /// `None` if nothing is removed. Ticks of earlier sessions, which have another monotonic clock, are
 /// compared by the wall clock; those in the future are removed.
-fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cut>> {
+fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<FirstRetained>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| {
         Ok((
@@ -60,11 +60,11 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
     let sql = "SELECT id, session, process, uptime_ns FROM tick
                WHERE (session = ?1 AND uptime_ns >= ?2) OR (session < ?1 AND unix_ns BETWEEN ?3 AND ?4) OR id = ?5
                ORDER BY id LIMIT 1";
-    let cut = conn.query_row(
+    let retained = conn.query_row(
         sql,
         params![session, from_uptime, before_unix, unix, last],
         |row| {
-            Ok(Cut {
+            Ok(FirstRetained {
                 tick: row.get(0)?,
                 session: row.get(1)?,
                 process: row.get(2)?,
@@ -73,12 +73,12 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
         },
     )?;
     let first: Option<i64> = conn.query_row("SELECT min(id) FROM tick", [], |row| row.get(0))?;
-    Ok((first != Some(cut.tick)).then_some(cut))
+    Ok((first != Some(retained.tick)).then_some(retained))
 }
 
 fn prune(
     conn: &Connection,
-    cut: &Cut,
+    retained: &FirstRetained,
     process: Option<i64>,
     removed: &mut Counts,
 ) -> rusqlite::Result<()> {
@@ -87,9 +87,9 @@ fn prune(
         ("device_sample", "device"),
         ("series_sample", "series"),
     ] {
-        carry(conn, table, name, cut)?;
+        carry_forward(conn, table, name, retained)?;
     }
-    carry_problems(conn, cut)?;
+    carry_problems(conn, retained)?;
     let mut delete =
         |table: &'static str, condition: &str, values: &[i64]| -> rusqlite::Result<()> {
             let sql = format!("DELETE FROM {table} WHERE {condition}");
@@ -99,20 +99,20 @@ fn prune(
             *removed.entry(table).or_default() += rows as u64;
             Ok(())
         };
-    delete_before(cut, &mut delete)?;
-    delete_unreferenced(cut, process.unwrap_or(0), &mut delete)
+    delete_before(retained, &mut delete)?;
+    delete_unreferenced(retained, process.unwrap_or(0), &mut delete)
 }
 
 /// Takes a table, a condition and its parameters.
 type Delete<'d> = dyn FnMut(&'static str, &str, &[i64]) -> rusqlite::Result<()> + 'd;
 
 /// Also deletes carried rows without values.
-fn delete_before(cut: &Cut, delete: &mut Delete<'_>) -> rusqlite::Result<()> {
+fn delete_before(retained: &FirstRetained, delete: &mut Delete<'_>) -> rusqlite::Result<()> {
     for table in TABLES.iter() {
         if let Some(column) = tick_column(table) {
             // A point from before the first tick has no tick.
             let condition = format!("{column} < ?1 OR {column} IS NULL");
-            delete(table.name, &condition, &[cut.tick])?;
+            delete(table.name, &condition, &[retained.tick])?;
         }
     }
     for (table, columns) in [
@@ -124,26 +124,30 @@ fn delete_before(cut: &Cut, delete: &mut Delete<'_>) -> rusqlite::Result<()> {
             .map(|column| format!("{} IS NULL", column.name))
             .collect();
         let condition = format!("tick = ?1 AND {}", all_null.join(" AND "));
-        delete(table, &condition, &[cut.tick])?;
+        delete(table, &condition, &[retained.tick])?;
     }
-    delete("series_sample", "tick = ?1 AND value IS NULL", &[cut.tick])?;
-    delete("problem", "tick = ?1 AND status IS NULL", &[cut.tick])?;
+    delete(
+        "series_sample",
+        "tick = ?1 AND value IS NULL",
+        &[retained.tick],
+    )?;
+    delete("problem", "tick = ?1 AND status IS NULL", &[retained.tick])?;
     delete(
         "event",
         "session < ?1 OR (session = ?1 AND uptime_ns < ?2)",
-        &[cut.session, cut.uptime],
+        &[retained.session, retained.uptime],
     )
 }
 
 fn delete_unreferenced(
-    cut: &Cut,
+    retained: &FirstRetained,
     current_process: i64,
     delete: &mut Delete<'_>,
 ) -> rusqlite::Result<()> {
     let unused = "id <> ?1 AND id NOT IN (SELECT process FROM tick WHERE process NOT NULL)
                   AND id NOT IN (SELECT process FROM event WHERE process NOT NULL)";
     delete("process", unused, &[current_process])?;
-    delete("session", "id < ?1", &[cut.session])?;
+    delete("session", "id < ?1", &[retained.session])?;
     for (name, samples) in [
         ("pool", "pool_sample"),
         ("device", "device_sample"),
@@ -165,7 +169,12 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
 
 /// Moves the last earlier row of each name to the cut, unless that tick has one. Only rows of the
 /// same session and process, as readers carry them.
-fn carry(conn: &Connection, table: &str, name: &str, cut: &Cut) -> rusqlite::Result<()> {
+fn carry_forward(
+    conn: &Connection,
+    table: &str,
+    name: &str,
+    retained: &FirstRetained,
+) -> rusqlite::Result<()> {
     let sql = format!(
         "UPDATE {table} SET tick = ?1 WHERE rowid IN (
              SELECT max(s.rowid) FROM {table} s JOIN tick t ON t.id = s.tick
@@ -173,16 +182,16 @@ fn carry(conn: &Connection, table: &str, name: &str, cut: &Cut) -> rusqlite::Res
          AND {name} NOT IN (SELECT {name} FROM {table} WHERE tick = ?1)"
     );
     conn.prepare_cached(&sql)?
-        .execute(params![cut.tick, cut.session, cut.process])
+        .execute(params![retained.tick, retained.session, retained.process])
         .map(|_| ())
 }
 
-fn carry_problems(conn: &Connection, cut: &Cut) -> rusqlite::Result<()> {
+fn carry_problems(conn: &Connection, retained: &FirstRetained) -> rusqlite::Result<()> {
     let sql = "UPDATE problem SET tick = ?1 WHERE (source, tick) IN (
                    SELECT p.source, max(p.tick) FROM problem p JOIN tick t ON t.id = p.tick
                    WHERE p.tick < ?1 AND t.session = ?2 GROUP BY p.source)
                AND source NOT IN (SELECT source FROM problem WHERE tick = ?1)";
     conn.prepare_cached(sql)?
-        .execute(params![cut.tick, cut.session])
+        .execute(params![retained.tick, retained.session])
         .map(|_| ())
 }

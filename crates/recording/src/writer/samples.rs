@@ -12,18 +12,18 @@ use std::sync::LazyLock;
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug)]
-struct Wide {
+struct WideRow {
     sql: &'static str,
     name: &'static str,
     values: Vec<Number>,
-    any: bool,
+    has_values: bool,
 }
 
 /// State between ticks, so that only changes are written.
 #[derive(Debug)]
 pub(super) struct Samples {
     destinations: Destinations,
-    wide: Vec<Wide>,
+    wide: Vec<WideRow>,
     /// Pools, devices and series.
     named: [NamedRows; 3],
     /// Sample time of each source at the last written tick.
@@ -33,11 +33,11 @@ pub(super) struct Samples {
 
 impl Samples {
     pub(super) fn new() -> Self {
-        let wide = |table: Table| Wide {
+        let wide = |table: Table| WideRow {
             sql: insert_into(table.name()),
             name: table.name(),
             values: vec![Number::None; table.columns().len()],
-            any: false,
+            has_values: false,
         };
         let series = Statements {
             tables: ["series", "series_sample"],
@@ -63,14 +63,14 @@ impl Samples {
     }
 
     /// The last rows may not be in the file.
-    pub(super) fn doubt(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::doubt);
+    pub(super) fn invalidate(&mut self) {
+        self.named.iter_mut().for_each(NamedRows::invalidate);
         self.sampled_at = [None; Source::ALL.len()];
     }
 
     /// All rows are committed.
-    pub(super) fn settle(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::settle);
+    pub(super) fn mark_committed(&mut self) {
+        self.named.iter_mut().for_each(NamedRows::mark_committed);
     }
 
     /// Names may have been removed from the file.
@@ -78,20 +78,20 @@ impl Samples {
         self.named.iter_mut().for_each(NamedRows::forget_ids);
     }
 
-    pub(super) fn fresh(&mut self, tick: &Tick) -> SampledSources {
-        let mut fresh = [false; Source::ALL.len()];
+    pub(super) fn sampled(&mut self, tick: &Tick) -> SampledSources {
+        let mut sampled = [false; Source::ALL.len()];
         for batch in &tick.batches {
             let index = batch.source as usize;
             // A source that never sampled has no time.
             let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
-            if let (Some(fresh), Some(last)) =
-                (fresh.get_mut(index), self.sampled_at.get_mut(index))
+            if let (Some(sampled), Some(last)) =
+                (sampled.get_mut(index), self.sampled_at.get_mut(index))
             {
-                *fresh |= sampled_at.is_some() && sampled_at != *last;
+                *sampled |= sampled_at.is_some() && sampled_at != *last;
                 *last = sampled_at;
             }
         }
-        fresh
+        sampled
     }
 
     /// Writes the readings of fresh batches as rows of tick `id`.
@@ -100,31 +100,31 @@ impl Samples {
         conn: &Connection,
         id: i64,
         tick: &Tick,
-        fresh: &SampledSources,
+        sampled: &SampledSources,
         counts: &mut Counts,
     ) -> rusqlite::Result<()> {
         for batch in tick
             .batches
             .iter()
-            .filter(|batch| fresh.get(batch.source as usize) == Some(&true))
+            .filter(|batch| sampled.get(batch.source as usize) == Some(&true))
         {
             self.take(batch);
         }
-        for wide in self.wide.iter_mut().filter(|wide| wide.any) {
+        for wide in self.wide.iter_mut().filter(|wide| wide.has_values) {
             let mut row = conn.prepare_cached(wide.sql)?;
             row.raw_bind_parameter(1, id)?;
             for (i, value) in wide.values.iter_mut().enumerate() {
                 row.raw_bind_parameter(i + 2, std::mem::take(value))?;
             }
-            wide.any = false;
+            wide.has_values = false;
             row.raw_execute()?;
             *counts.entry(wide.name).or_default() += 1;
         }
         for named in &mut self.named {
-            let wrote = named.write(conn, id, fresh)?;
+            let written = named.write(conn, id, sampled)?;
             let [names, rows] = named.statements.tables;
-            *counts.entry(names).or_default() += wrote.names;
-            *counts.entry(rows).or_default() += wrote.rows;
+            *counts.entry(names).or_default() += written.names;
+            *counts.entry(rows).or_default() += written.rows;
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Samples {
     fn take(&mut self, batch: &Batch) {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
-                Destination::Wide {
+                Destination::WideRow {
                     table,
                     column,
                     kind,
@@ -142,7 +142,7 @@ impl Samples {
                     };
                     if let Some(value) = wide.values.get_mut(column) {
                         *value = Number::of(&reading.value, kind);
-                        wide.any = true;
+                        wide.has_values = true;
                     }
                 }
                 Destination::Named { rows, column, kind } => {
@@ -150,13 +150,13 @@ impl Samples {
                     self.named[rows].put(first(reading), batch.source, column, value);
                 }
                 Destination::Phase | Destination::Elsewhere => {}
-                Destination::Series => self.other(reading, batch.source),
+                Destination::Series => self.put_series(reading, batch.source),
             }
         }
     }
 
     /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
-    fn other(&mut self, reading: &Reading, source: Source) {
+    fn put_series(&mut self, reading: &Reading, source: Source) {
         if let Value::Histogram(histogram) = &reading.value {
             for (suffix, number) in [
                 ("_count", histogram.count() as f64),

@@ -1,7 +1,7 @@
 //! A run cut in two.
 
 use crate::made_up::{arm, at, day::Day, finished, write};
-use faultline_recording::{Error, EventKind, Merged, NewProcess, Recording, Writer, merge};
+use faultline_recording::{Error, EventKind, MergeSummary, NewProcess, Recording, Writer, merge};
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     paths
 }
 
-fn merged(folder: &Path) -> (Merged, Recording) {
+fn merged(folder: &Path) -> (MergeSummary, Recording) {
     let [first, second] = halves(folder);
     let joined = folder.join("joined.db");
     // In any order.

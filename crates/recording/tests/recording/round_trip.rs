@@ -6,20 +6,20 @@ use faultline_metrics::{
     Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value,
 };
 use faultline_recording::{
-    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewSession, Opening, Point,
+    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewRecording, NewSession, Point,
     Recording, Table, Writer,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) fn opening(labels: &[(&str, &str)]) -> Opening {
+pub(crate) fn opening(labels: &[(&str, &str)]) -> NewRecording {
     let labels = labels
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
     let manifest = serde_json::json!({"host": "h"});
     let interval = Duration::from_secs(1);
-    Opening {
+    NewRecording {
         labels,
         session: NewSession {
             started: at(0),

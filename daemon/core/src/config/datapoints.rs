@@ -2,7 +2,7 @@ use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datapoints {
-    pub allow: Vec<Allowed>,
+    pub allow: Vec<AllowedDatapoint>,
     pub max_series: u64,
 }
 
@@ -16,26 +16,26 @@ impl Default for Datapoints {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AllowedDatapoint {
     pub name: String,
     pub field: String,
-    pub kind: AllowedKind,
+    pub kind: DatapointKind,
     pub tags: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowedKind {
+pub enum DatapointKind {
     /// The last value is exported as `agave_datapoint`.
     Level,
     /// The values are summed into `agave_datapoint_sum_total`.
     Delta,
 }
 
-impl fmt::Display for AllowedKind {
+impl fmt::Display for DatapointKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            AllowedKind::Level => "level",
-            AllowedKind::Delta => "delta",
+            DatapointKind::Level => "level",
+            DatapointKind::Delta => "delta",
         })
     }
 }

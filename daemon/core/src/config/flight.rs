@@ -5,9 +5,9 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
-    /// `None`: on if there is a folder.
+    /// `None`: the flight recorder is on if there is a folder.
     pub enabled: Option<bool>,
-    /// `None`: off.
+    /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
     pub keep: Duration,
     /// Time from an event to the save that it triggers.
@@ -40,7 +40,7 @@ impl Flight {
             .filter(|_| self.enabled != Some(false))
     }
 
-    /// Without a configured folder it uses one in `$STATE_DIRECTORY` (the first of several).
+    /// Without a configured folder, uses the folder `flight` in the first of `$STATE_DIRECTORY`.
     pub fn settle(&mut self, state_directory: Option<&OsStr>) {
         let first = state_directory
             .and_then(|folders| folders.as_bytes().split(|byte| *byte == b':').next());

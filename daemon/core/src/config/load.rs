@@ -2,8 +2,8 @@ mod datapoints;
 
 use super::values::{address, label, user_id};
 use super::{
-    Admin, Config, Credentials, Find, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase,
-    Probe, Rpc, Target, Threads, Validator,
+    Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
+    Rpc, Target, TargetSelector, Threads, Validator,
 };
 use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
-/// Returns every error; only one if the file cannot be read. Invalid values have their defaults.
+/// Returns every error, or a single one if the file cannot be read. Replaces invalid values by
+/// their defaults.
 pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
     match read(path) {
         Ok(text) => parse_all(&text),
@@ -45,15 +46,15 @@ fn sections(mut top: Table<'_>) -> Config {
         t.set(
             "interval",
             &mut c.sampling.interval,
-            time_from(MIN_INTERVAL),
+            duration_at_least(MIN_INTERVAL),
         )
     });
     top.table("threads", |t| threads(t, &mut c.threads));
     top.table("metrics", |t| metrics(t, &mut c.metrics));
     top.table("labels", |t| labels(t, &mut c.labels));
     top.table("log", |t| c.log = log(t));
-    // One input, not two: a log disables the listener unless the file enables both, which is an
-    // error.
+    // [log] disables the listener: two inputs would count every datapoint twice. A file that
+    // enables both is an error.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", |t| ingest(t, &mut c));
     top.table("forward", |t| c.forward = forward(t, &mut c.secret_files));
@@ -66,7 +67,7 @@ fn sections(mut top: Table<'_>) -> Config {
         t.set(
             "interval",
             &mut c.host.interval,
-            time_from(Duration::from_secs(1)),
+            duration_at_least(Duration::from_secs(1)),
         );
     });
     top.table("phase", |t| phase(t, &mut c.phase));
@@ -77,7 +78,7 @@ fn sections(mut top: Table<'_>) -> Config {
     let errors = top.errors();
     top.finish();
     if c.probe.enabled && !c.rpc.enabled {
-        errors.push(None, "probe: it asks where [rpc] asks, and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
+        errors.push(None, "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
     }
     c.settle();
     if c.forward.is_some() && !c.ingest.enabled {
@@ -88,11 +89,11 @@ fn sections(mut top: Table<'_>) -> Config {
 
 fn threads(t: &mut Table<'_>, c: &mut Threads) {
     t.set("enabled", &mut c.enabled, flag);
-    t.set("interval", &mut c.interval, time_from(MIN_INTERVAL));
+    t.set("interval", &mut c.interval, duration_at_least(MIN_INTERVAL));
     t.set(
         "switches_interval",
         &mut c.switches_interval,
-        time_from(MIN_INTERVAL),
+        duration_at_least(MIN_INTERVAL),
     );
 }
 
@@ -106,11 +107,11 @@ fn labels(t: &mut Table<'_>, c: &mut Labels) {
 fn rpc(t: &mut Table<'_>, c: &mut Rpc) {
     t.set("enabled", &mut c.enabled, flag);
     c.url = t.take("url", |v| rpc_url(&text(v)?));
-    t.set("interval", &mut c.interval, time_from(MIN_INTERVAL));
+    t.set("interval", &mut c.interval, duration_at_least(MIN_INTERVAL));
     t.set(
         "timeout",
         &mut c.timeout,
-        time_from(Duration::from_millis(10)),
+        duration_at_least(Duration::from_millis(10)),
     );
 }
 
@@ -119,7 +120,7 @@ fn admin(t: &mut Table<'_>, c: &mut Admin) {
     t.set(
         "timeout",
         &mut c.timeout,
-        time_from(Duration::from_millis(10)),
+        duration_at_least(Duration::from_millis(10)),
     );
 }
 
@@ -139,12 +140,12 @@ fn probe(t: &mut Table<'_>, c: &mut Probe) {
     t.set(
         "interval",
         &mut c.interval,
-        time_from(Duration::from_secs(1)),
+        duration_at_least(Duration::from_secs(1)),
     );
     t.set(
         "timeout",
         &mut c.timeout,
-        time_from(Duration::from_millis(10)),
+        duration_at_least(Duration::from_millis(10)),
     );
 }
 
@@ -155,12 +156,12 @@ fn validator(t: &mut Table<'_>, c: &mut Validator) {
     t.set(
         "interval",
         &mut c.interval,
-        time_from(Duration::from_secs(1)),
+        duration_at_least(Duration::from_secs(1)),
     );
     t.set(
         "timeout",
         &mut c.timeout,
-        time_from(Duration::from_millis(10)),
+        duration_at_least(Duration::from_millis(10)),
     );
 }
 
@@ -184,10 +185,11 @@ fn target(t: &mut Table<'_>, c: &mut Target) {
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let found = [
-        pid.map(Find::Pid),
-        t.take("ledger", path).map(Find::Ledger),
-        t.take("unit", text).map(Find::Unit),
-        t.take("process_name", text).map(Find::ProcessName),
+        pid.map(TargetSelector::Pid),
+        t.take("ledger", path).map(TargetSelector::Ledger),
+        t.take("unit", text).map(TargetSelector::Unit),
+        t.take("process_name", text)
+            .map(TargetSelector::ProcessName),
     ];
     c.find = found.into_iter().flatten().next().unwrap_or_default();
     c.identity = t.take("identity", public_key);
@@ -264,7 +266,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
         n => Err(format!("{n} is more than the maximum of 24000000")),
     });
     let give_up_after = t.take("give_up_after", time);
-    let whole_config = t.take("metrics_config_file", |v| {
+    let metrics_config = t.take("metrics_config_file", |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
     let (url, credentials) = (t.take("url", http_url), credentials(t, files));
@@ -272,7 +274,7 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
     let (url, credentials) = match (t.has("metrics_config_file"), missing.as_slice()) {
         (false, []) => (url?, credentials?),
         (true, [_, _, _, _]) => {
-            let config = whole_config?;
+            let config = metrics_config?;
             (config.host.clone(), config.into())
         }
         (true, _) => {
@@ -317,17 +319,21 @@ fn flight(t: &mut Table<'_>, c: &mut Flight) {
     let before = t.errors().len();
     c.enabled = t.take("enabled", flag);
     c.folder = t.take("folder", path);
-    t.set("keep", &mut c.keep, time_from(Duration::from_secs(10)));
+    t.set(
+        "keep",
+        &mut c.keep,
+        duration_at_least(Duration::from_secs(10)),
+    );
     t.set("after", &mut c.after, time);
     t.set("pause", &mut c.pause, time);
-    let some = |v: &DeValue<'_>| match whole(v)? {
+    let at_least_one = |v: &DeValue<'_>| match whole(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    t.set("max_saved", &mut c.max_saved, some);
-    t.set("max_saved_bytes", &mut c.max_saved_bytes, some);
+    t.set("max_saved", &mut c.max_saved, at_least_one);
+    t.set("max_saved_bytes", &mut c.max_saved_bytes, at_least_one);
     let span = c.after.saturating_add(c.pause);
     if t.errors().len() == before && span >= c.keep {
         t.refuse(format!(
@@ -340,7 +346,7 @@ fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
     text(value).map(PathBuf::from)
 }
 
-fn time_from(least: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
+fn duration_at_least(least: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
     move |value| match time(value)? {
         value if value < least => Err(format!("{value:?} is shorter than {least:?}")),
         value => Ok(value),
@@ -389,8 +395,8 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
 fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = path(value)?;
     let content = read(&path);
-    // The value may be the secret itself.
-    if content.is_err() && !is_in_a_folder(&path) {
+    // The value may be the secret itself instead of a path, so the error does not repeat it.
+    if content.is_err() && !parent_folder_exists(&path) {
         let what =
             "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
         return Err(what.to_owned());
@@ -403,8 +409,8 @@ fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, Strin
     }
 }
 
-/// Base64 can begin with a slash, too.
-fn is_in_a_folder(path: &Path) -> bool {
+/// An absolute path alone is no proof of a path: Base64 can begin with a slash too.
+fn parent_folder_exists(path: &Path) -> bool {
     let folder = path.parent().filter(|folder| folder.parent().is_some());
     path.is_absolute() && folder.is_some_and(Path::is_dir)
 }

@@ -1,6 +1,6 @@
 //! Sockets from systemd: `LISTEN_FDS` sockets from descriptor 3, named by `FileDescriptorName=`.
 
-use super::Bound;
+use super::BoundSocket;
 use listenfd::ListenFd;
 use std::io;
 
@@ -9,23 +9,23 @@ const METRICS: &str = "metrics";
 
 #[derive(Debug, thiserror::Error)]
 pub enum InheritError {
-    #[error("what systemd handed over cannot be read: {0}")]
+    #[error("the list of sockets from systemd cannot be read: {0}")]
     Variables(#[source] io::Error),
     #[error(
-        "systemd handed over a socket called {0:?}: give its unit FileDescriptorName=ingest or FileDescriptorName=metrics"
+        "systemd passed a socket with the unknown name {0:?}: set FileDescriptorName=ingest or FileDescriptorName=metrics in its unit"
     )]
     Name(String),
     /// Not a listening stream socket.
     #[error(
-        "the socket {name} that systemd handed over cannot be listened on: {source}; is it ListenStream=, and Accept=no?"
+        "cannot listen on the socket {name} from systemd: {source}; its unit needs ListenStream= and Accept=no"
     )]
     Socket { name: String, source: io::Error },
 }
 
 #[derive(Debug, Default)]
 pub struct Inherited {
-    pub ingest: Vec<Bound>,
-    pub metrics: Vec<Bound>,
+    pub ingest: Vec<BoundSocket>,
+    pub metrics: Vec<BoundSocket>,
 }
 
 impl Inherited {
@@ -45,13 +45,13 @@ impl Inherited {
         }
         let mut sockets = ListenFd::from_env();
         for (number, name) in names.into_iter().enumerate() {
-            let uses = match name.as_str() {
+            let listener_sockets = match name.as_str() {
                 INGEST => &mut inherited.ingest,
                 METRICS => &mut inherited.metrics,
                 _ => return Err(InheritError::Name(name)),
             };
             match take(&mut sockets, number) {
-                Ok(bound) => uses.push(bound),
+                Ok(bound) => listener_sockets.push(bound),
                 Err(source) => return Err(InheritError::Socket { name, source }),
             }
         }
@@ -59,24 +59,24 @@ impl Inherited {
     }
 }
 
-fn take(sockets: &mut ListenFd, number: usize) -> io::Result<Bound> {
-    let gone = || io::Error::from(io::ErrorKind::NotFound);
+fn take(sockets: &mut ListenFd, number: usize) -> io::Result<BoundSocket> {
+    let missing = || io::Error::from(io::ErrorKind::NotFound);
     match sockets.take_tcp_listener(number) {
         Ok(socket) => {
-            let socket = socket.ok_or_else(gone)?;
-            listens(&socket)?;
-            Bound::handed_over(socket)
+            let socket = socket.ok_or_else(missing)?;
+            require_listening(&socket)?;
+            BoundSocket::inherited_tcp(socket)
         }
         Err(_) => {
-            let socket = sockets.take_unix_listener(number)?.ok_or_else(gone)?;
-            listens(&socket)?;
-            Bound::handed_over_unix(socket)
+            let socket = sockets.take_unix_listener(number)?.ok_or_else(missing)?;
+            require_listening(&socket)?;
+            BoundSocket::inherited_unix(socket)
         }
     }
 }
 
 /// Rejects an accepted connection, as from `Accept=yes`.
-fn listens(socket: &impl std::os::fd::AsFd) -> io::Result<()> {
+fn require_listening(socket: &impl std::os::fd::AsFd) -> io::Result<()> {
     if rustix::net::sockopt::socket_acceptconn(socket)? {
         Ok(())
     } else {

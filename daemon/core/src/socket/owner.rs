@@ -1,5 +1,5 @@
-//! The user of a connection's peer on this machine. For TCP the kernel's sock_diag returns that one
-//! socket. `/proc/net/tcp` lists all of the host and costs milliseconds.
+//! Finds the user of a connection's peer on this machine. For TCP it asks the kernel's sock_diag
+//! for that one socket: `/proc/net/tcp` lists all sockets of the host and costs milliseconds.
 
 use super::Stream;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -29,7 +29,7 @@ pub enum OwnerError {
     Gone,
     #[error("the kernel's answer does not describe the sender's socket")]
     Malformed,
-    /// Several users have one user id here.
+    /// All unmapped users share one user id in this namespace.
     #[error("the sender's user is not mapped in this user namespace")]
     Unmapped,
 }
@@ -53,7 +53,7 @@ impl From<io::Error> for OwnerError {
 /// rejected.
 pub fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     let user = match stream {
-        Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,
+        Stream::Left(tcp) => tcp_socket_owner(tcp.peer_addr()?, tcp.local_addr()?)?,
         Stream::Right(unix) => unix.peer_cred()?.uid(),
     };
     if user == UNMAPPED && !maps_all_users() {
@@ -62,7 +62,7 @@ pub fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     Ok(user)
 }
 
-fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
+fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
         family: if source.is_ipv4() { AF_INET } else { AF_INET6 },
@@ -78,7 +78,9 @@ fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
             cookie: NO_COOKIE,
         },
     };
-    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) = ask(request)? else {
+    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) =
+        query_sock_diag(request)?
+    else {
         return Err(OwnerError::Malformed);
     };
     let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
@@ -95,8 +97,8 @@ fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
     }
 }
 
-/// The kernel's response is ready once the request is sent.
-fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
+/// Does not wait: the kernel's response is ready once the request is sent.
+fn query_sock_diag(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
     let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());

@@ -1,4 +1,4 @@
-//! Calls on paths of the validator, whose file system may block a thread for ever.
+//! Runs calls on paths of the validator in their own thread: a file system may block them for ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-pub const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+pub const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub const UNANSWERED: &str = "its file system does not answer; is its mount dead?";
 

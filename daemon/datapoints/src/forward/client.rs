@@ -17,15 +17,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
-const CONNECT: Duration = Duration::from_secs(5);
-/// At most three of Agave's push intervals.
-const IDLE: Duration = Duration::from_secs(30);
-const ANSWER_BYTES: usize = 4096;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum idle time of a pooled connection: three of Agave's push intervals.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+const MAX_RESPONSE_BYTES: usize = 4096;
 const EXCERPT_CHARS: usize = 200;
 /// Maximum accepted `Retry-After`.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC
+const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -61,7 +61,7 @@ pub(super) enum Attempt {
 }
 
 pub(super) struct Upstream {
-    client: Client<HttpsConnector<Connector>, Sending>,
+    client: Client<HttpsConnector<Connector>, PushBody>,
     target: String,
     name: String,
     /// Encodings of the password in a response, the longest first.
@@ -81,7 +81,7 @@ impl Upstream {
         if !matches!(scheme, "http" | "https") || base.query().is_some() {
             return Err(Error::Url);
         }
-        let escaped = |text| utf8_percent_encode(text, QUERY);
+        let escaped = |text| utf8_percent_encode(text, QUERY_ESCAPES);
         let c = &config.credentials;
         let name = format!("{scheme}://{authority}");
         let target = format!(
@@ -94,14 +94,14 @@ impl Upstream {
         target.parse::<Uri>().map_err(|_| Error::Url)?;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(1)
             .build(connector(scheme == "https")?);
         Ok(Upstream {
             client,
             target,
             name,
-            secrets: forms(&c.password),
+            secrets: password_encodings(&c.password),
         })
     }
 
@@ -109,7 +109,7 @@ impl Upstream {
         &self.name
     }
 
-    /// Sends it once; `timeout` covers everything.
+    /// Sends the push once. `timeout` covers connecting, sending and the response.
     pub(super) async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> Attempt {
         match tokio::time::timeout(timeout, self.attempt(queued_push)).await {
             Ok(attempt) => attempt,
@@ -123,7 +123,7 @@ impl Upstream {
             Err(error) => return failed(error.to_string()),
         };
         match self.client.request(request).await {
-            Ok(response) => self.judge(response).await,
+            Ok(response) => self.attempt_result(response).await,
             Err(error) => failed(with_causes(&error)),
         }
     }
@@ -131,34 +131,34 @@ impl Upstream {
     fn request(
         &self,
         queued_push: &Arc<QueuedPush>,
-    ) -> Result<Request<Sending>, hyper::http::Error> {
+    ) -> Result<Request<PushBody>, hyper::http::Error> {
         let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.word()));
         if queued_push.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
-        request.body(Sending {
+        request.body(PushBody {
             queued_push: Arc::clone(queued_push),
             next: 0,
             left: queued_push.bytes,
         })
     }
 
-    async fn judge(&self, response: Response<Incoming>) -> Attempt {
+    async fn attempt_result(&self, response: Response<Incoming>) -> Attempt {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
-        // Read even if it is not needed: only then the connection can be reused.
-        let body = beginning(response.into_body()).await;
+        // Always read the body: otherwise the connection cannot be reused.
+        let body = read_beginning(response.into_body()).await;
         if status.is_success() {
             return Attempt::Sent;
         }
         let excerpt = self.excerpt(&body);
-        let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-        if status.is_server_error() || later.contains(&status) {
+        let retryable = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        if status.is_server_error() || retryable.contains(&status) {
             let reason = format!("it answers {status} {excerpt}");
             return Attempt::Failed {
-                reason: format!("{}{}", reason.trim_end(), too_long(retry_after)),
-                retry_after: retry_after.map(|delay| delay.min(LONGEST_WAIT)),
+                reason: format!("{}{}", reason.trim_end(), retry_after_note(retry_after)),
+                retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
             };
         }
         Attempt::Refused {
@@ -172,10 +172,10 @@ impl Upstream {
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
         let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
-        let whole = if body.len() < ANSWER_BYTES {
+        let whole = if body.len() < MAX_RESPONSE_BYTES {
             body
         } else {
-            body.get(..ANSWER_BYTES - longest.min(ANSWER_BYTES))
+            body.get(..MAX_RESPONSE_BYTES - longest.min(MAX_RESPONSE_BYTES))
                 .unwrap_or_default()
         };
         let text = without_queries(&String::from_utf8_lossy(whole));
@@ -191,9 +191,10 @@ impl Upstream {
     }
 }
 
-/// Possible encodings of a password: plain, our escapes, common escapes, HTML and JSON text.
-fn forms(password: &str) -> Vec<String> {
-    let escaped = utf8_percent_encode(password, QUERY).to_string();
+/// Possible encodings of a password in a response, the longest first: plain, percent-encoded as we
+/// or others do, HTML and JSON.
+fn password_encodings(password: &str) -> Vec<String> {
+    let escaped = utf8_percent_encode(password, QUERY_ESCAPES).to_string();
     let html = |amp: &str, quote: &str| {
         let text = password
             .replace('&', amp)
@@ -209,23 +210,23 @@ fn forms(password: &str) -> Vec<String> {
         .unwrap_or_default()
         .to_owned();
     let plus = escaped.replace("%20", "+");
-    let mut forms = vec![
-        lower(&escaped),
-        lower(&plus),
+    let mut password_encodings = vec![
+        with_lowercase_escapes(&escaped),
+        with_lowercase_escapes(&plus),
         escaped,
         plus,
         json,
         html("&amp;", "&#39;"),
         html("&amp;", "&#x27;"),
     ];
-    forms.push(password.to_owned());
-    forms.retain(|form| !form.is_empty());
-    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    forms.dedup();
-    forms
+    password_encodings.push(password.to_owned());
+    password_encodings.retain(|form| !form.is_empty());
+    password_encodings.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    password_encodings.dedup();
+    password_encodings
 }
 
-fn lower(escaped: &str) -> String {
+fn with_lowercase_escapes(escaped: &str) -> String {
     let mut left = 0;
     let small = |c: char| {
         left = if c == '%' { 2 } else { i32::max(left - 1, -1) };
@@ -284,12 +285,14 @@ fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
         .with_tls_config(tls)
         .https_or_http()
         .enable_http1()
-        .wrap_connector(Connector { limit: CONNECT }))
+        .wrap_connector(Connector {
+            limit: CONNECT_TIMEOUT,
+        }))
 }
 
-async fn beginning(mut body: Incoming) -> Vec<u8> {
+async fn read_beginning(mut body: Incoming) -> Vec<u8> {
     let mut read = Vec::new();
-    while read.len() < ANSWER_BYTES
+    while read.len() < MAX_RESPONSE_BYTES
         && let Some(Ok(frame)) = body.frame().await
     {
         read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
@@ -304,10 +307,11 @@ fn failed(reason: String) -> Attempt {
     }
 }
 
-fn too_long(retry_after: Option<Duration>) -> String {
-    let requested_delay = retry_after.filter(|delay| *delay > LONGEST_WAIT);
+fn retry_after_note(retry_after: Option<Duration>) -> String {
+    let requested_delay = retry_after.filter(|delay| *delay > MAX_RETRY_AFTER);
     requested_delay.map_or_else(String::new, |requested_delay| {
-        let [requested_delay, longest] = [requested_delay, LONGEST_WAIT].map(faultline_text::time);
+        let [requested_delay, longest] =
+            [requested_delay, MAX_RETRY_AFTER].map(faultline_text::time);
         format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
     })
 }
@@ -324,13 +328,13 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-struct Sending {
+struct PushBody {
     queued_push: Arc<QueuedPush>,
     next: usize,
     left: u64,
 }
 
-impl Body for Sending {
+impl Body for PushBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -460,7 +464,7 @@ mod tests {
                 " ".repeat(filler),
                 format!("{escaped} ").repeat(200)
             );
-            let shown = upstream.excerpt(&long.as_bytes()[..ANSWER_BYTES]);
+            let shown = upstream.excerpt(&long.as_bytes()[..MAX_RESPONSE_BYTES]);
             assert!(!shown.contains("%2B"), "{shown}");
         }
     }

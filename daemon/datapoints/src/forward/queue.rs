@@ -1,6 +1,6 @@
 use super::{Handle, Precision};
 use faultline_core::clock::Clock;
-use faultline_core::push_memory::{Budget, Permit};
+use faultline_core::push_memory::{Permit, PushMemory};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
 use parking_lot::Mutex;
@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 ///
 /// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
 /// keep megabytes of holes between longer-lived allocations.
-const PIECE: u32 = 64 * 1024;
-/// A shorter last piece goes to the heap: the number of mappings is limited, and small pushes may
-/// be many.
-const SHORT: usize = 16 * 1024;
+const PIECE_BYTES: u32 = 64 * 1024;
+/// A shorter last piece is copied to the heap: the number of mappings is limited, and there may be
+/// many small pushes.
+const MIN_MAPPED_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     Refused,
 }
 
-pub(super) const RESULTS: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
+pub(super) const OUTCOMES: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
 
 impl Outcome {
     pub(super) const fn name(self) -> &'static str {
@@ -38,7 +38,8 @@ impl Outcome {
     }
 }
 
-/// A complete body. Its bytes are charged while anything holds it, including a running request.
+/// A complete body in the queue. Its memory stays charged while any reference exists, including a
+/// running request.
 #[derive(Debug)]
 pub(super) struct QueuedPush {
     pub(super) pieces: Vec<Bytes>,
@@ -54,23 +55,23 @@ pub(super) struct QueuedPush {
 pub(super) struct Queue {
     limit: u64,
     clock: Clock,
-    budget: Budget,
-    waiting: Mutex<Waiting>,
+    budget: PushMemory,
+    waiting: Mutex<QueueState>,
     arrived: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first item is being sent: it may arrive, so it cannot be dropped as lost.
+    /// The first item is being sent. It may arrive, so it cannot be dropped and counted as lost.
     sending: bool,
     /// Requests and bytes with each outcome since the start.
-    tally: [(u64, u64); RESULTS.len()],
+    tally: [(u64, u64); OUTCOMES.len()],
 }
 
 impl Queue {
-    pub(super) fn new(limit: u64, clock: Clock, budget: Budget) -> Self {
+    pub(super) fn new(limit: u64, clock: Clock, budget: PushMemory) -> Self {
         Queue {
             limit,
             clock,
@@ -86,7 +87,7 @@ impl Queue {
         (waiting.queued_pushes.len() as u64, waiting.bytes)
     }
 
-    pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
+    pub(super) fn count_of(&self, outcome: Outcome) -> (u64, u64) {
         self.waiting.lock().tally[outcome as usize]
     }
 
@@ -107,7 +108,7 @@ impl Queue {
         queued_push
     }
 
-    pub(super) fn done(&self, outcome: Outcome) {
+    pub(super) fn finish_first(&self, outcome: Outcome) {
         let mut waiting = self.waiting.lock();
         waiting.sending = false;
         waiting.drop_oldest(outcome);
@@ -161,7 +162,7 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl QueueState {
     /// Drops and counts the oldest item that is not being sent; false if there is none.
     fn drop_oldest(&mut self, outcome: Outcome) -> bool {
         let Some(queued_push) = self.queued_pushes.remove(usize::from(self.sending)) else {
@@ -243,7 +244,7 @@ impl Copy {
         if self.bytes == 0 {
             return;
         }
-        self.keep_last();
+        self.store_last_piece();
         let queue = &self.handle.0.queue;
         if let Some(permit) = &mut self.permit {
             let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
@@ -260,26 +261,26 @@ impl Copy {
     }
 
     fn next_piece(&mut self) {
-        let Some(permit) = self.handle.0.queue.reserve(PIECE) else {
+        let Some(permit) = self.handle.0.queue.reserve(PIECE_BYTES) else {
             return self.give_up();
         };
         match &mut self.permit {
-            Some(mine) => mine.merge(permit),
+            Some(charged) => charged.merge(permit),
             None => self.permit = Some(permit),
         }
-        self.keep_last();
-        match MmapMut::map_anon(PIECE as usize) {
+        self.store_last_piece();
+        match MmapMut::map_anon(PIECE_BYTES as usize) {
             Ok(map) => self.last = Some(map),
             Err(_) => self.give_up(),
         }
     }
 
-    /// The piece's untouched pages cost nothing.
-    fn keep_last(&mut self) {
+    /// Stores the filled part of the last piece. Its untouched pages use no memory.
+    fn store_last_piece(&mut self) {
         let Some(last) = self.last.take() else { return };
         let filled = std::mem::take(&mut self.filled);
         self.pieces.push(match last.get(..filled) {
-            Some(short) if filled < SHORT => Bytes::copy_from_slice(short),
+            Some(short) if filled < MIN_MAPPED_BYTES => Bytes::copy_from_slice(short),
             _ => Bytes::from_owner(last).slice(..filled),
         });
     }

@@ -3,7 +3,7 @@
 mod upstream;
 
 use super::queue::{Outcome, Queue};
-use super::worker::Pace;
+use super::worker::RetryTimes;
 use super::*;
 use faultline_core::config::Credentials;
 use faultline_core::supervisor::Stage;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const QUICK: Pace = Pace {
+const QUICK: RetryTimes = RetryTimes {
     first: Duration::from_millis(10),
     longest: Duration::from_millis(50),
     attempt: Duration::from_secs(20),
@@ -46,13 +46,13 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 struct Forwarding {
     handle: Handle,
-    budget: Budget,
+    budget: PushMemory,
     stage: Stage,
 }
 
 impl Forwarding {
-    fn start(config: &config::Forward, pace: Pace) -> Self {
-        let budget = Budget::default();
+    fn start(config: &config::Forward, pace: RetryTimes) -> Self {
+        let budget = PushMemory::default();
         let (handle, forwarder) = build(config, Clock::start(), &budget).unwrap();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("forward", |stop| forwarder.at(pace).run(stop));
@@ -87,7 +87,7 @@ fn add(handle: &Handle, body: &[u8]) {
 
 fn bytes(handle: &Handle) -> [u64; 4] {
     let queue = &handle.0.queue;
-    let of = |outcome| queue.counted(outcome).1;
+    let of = |outcome| queue.count_of(outcome).1;
     [
         of(Outcome::Sent),
         of(Outcome::Lost),
@@ -275,7 +275,7 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
     for _ in 0..3 {
         server.reply(Reply::Answer(503, Some("0"), "busy".into()));
     }
-    let pace = Pace {
+    let pace = RetryTimes {
         first: Duration::from_secs(1),
         longest: Duration::from_secs(1),
         ..QUICK
@@ -295,7 +295,7 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
 async fn a_push_to_a_hanging_upstream_is_retried() {
     let server = Server::start();
     server.reply(Reply::Hang);
-    let pace = Pace {
+    let pace = RetryTimes {
         attempt: Duration::from_millis(200),
         ..QUICK
     };
@@ -365,7 +365,7 @@ async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     let down = Server::down();
     let forwarding = Forwarding::start(
         &config(down.url(), 100_000),
-        Pace {
+        RetryTimes {
             drain: Duration::from_millis(50),
             ..QUICK
         },
@@ -374,7 +374,7 @@ async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
 }
 
-fn queued(limit: u64, budget: &Budget) -> Handle {
+fn queued(limit: u64, budget: &PushMemory) -> Handle {
     build(
         &config("http://127.0.0.1:9".into(), limit),
         Clock::start(),
@@ -386,7 +386,7 @@ fn queued(limit: u64, budget: &Budget) -> Handle {
 
 #[test]
 fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
-    let budget = Budget::default();
+    let budget = PushMemory::default();
     let handle = queued(1000, &budget);
     add(&handle, &body(0, 900));
     add(&handle, &body(1, 1001));
@@ -395,7 +395,7 @@ fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
 
 #[test]
 fn an_incomplete_push_copy_releases_its_memory() {
-    let budget = Budget::default();
+    let budget = PushMemory::default();
     let handle = queued(1_000_000, &budget);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
     copy.add(&body(0, 500_000));
@@ -406,7 +406,7 @@ fn an_incomplete_push_copy_releases_its_memory() {
 
 #[test]
 fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
-    let budget = Budget::new(0, 4 * 64 * 1024);
+    let budget = PushMemory::new(0, 4 * 64 * 1024);
     let handle = queued(1_000_000, &budget);
     add(&handle, &body(0, 64 * 1024));
     add(&handle, &body(1, 64 * 1024));
@@ -436,14 +436,14 @@ fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
 
 #[test]
 fn a_push_being_sent_is_not_dropped_from_the_queue() {
-    let handle = queued(250, &Budget::default());
+    let handle = queued(250, &PushMemory::default());
     let queue = &handle.0.queue;
     add(&handle, &body(0, 100));
     let sending = queue.try_first().unwrap();
     add(&handle, &body(1, 100));
     add(&handle, &body(2, 100));
     assert_eq!(bytes(&handle), [0, 100, 0, 200]);
-    queue.done(Outcome::Sent);
+    queue.finish_first(Outcome::Sent);
     assert_eq!(sending.bytes, 100);
     assert_eq!(queue.try_first().unwrap().pieces.concat(), body(2, 100));
     assert_eq!(bytes(&handle), [100, 100, 0, 100]);
@@ -471,7 +471,7 @@ proptest! {
             1 => Just(Step::Failed),
         ], 0..60),
     ) {
-        let budget = Budget::new(0, 400_000);
+        let budget = PushMemory::new(0, 400_000);
         let handle = queued(300_000, &budget);
         let queue: &Queue = &handle.0.queue;
         let (mut received, mut sending) = (0, None);
@@ -483,8 +483,8 @@ proptest! {
                 }
                 Step::Drop(bytes) => handle.copy(Precision::Nanoseconds, false).add(&vec![b'x'; bytes]),
                 Step::Begin if sending.is_none() => sending = queue.try_first(),
-                Step::Done if sending.take().is_some() => queue.done(Outcome::Sent),
-                Step::Refused if sending.take().is_some() => queue.done(Outcome::Refused),
+                Step::Done if sending.take().is_some() => queue.finish_first(Outcome::Sent),
+                Step::Refused if sending.take().is_some() => queue.finish_first(Outcome::Refused),
                 Step::Failed if sending.take().is_some() => queue.failed(Duration::from_secs(60)),
                 _ => {}
             }

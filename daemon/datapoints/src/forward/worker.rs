@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// First pause after a failure; it doubles with every further one ...
+pub(super) struct RetryTimes {
+    /// Pause after the first failure. It doubles with each further failure, up to the maximum.
     pub(super) first: Duration,
     pub(super) longest: Duration,
     /// Timeout of one attempt: connect, send and response.
@@ -16,7 +16,7 @@ pub(super) struct Pace {
     pub(super) drain: Duration,
 }
 
-const PACE: Pace = Pace {
+const RETRY_TIMES: RetryTimes = RetryTimes {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(30),
     attempt: Duration::from_secs(30),
@@ -26,7 +26,7 @@ const PACE: Pace = Pace {
 pub struct Forwarder {
     shared: Arc<Shared>,
     upstream: Upstream,
-    pace: Pace,
+    pace: RetryTimes,
 }
 
 impl Forwarder {
@@ -34,12 +34,12 @@ impl Forwarder {
         Forwarder {
             shared,
             upstream,
-            pace: PACE,
+            pace: RETRY_TIMES,
         }
     }
 
     #[cfg(test)]
-    pub(super) fn at(self, pace: Pace) -> Self {
+    pub(super) fn at(self, pace: RetryTimes) -> Self {
         Forwarder { pace, ..self }
     }
 
@@ -51,7 +51,7 @@ impl Forwarder {
             tokio::time::sleep(self.pace.drain).await;
         };
         tokio::select! {
-            () = self.work(&stop) => {}
+            () = self.send_all(&stop) => {}
             () = grace => {}
         }
         let (pushes, bytes) = self.shared.queue.clear();
@@ -66,7 +66,7 @@ impl Forwarder {
         }
     }
 
-    async fn work(&self, stop: &Stop) {
+    async fn send_all(&self, stop: &Stop) {
         let mut failures = 0;
         let mut stopping = false;
         while let Some(push) = self.next(stop).await {
@@ -99,35 +99,35 @@ impl Forwarder {
         let queue = &self.shared.queue;
         match self.upstream.send(push, self.pace.attempt).await {
             Attempt::Sent => {
-                self.becomes(Health::Well);
-                queue.done(Outcome::Sent);
+                self.replace_health(Health::Accepting);
+                queue.finish_first(Outcome::Sent);
                 None
             }
             Attempt::Refused { code, excerpt } => {
-                self.becomes(Health::Refusing { code, excerpt });
-                queue.done(Outcome::Refused);
+                self.replace_health(Health::Refusing { code, excerpt });
+                queue.finish_first(Outcome::Refused);
                 None
             }
             Attempt::Failed {
                 reason,
                 retry_after,
             } => {
-                self.becomes(Health::Failing(reason));
+                self.replace_health(Health::Failing(reason));
                 queue.failed(self.shared.give_up_after);
-                let own = pause(self.pace, failures, fastrand::f64());
-                Some(retry_after.unwrap_or_default().max(own))
+                let backoff = pause(self.pace, failures, fastrand::f64());
+                Some(retry_after.unwrap_or_default().max(backoff))
             }
         }
     }
 
-    fn becomes(&self, health: Health) {
+    fn replace_health(&self, health: Health) {
         let mut current = self.shared.health.lock();
-        current.becomes(health, self.upstream.name());
+        current.replace_health(health, self.upstream.name());
     }
 }
 
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
-fn pause(pace: Pace, failures: u32, random: f64) -> Duration {
+fn pause(pace: RetryTimes, failures: u32, random: f64) -> Duration {
     let doubled = pace
         .first
         .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn retry_delays_double_up_to_the_maximum_with_jitter() {
-        let seconds = |failures, random| pause(PACE, failures, random).as_secs_f64();
+        let seconds = |failures, random| pause(RETRY_TIMES, failures, random).as_secs_f64();
         assert_eq!(
             [
                 seconds(0, 0.0),

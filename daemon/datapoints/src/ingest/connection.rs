@@ -14,25 +14,25 @@ use tokio_util::io::InspectReader;
 
 /// hyper's buffer: limits a request's head and the bytes parsed before other tasks run.
 const READ_BUFFER: usize = 16 * 1024;
-/// Extra request time beyond the body's: to discard a rejected body, and to respond.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Time in addition to the body's: to discard a rejected body and to respond.
+const RESPONSE_TIME: Duration = Duration::from_secs(10);
 
-/// After the stop signal, time for a new connection to send its first request: a sender with one
-/// push writes it at once.
-const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// After the stop signal, time for a new connection to send its first request. A sender that opens
+/// a connection for one push writes it at once.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// The same for a connection whose earlier pushes were accepted; it may be idle for long.
-const NEXT_REQUEST: Duration = Duration::from_millis(300);
-/// Time to read on after the peer was told that the connection closes: a push may be in transit.
-const LINGER: Duration = Duration::from_millis(200);
+const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(300);
+/// Time to read on after our side has shut down writing: a push may be in transit.
+const LINGER_TIME: Duration = Duration::from_millis(200);
 
 /// Resolves after the stop signal if no request arrived in its grace time. A request that arrives
 /// is the last one on the connection.
-async fn leaves(connection: &Connection, stop: &Stop) {
+async fn stop_grace_over(connection: &Connection, stop: &Stop) {
     stop.wait().await;
     tokio::time::sleep(if connection.is_useful() {
-        NEXT_REQUEST
+        NEXT_REQUEST_GRACE
     } else {
-        FIRST_REQUEST
+        FIRST_REQUEST_GRACE
     })
     .await;
     if !connection.is_idle() {
@@ -53,11 +53,11 @@ pub(super) async fn serve<I: Intake>(
     let timeouts = Timeouts {
         idle: limits.idle,
         head: limits.head,
-        serving: limits.body_time + ANSWER_TIME,
+        serving: limits.body_time + RESPONSE_TIME,
     };
     let service = service_fn(|request| async move {
         connection.serving();
-        let (mut response, taken) =
+        let (mut response, accepted) =
             reception::answer(shared, request, (connection.peer(), user)).await;
         if stop.is_set() {
             // hyper closes after this response: its own shutdown would cut off an arriving request.
@@ -65,7 +65,7 @@ pub(super) async fn serve<I: Intake>(
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        connection.answered(taken);
+        connection.answered(accepted);
         Ok::<_, Infallible>(response)
     });
     let shutdown = WriteShutdown::of(&stream).ok();
@@ -80,34 +80,34 @@ pub(super) async fn serve<I: Intake>(
             .serve_connection(io, service)
     );
     let mut expired = pin!(connection.expired(timeouts));
-    let mut leaves = pin!(leaves(connection, stop));
+    let mut stop_grace_over = pin!(stop_grace_over(connection, stop));
     loop {
         tokio::select! {
             biased;
-            served = http.as_mut() => return ended(served),
+            served = http.as_mut() => return log_error(served),
             () = expired.as_mut() => if connection.is_idle() { break } else { return },
             () = connection.closed() => if connection.is_idle() { break },
-            () = leaves.as_mut() => break,
+            () = stop_grace_over.as_mut() => break,
         }
     }
-    // A push may be in transit: its sender sees the end, but its lines count.
+    // A push may be in transit. Its sender gets no response, but its lines count.
     if let Some(shutdown) = shutdown {
-        shutdown.say();
+        shutdown.shut_down();
     }
     let read_request = async {
-        tokio::time::sleep(LINGER).await;
+        tokio::time::sleep(LINGER_TIME).await;
         if !connection.is_idle() {
             connection.expired(timeouts).await;
         }
     };
     tokio::select! {
         biased;
-        served = http.as_mut() => ended(served),
+        served = http.as_mut() => log_error(served),
         () = read_request => {}
     }
 }
 
-fn ended(served: hyper::Result<()>) {
+fn log_error(served: hyper::Result<()>) {
     if let Err(error) = served {
         tracing::debug!(%error, "an ingest connection failed");
     }

@@ -1,18 +1,18 @@
-//! Who takes the lines of pushes, and who sends them.
+//! The traits of a receiver of pushed lines, and the user that sends them.
 
 use crate::validator::intake;
 use faultline_core::config::Ingest;
 use faultline_core::socket::{self, OwnerError, Stream};
 use faultline_metrics::Stamp;
 
-/// The user at the other end of a connection, as far as it decides about pushes.
+/// What is known of the peer's user, to decide whether its pushes count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerUser {
-    /// A password decides about its pushes.
+    /// The user does not matter: a password decides.
     Trusted,
-    /// The configuration allows its user, who may relay pushes of others.
+    /// A user of `allow_users`, who may relay pushes of others.
     Allowed,
-    /// This user, whose pushes count if it is the validator's.
+    /// Another user: its pushes count only if the validator runs as this user.
     User(u32),
     Unknown(OwnerError),
 }

@@ -8,87 +8,87 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
-    Taken,
+pub(super) enum ResultCode {
+    Accepted,
     Bad,
     Unauthorized,
-    FromAPage,
-    AnotherUser,
+    FromBrowser,
+    WrongUser,
     UnknownPath,
     NotPost,
     Late,
     TooLarge,
     UnknownCoding,
-    /// The body broke off: nobody receives a response.
+    /// The body broke off, so no response is sent.
     Cut,
 }
 
-impl Code {
-    const ALL: [Code; 11] = [
-        Code::Taken,
-        Code::Bad,
-        Code::Unauthorized,
-        Code::FromAPage,
-        Code::AnotherUser,
-        Code::UnknownPath,
-        Code::NotPost,
-        Code::Late,
-        Code::TooLarge,
-        Code::UnknownCoding,
-        Code::Cut,
+impl ResultCode {
+    const ALL: [ResultCode; 11] = [
+        ResultCode::Accepted,
+        ResultCode::Bad,
+        ResultCode::Unauthorized,
+        ResultCode::FromBrowser,
+        ResultCode::WrongUser,
+        ResultCode::UnknownPath,
+        ResultCode::NotPost,
+        ResultCode::Late,
+        ResultCode::TooLarge,
+        ResultCode::UnknownCoding,
+        ResultCode::Cut,
     ];
 
-    /// The value of the label `code`, the status of the answer, and what is said with it. Agave prints that into its log:
-    /// short, and for the operator.
+    /// The value of the label `code`, the HTTP status, and the text of the response. Agave writes
+    /// the text to its log, so it is short and addresses the operator.
     pub(super) const fn details(self) -> (&'static str, StatusCode, &'static str) {
         match self {
-            Code::Taken => ("204", StatusCode::NO_CONTENT, ""),
-            Code::Bad => (
+            ResultCode::Accepted => ("204", StatusCode::NO_CONTENT, ""),
+            ResultCode::Bad => (
                 "400",
                 StatusCode::BAD_REQUEST,
                 "neither plain nor gzip line protocol in a known precision\n",
             ),
-            Code::Unauthorized => (
+            ResultCode::Unauthorized => (
                 "401",
                 StatusCode::UNAUTHORIZED,
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n",
             ),
-            Code::FromAPage => (
+            ResultCode::FromBrowser => (
                 "403",
                 StatusCode::FORBIDDEN,
                 "faultlined does not accept pushes from web pages\n",
             ),
-            Code::AnotherUser => (
+            ResultCode::WrongUser => (
                 "user",
                 StatusCode::FORBIDDEN,
                 "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n",
             ),
-            Code::UnknownPath => (
+            ResultCode::UnknownPath => (
                 "404",
                 StatusCode::NOT_FOUND,
                 "faultlined takes POST /write\n",
             ),
-            Code::NotPost => (
+            ResultCode::NotPost => (
                 "405",
                 StatusCode::METHOD_NOT_ALLOWED,
                 "faultlined takes POST here\n",
             ),
-            Code::Late => (
+            ResultCode::Late => (
                 "408",
                 StatusCode::REQUEST_TIMEOUT,
                 "the body took too long\n",
             ),
-            Code::TooLarge => (
+            ResultCode::TooLarge => (
                 "413",
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body is too large\n",
             ),
-            Code::UnknownCoding => (
+            ResultCode::UnknownCoding => (
                 "415",
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "Content-Encoding: gzip or none\n",
             ),
-            Code::Cut => ("cut", StatusCode::BAD_REQUEST, ""),
+            ResultCode::Cut => ("cut", StatusCode::BAD_REQUEST, ""),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Meter {
 
 #[derive(Debug, Default)]
 struct Counts {
-    requests: [u64; Code::ALL.len()],
+    requests: [u64; ResultCode::ALL.len()],
     bytes: u64,
     connections: u64,
 }
@@ -119,7 +119,7 @@ impl Meter {
     /// Probes (`/ping`, `/health`) do not count as requests.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
-        for code in Code::ALL {
+        for code in ResultCode::ALL {
             let (label, _, _) = code.details();
             let count = counts.requests[code as usize];
             out.counter(&INGEST_REQUESTS, [label.into()], count);
@@ -134,7 +134,7 @@ impl Meter {
         self.auth_failures.note(peer, now);
     }
 
-    pub(super) fn request(&self, code: Code) {
+    pub(super) fn request(&self, code: ResultCode) {
         self.counts.lock().requests[code as usize] += 1;
     }
 

@@ -1,8 +1,8 @@
 //! Receives a push: splits the stream into lines and copies it for the upstream.
 
 use super::decode::Gunzip;
-use super::meter::Code;
-use super::request::{Coding, Query, Route, coding, from_a_page, route};
+use super::meter::ResultCode;
+use super::request::{Coding, Query, Route, coding, is_from_browser, route};
 use super::{HEALTH, Intake, PeerUser, Push, Shared};
 use crate::forward::{Copy, Precision};
 use faultline_agave::line::LineSplitter;
@@ -13,24 +13,24 @@ use hyper::header::EXPECT;
 use hyper::{Request, Response, StatusCode};
 use std::time::Duration;
 
-/// Maximum bytes of a rejected body to discard, so that its sender, still writing, reads the
-/// response ...
+/// Maximum bytes of a rejected body to read and discard. A sender reads the response only after it
+/// has written its body.
 const DISCARD_BYTES: usize = 32 * 1024 * 1024;
-/// ... and the maximum time. Then the connection closes.
+/// Maximum time to discard a rejected body. Then the connection closes.
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// Bytes parsed before other tasks run: about 100 microseconds.
 const YIELD_BYTES: usize = 64 * 1024;
-const PUSH_SIZE: u64 = 2 * 1024 * 1024;
-/// Charge for a push: one incomplete line of maximum length. The budget covers every connection, so
-/// that slow plain pushes do not block others.
+const TYPICAL_PUSH_BYTES: u64 = 2 * 1024 * 1024;
+/// Memory charged for a push: one incomplete line of maximum length. The budget is enough for every
+/// connection, so slow plain pushes do not block others.
 const PUSH_MEMORY: u32 = 64 * 1024;
-/// Charge for a gzip decoder, from its own share: gzip pushes wait for each other, and plain ones
-/// never for them.
+/// Memory charged for a gzip decoder, from a separate share: gzip pushes wait only for each other,
+/// and plain pushes never wait for them.
 const DECODER_MEMORY: u32 = 128 * 1024;
 
 type Answer = Response<Full<Bytes>>;
 
-/// The response, sent after the body is handled, and whether a push was accepted.
+/// Handles the body, then returns the response and whether a push was accepted.
 pub(super) async fn answer<I: Intake>(
     shared: &Shared<I>,
     request: Request<Incoming>,
@@ -39,53 +39,53 @@ pub(super) async fn answer<I: Intake>(
     let refused = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
         Route::Health => return (response(StatusCode::OK, HEALTH), false),
-        Route::Unknown => Code::UnknownPath,
-        Route::WrongMethod => Code::NotPost,
+        Route::Unknown => ResultCode::UnknownPath,
+        Route::WrongMethod => ResultCode::NotPost,
         Route::Push => match admit(shared, &request, user) {
             Err(code) => code,
             Ok((coding, precision)) => {
                 let code = push(shared, request.into_body(), (user, coding, precision)).await;
-                return (answer_of(code), code == Code::Taken);
+                return (response_for(code), code == ResultCode::Accepted);
             }
         },
     };
     shared.meter.request(refused);
-    if refused == Code::Unauthorized {
+    if refused == ResultCode::Unauthorized {
         shared
             .meter
             .unauthorized(peer, shared.parts.clock.now().uptime);
     }
     discard(request).await;
-    (answer_of(refused), false)
+    (response_for(refused), false)
 }
 
-/// True if the head of a push permits reading its body.
+/// Checks the head of a push before its body is read.
 fn admit<I: Intake>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
     user: PeerUser,
-) -> Result<(Coding, Precision), Code> {
-    if from_a_page(request.headers()) {
-        return Err(Code::FromAPage);
+) -> Result<(Coding, Precision), ResultCode> {
+    if is_from_browser(request.headers()) {
+        return Err(ResultCode::FromBrowser);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let parts = &shared.parts;
     if !parts.intake.admits(user, parts.clock.now()) {
-        return Err(Code::AnotherUser);
+        return Err(ResultCode::WrongUser);
     }
     if shared
         .config
         .credentials
         .as_ref()
-        .is_some_and(|wanted| !query.names(wanted))
+        .is_some_and(|wanted| !query.matches_credentials(wanted))
     {
-        return Err(Code::Unauthorized);
+        return Err(ResultCode::Unauthorized);
     }
-    let precision = query.precision().ok_or(Code::Bad)?;
-    let coding = coding(request.headers()).ok_or(Code::UnknownCoding)?;
-    // A compressed body only gets larger.
+    let precision = query.precision().ok_or(ResultCode::Bad)?;
+    let coding = coding(request.headers()).ok_or(ResultCode::UnknownCoding)?;
+    // For gzip this is the compressed size; the decoded body is even larger.
     if request.body().size_hint().lower() > shared.limits.body {
-        return Err(Code::TooLarge);
+        return Err(ResultCode::TooLarge);
     }
     Ok((coding, precision))
 }
@@ -94,7 +94,7 @@ async fn push<I: Intake>(
     shared: &Shared<I>,
     mut body: Incoming,
     (user, coding, precision): (PeerUser, Coding, Precision),
-) -> Code {
+) -> ResultCode {
     let mut reception = Reception::new(shared, user, coding, precision);
     let read = async {
         let budget = &shared.parts.budget;
@@ -109,9 +109,9 @@ async fn push<I: Intake>(
     };
     let code = tokio::time::timeout(shared.limits.body_time, read)
         .await
-        .unwrap_or(Code::Late);
+        .unwrap_or(ResultCode::Late);
     reception.end(code);
-    if code == Code::TooLarge {
+    if code == ResultCode::TooLarge {
         discard_body(body).await;
     }
     code
@@ -124,10 +124,10 @@ struct Reception<'s, I: Intake> {
     gunzip: Option<Gunzip>,
     copy: Option<Copy>,
     push: Option<I::Push>,
-    ours: bool,
+    is_nanoseconds: bool,
     decoded: u64,
     since_yield: usize,
-    code: Code,
+    code: ResultCode,
 }
 
 impl<'s, I: Intake> Reception<'s, I> {
@@ -143,16 +143,18 @@ impl<'s, I: Intake> Reception<'s, I> {
                 .as_ref()
                 .map(|forward| forward.copy(precision, gzip)),
             push: Some(shared.parts.intake.begin(user, shared.parts.clock.now())),
-            ours: precision == Precision::Nanoseconds,
+            is_nanoseconds: precision == Precision::Nanoseconds,
             decoded: 0,
             since_yield: 0,
-            code: Code::Cut,
+            code: ResultCode::Cut,
         }
     }
 
-    async fn read(&mut self, body: &mut Incoming) -> Code {
+    async fn read(&mut self, body: &mut Incoming) -> ResultCode {
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Code::Cut };
+            let Ok(frame) = frame else {
+                return ResultCode::Cut;
+            };
             let Some(data) = frame.data_ref() else {
                 continue;
             };
@@ -160,76 +162,77 @@ impl<'s, I: Intake> Reception<'s, I> {
                 copy.add(data);
             }
             let taken = match self.gunzip.take() {
-                None => self.plain(data).await,
-                Some(gunzip) => self.packed(data, gunzip).await,
+                None => self.read_plain(data).await,
+                Some(gunzip) => self.read_gzip(data, gunzip).await,
             };
             if let Err(code) = taken {
                 return code;
             }
         }
-        self.finish().err().unwrap_or(Code::Taken)
+        self.finish().err().unwrap_or(ResultCode::Accepted)
     }
 
-    async fn plain(&mut self, data: &[u8]) -> Result<(), Code> {
+    async fn read_plain(&mut self, data: &[u8]) -> Result<(), ResultCode> {
         for piece in data.chunks(YIELD_BYTES) {
             self.parse(piece)?;
-            self.rest_if_due().await;
+            self.yield_if_due().await;
         }
         Ok(())
     }
 
-    async fn packed(&mut self, mut data: &[u8], mut gunzip: Gunzip) -> Result<(), Code> {
+    async fn read_gzip(&mut self, mut data: &[u8], mut gunzip: Gunzip) -> Result<(), ResultCode> {
         while !data.is_empty() {
-            data = gunzip.step(data).map_err(|_| Code::Bad)?;
+            data = gunzip.step(data).map_err(|_| ResultCode::Bad)?;
             let out = gunzip.output();
             self.parse(&out)?;
             gunzip.reuse(out);
-            self.rest_if_due().await;
+            self.yield_if_due().await;
         }
         self.gunzip = Some(gunzip);
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), Code> {
+    fn finish(&mut self) -> Result<(), ResultCode> {
         if let Some(mut gunzip) = self.gunzip.take() {
-            let checked = gunzip.finish();
+            let checksum_result = gunzip.finish();
             self.parse(&gunzip.output())?;
-            checked.map_err(|_| Code::Bad)?;
+            checksum_result.map_err(|_| ResultCode::Bad)?;
         }
-        let (push, ours) = (&mut self.push, self.ours);
+        let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
         self.splitter
-            .finish(|line| hand_over(push.as_mut(), ours, line.ok()));
+            .finish(|line| pass_line(push.as_mut(), is_nanoseconds, line.ok()));
         Ok(())
     }
 
-    fn parse(&mut self, decoded: &[u8]) -> Result<(), Code> {
+    fn parse(&mut self, decoded: &[u8]) -> Result<(), ResultCode> {
         self.decoded += decoded.len() as u64;
         if self.decoded > self.shared.limits.body {
-            return Err(Code::TooLarge);
+            return Err(ResultCode::TooLarge);
         }
         self.shared.meter.bytes(decoded.len());
         self.since_yield += decoded.len();
-        let (push, ours) = (&mut self.push, self.ours);
-        self.splitter
-            .feed(decoded, |line| hand_over(push.as_mut(), ours, line.ok()));
+        let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
+        self.splitter.feed(decoded, |line| {
+            pass_line(push.as_mut(), is_nanoseconds, line.ok())
+        });
         Ok(())
     }
 
-    async fn rest_if_due(&mut self) {
+    async fn yield_if_due(&mut self) {
         if self.since_yield >= YIELD_BYTES {
             self.since_yield = 0;
-            // Yields more often in a larger body: a validator's push is one or two megabytes.
-            for _ in 0..=self.decoded / PUSH_SIZE {
+            // Yields more often for a larger body. A validator's push has one or two megabytes.
+            for _ in 0..=self.decoded / TYPICAL_PUSH_BYTES {
                 tokio::task::yield_now().await;
             }
         }
     }
 
     /// Forwards only an accepted body.
-    fn end(mut self, code: Code) {
+    fn end(mut self, code: ResultCode) {
         self.code = code;
         if let Some(copy) = self.copy.take()
-            && code == Code::Taken
+            && code == ResultCode::Accepted
         {
             copy.complete();
         }
@@ -253,10 +256,10 @@ impl<I: Intake> Drop for Reception<'_, I> {
     }
 }
 
-fn hand_over<P: Push>(push: Option<&mut P>, ours: bool, line: Option<&[u8]>) {
+fn pass_line<P: Push>(push: Option<&mut P>, is_nanoseconds: bool, line: Option<&[u8]>) {
     let Some(push) = push else { return };
     match line {
-        Some(line) if ours => push.line(line),
+        Some(line) if is_nanoseconds => push.line(line),
         _ => push.bad_line(),
     }
 }
@@ -283,7 +286,7 @@ async fn discard_body(mut body: Incoming) {
         .unwrap_or_default();
 }
 
-fn answer_of(code: Code) -> Answer {
+fn response_for(code: ResultCode) -> Answer {
     let (_, status, text) = code.details();
     response(status, text)
 }

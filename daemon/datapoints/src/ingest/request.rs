@@ -36,7 +36,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
 }
 
 /// True for requests of browser pages: only browsers send these headers.
-pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
+pub(super) fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN)
         || headers
             .get("sec-fetch-site")
@@ -60,7 +60,7 @@ pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// The first of several parameters with one name counts.
+/// Of several parameters with the same name, the first counts.
 #[derive(Debug, Default)]
 pub(super) struct Query<'q> {
     db: Option<&'q str>,
@@ -86,9 +86,10 @@ impl<'q> Query<'q> {
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.
-    pub(super) fn names(&self, wanted: &Credentials) -> bool {
-        let parts =
-            same(self.db, &wanted.db) & same(self.u, &wanted.user) & same(self.p, &wanted.password);
+    pub(super) fn matches_credentials(&self, wanted: &Credentials) -> bool {
+        let parts = matches_value(self.db, &wanted.db)
+            & matches_value(self.u, &wanted.user)
+            & matches_value(self.p, &wanted.password);
         parts.into()
     }
 
@@ -99,11 +100,11 @@ impl<'q> Query<'q> {
 
 /// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
 /// duration reveals nothing, the length included.
-fn same(given: Option<&str>, wanted: &str) -> Choice {
+fn matches_value(given: Option<&str>, wanted: &str) -> Choice {
     let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
     let (given, wanted) = (given.unwrap_or_default(), digest(wanted));
-    let is = |text: &str| digest(text).as_ref().ct_eq(wanted.as_ref());
-    is(given) | is(&unescaped(given))
+    let is_equal = |text: &str| digest(text).as_ref().ct_eq(wanted.as_ref());
+    is_equal(given) | is_equal(&unescaped(given))
 }
 
 fn unescaped(text: &str) -> Cow<'_, str> {
@@ -133,10 +134,10 @@ mod tests {
             user: "u".into(),
             password: "a+b%é".into(),
         };
-        let names = |query: &str| Query::parse(query).names(&wanted);
-        assert!(names("db=d&u=u&p=a+b%25%C3%A9&precision=n"));
-        assert!(names("precision=n&p=a%2Bb%25%c3%a9&u=u&db=d"));
-        assert!(names("db=d&u=u&p=a%2Bb%%C3%A9"));
+        let matches_credentials = |query: &str| Query::parse(query).matches_credentials(&wanted);
+        assert!(matches_credentials("db=d&u=u&p=a+b%25%C3%A9&precision=n"));
+        assert!(matches_credentials("precision=n&p=a%2Bb%25%c3%a9&u=u&db=d"));
+        assert!(matches_credentials("db=d&u=u&p=a%2Bb%%C3%A9"));
         for bad in [
             "",
             "db=d&u=u",
@@ -144,10 +145,10 @@ mod tests {
             "db=x&u=u&p=a+b%25%C3%A9",
             "db=d&u=x&p=a+b%25%C3%A9",
         ] {
-            assert!(!names(bad), "{bad}");
+            assert!(!matches_credentials(bad), "{bad}");
         }
         assert!(
-            !names("db=d&u=u&p=wrong&p=a+b%25%C3%A9"),
+            !matches_credentials("db=d&u=u&p=wrong&p=a+b%25%C3%A9"),
             "the first counts"
         );
     }
@@ -159,7 +160,7 @@ mod tests {
             user: "u".into(),
             password: "a%41".into(),
         };
-        assert!(Query::parse("db=d&u=u&p=a%41").names(&wanted));
+        assert!(Query::parse("db=d&u=u&p=a%41").matches_credentials(&wanted));
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod client;
 mod crowded;
 mod ending;
 
-use super::meter::Code;
+use super::meter::ResultCode;
 use super::*;
 use crate::forward::tests::{Server, config as forward_config, until};
 use client::{Client, chunked, gzip, post};
@@ -62,7 +62,7 @@ struct Sink {
     address: SocketAddr,
     kept: Kept,
     meter: Meter,
-    budget: Budget,
+    budget: PushMemory,
     forward: Option<forward::Handle>,
     places: usize,
     stage: Stage,
@@ -86,12 +86,12 @@ impl Sink {
     }
 
     /// On sockets that were handed over.
-    fn on(sockets: Vec<Bound>) -> Self {
+    fn on(sockets: Vec<BoundSocket>) -> Self {
         Self::build(&ingest(None), LIMITS, None, sockets)
     }
 
     fn with(credentials: Option<Credentials>, limits: Limits, forward: Option<Forward>) -> Self {
-        let sockets = vec![Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
+        let sockets = vec![BoundSocket::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
         Self::build(&ingest(credentials), limits, forward, sockets)
     }
 
@@ -99,9 +99,9 @@ impl Sink {
         config: &config::Ingest,
         limits: Limits,
         forward: Option<Forward>,
-        sockets: Vec<Bound>,
+        sockets: Vec<BoundSocket>,
     ) -> Self {
-        let (kept, clock, budget) = (Kept::default(), Clock::start(), Budget::default());
+        let (kept, clock, budget) = (Kept::default(), Clock::start(), PushMemory::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
             let (handle, forwarder) = forward::build(&config, clock, &budget).unwrap();
@@ -434,7 +434,7 @@ async fn probe_requests_are_answered_and_unknown_requests_refused() {
             .await,
         204
     );
-    assert_eq!(Code::NotPost.details().1, 405);
+    assert_eq!(ResultCode::NotPost.details().1, 405);
     assert_eq!(
         (
             sink.number("faultline_ingest_requests_total", "204"),
@@ -582,7 +582,7 @@ async fn a_failed_bind_is_explained() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: Budget::default(),
+        budget: PushMemory::default(),
         forward: None,
     };
     let text = |listen: &str| {
@@ -596,12 +596,12 @@ async fn a_failed_bind_is_explained() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let handed_over = Listener::from_sockets(
-        vec![Bound::handed_over(open).unwrap()],
+    let inherited_tcp = Listener::from_sockets(
+        vec![BoundSocket::inherited_tcp(open).unwrap()],
         &ingest(None),
         parts(),
     );
-    assert!(matches!(handed_over.err(), Some(Error::NotLoopback(_))));
+    assert!(matches!(inherited_tcp.err(), Some(Error::NotLoopback(_))));
 }
 
 proptest! {

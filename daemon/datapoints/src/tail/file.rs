@@ -2,8 +2,8 @@
 
 use super::{Parts, record_writer};
 use faultline_core::clock::Clock;
-use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
-use faultline_log_tail::{Follower, POLL, StatusHandle};
+use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
+use faultline_log_tail::{Follower, POLL_INTERVAL, StatusHandle};
 use faultline_metrics::{Problem, Status};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -29,7 +29,7 @@ impl FileTail {
             .start(move || Follower::open(&opened, writer, now))
             .unwrap_or_else(|_| channel().1);
         FileTail {
-            follower: opening.recv_timeout(ANSWERS_WITHIN).ok(),
+            follower: opening.recv_timeout(PATH_CALL_TIMEOUT).ok(),
             opening,
             path: path.to_owned(),
             status,
@@ -51,7 +51,7 @@ impl FileTail {
             self.status
                 .settle(Some(Problem::new(Status::Broken, words)));
             while !stop.is_set() {
-                stop.sleep(POLL);
+                stop.sleep(POLL_INTERVAL);
             }
             return;
         };
@@ -59,7 +59,7 @@ impl FileTail {
             if follower.poll(self.clock.now()) {
                 std::thread::yield_now();
             } else {
-                stop.sleep(POLL);
+                stop.sleep(POLL_INTERVAL);
             }
         }
     }

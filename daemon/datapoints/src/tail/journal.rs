@@ -1,9 +1,9 @@
 //! A unit's journal, through `journalctl`.
 //!
-//! `--output=json` has one entry per line, whatever its bytes. A restarted `journalctl` continues
-//! at the last cursor. We use `--cursor` and skip that entry: `--after-cursor` of systemd before
-//! 255 loses the first entry if the cursor's entry is gone. Before the first entry, `--since` is
-//! the daemon's start.
+//! `--output=json` writes one entry per line, whatever bytes it has. A restarted `journalctl`
+//! continues at the last cursor. It gets `--cursor`, and the entry of the cursor is skipped:
+//! before systemd 255, `--after-cursor` loses the first entry if the cursor's entry is gone.
+//! Before the first entry, `--since` is the daemon's start.
 //!
 //! Missing messages: those that journald dropped (`RateLimitBurst=`, 10,000 in 30 s by default),
 //! vacuumed before they were read, or cut at `LineMax=` (48 KiB). A daemon started just after the
@@ -30,18 +30,19 @@ use tokio::time::{sleep, timeout};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-/// Longer JSON lines are skipped: a message of 48 KiB with every byte as a number takes 240 KiB.
-const MOST_LINE: usize = 1024 * 1024;
+/// Longer JSON lines are skipped. The longest message (48 KiB, every byte as a number) takes
+/// 240 KiB.
+const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-const MOST_COMPLAINT: usize = 400;
+const MAX_STDERR_BYTES: usize = 400;
 
 /// Maximum wait for journalctl and its error output after its output ended.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct RestartTimes {
     /// Before the first restart of journalctl; doubled each time it ends without an entry.
     first: Duration,
     most: Duration,
@@ -49,7 +50,7 @@ struct Pace {
     settled: Duration,
 }
 
-const PACE: Pace = Pace {
+const RESTART_TIMES: RestartTimes = RestartTimes {
     first: Duration::from_secs(1),
     most: Duration::from_secs(30),
     settled: Duration::from_secs(2),
@@ -64,7 +65,7 @@ pub struct JournalTail {
     splitter: LogSplitter,
     since: Duration,
     cursor: Option<String>,
-    pace: Pace,
+    pace: RestartTimes,
 }
 
 impl JournalTail {
@@ -75,11 +76,17 @@ impl JournalTail {
             unit,
             parts.clock,
             record_writer(parts.intake),
-            PACE,
+            RESTART_TIMES,
         )
     }
 
-    fn with(program: &str, unit: &str, clock: Clock, writer: RecordWriter, pace: Pace) -> Self {
+    fn with(
+        program: &str,
+        unit: &str,
+        clock: Clock,
+        writer: RecordWriter,
+        pace: RestartTimes,
+    ) -> Self {
         JournalTail {
             program: program.to_owned(),
             unit: unit.to_owned(),
@@ -125,7 +132,8 @@ impl JournalTail {
                 self.since.subsec_micros()
             ),
         };
-        // --all: without it, a message of more than 4 KiB is null. --no-tail: without it, only the last ten are shown.
+        // Without --all, a message of more than 4 KiB is null. Without --no-tail, only the last ten
+        // entries are shown.
         [
             "--follow",
             "--no-tail",
@@ -163,11 +171,11 @@ impl JournalTail {
         else {
             return Problem::new(Status::Broken, format!("{} has no output", self.program));
         };
-        let mut complaint = Complaint::default();
+        let mut stderr_tail = StderrTail::default();
         let mut lines =
-            AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
+            AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
-        let mut journal_output = [0; MOST_COMPLAINT];
+        let mut stderr_chunk = [0; MAX_STDERR_BYTES];
         let (mut errors_open, mut settled) = (true, false);
         let quiet = sleep(self.pace.settled);
         tokio::pin!(quiet);
@@ -180,27 +188,27 @@ impl JournalTail {
                     }
                     Ok(_) | Err(_) => break,
                 },
-                count = errors.read(&mut journal_output), if errors_open => {
+                count = errors.read(&mut stderr_chunk), if errors_open => {
                     let count = count.unwrap_or(0);
                     errors_open = count > 0;
-                    complaint.hear(journal_output.get(..count).unwrap_or_default());
+                    stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
                 }
                 () = &mut quiet, if !settled => {
                     settled = true;
-                    self.writer.status().settle(complaint.refusal(&self.unit));
+                    self.writer.status().settle(stderr_tail.refusal(&self.unit));
                 }
             }
         }
-        complaint.hear_out(&mut errors).await;
+        stderr_tail.append_rest(&mut errors).await;
         let status = timeout(STDERR_TIMEOUT, child.wait())
             .await
             .ok()
             .and_then(Result::ok);
-        self.ended(status, &complaint)
+        self.problem_at_exit(status, &stderr_tail)
     }
 
-    /// True if the output has an entry. The cursor moves with the commit. Nothing in here awaits,
-    /// so that a stop leaves both done or neither.
+    /// Returns true if the output has an entry. Does not await: a stop signal cannot separate the
+    /// commit of the records from the update of the cursor.
     fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
         let JournalTail {
             writer,
@@ -258,8 +266,8 @@ impl JournalTail {
         }
     }
 
-    fn ended(&self, status: Option<ExitStatus>, complaint: &Complaint) -> Problem {
-        complaint.refusal(&self.unit).unwrap_or_else(|| {
+    fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
+        stderr_tail.refusal(&self.unit).unwrap_or_else(|| {
             let how = status.map_or_else(
                 || "closed its output".to_owned(),
                 |status| format!("ended ({status})"),
@@ -270,7 +278,7 @@ impl JournalTail {
                     "{} for {} {how}: {}",
                     self.program,
                     self.unit,
-                    complaint.text()
+                    stderr_tail.text()
                 ),
             )
         })
@@ -278,21 +286,21 @@ impl JournalTail {
 }
 
 #[derive(Debug, Default)]
-struct Complaint(Vec<u8>);
+struct StderrTail(Vec<u8>);
 
-impl Complaint {
-    fn hear(&mut self, journal_output: &[u8]) {
-        self.0.extend_from_slice(journal_output);
-        let surplus = self.0.len().saturating_sub(MOST_COMPLAINT);
+impl StderrTail {
+    fn append(&mut self, stderr_chunk: &[u8]) {
+        self.0.extend_from_slice(stderr_chunk);
+        let surplus = self.0.len().saturating_sub(MAX_STDERR_BYTES);
         self.0.drain(..surplus);
     }
 
-    async fn hear_out(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
-        let mut journal_output = [0; MOST_COMPLAINT];
-        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut journal_output)).await
+    async fn append_rest(&mut self, errors: &mut (impl AsyncRead + Unpin)) {
+        let mut stderr_chunk = [0; MAX_STDERR_BYTES];
+        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, errors.read(&mut stderr_chunk)).await
             && count > 0
         {
-            self.hear(journal_output.get(..count).unwrap_or_default());
+            self.append(stderr_chunk.get(..count).unwrap_or_default());
         }
     }
 
@@ -300,22 +308,22 @@ impl Complaint {
         let text = String::from_utf8_lossy(&self.0);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if words.is_empty() {
-            "it said nothing".to_owned()
+            "no error output".to_owned()
         } else {
             words
         }
     }
 
-    /// A problem if a right is missing: journalctl only hints at it and continues with what it may
-    /// read.
+    /// Returns a problem if a right is missing. journalctl only prints a hint, and continues with
+    /// the entries that it may read.
     fn refusal(&self, unit: &str) -> Option<Problem> {
         let text = self.text();
-        let signs = [
+        let phrases = [
             "not seeing messages from other users",
             "insufficient permissions",
             "Permission denied",
         ];
-        signs.iter().any(|sign| text.contains(sign)).then(|| {
+        phrases.iter().any(|sign| text.contains(sign)).then(|| {
             let advice = "add the daemon's user to the group systemd-journal";
             Problem::new(
                 Status::Forbidden,

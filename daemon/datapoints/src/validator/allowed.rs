@@ -2,10 +2,10 @@
 
 mod values;
 
-pub use values::Values;
+pub use values::AllowedValues;
 
 use faultline_agave::line::{Point, Value};
-use faultline_core::config::{AllowedKind, Datapoints, label_name};
+use faultline_core::config::{DatapointKind, Datapoints, label_name};
 use foldhash::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub struct AllowList {
     by_name: HashMap<Box<[u8]>, AllowedFields>,
     max_series: usize,
     groups: usize,
-    /// Unique per list. 0 is the empty list's.
+    /// Unique for each list; 0 for the empty default list.
     id: u64,
 }
 
@@ -39,14 +39,15 @@ struct Group {
 #[derive(Debug, Clone)]
 struct Entry {
     field: Arc<str>,
-    kind: AllowedKind,
+    kind: DatapointKind,
     /// The number of its field in [`AllowedFields::fields`].
-    field_at: usize,
+    field_index: usize,
 }
 
 const BUCKETS: usize = 64;
 
-/// A hash of length and three letters, which excludes most fields of a line.
+/// A cheap hash of the length and three letters. It excludes most fields of a line without a
+/// comparison.
 fn bucket(key: &str) -> usize {
     let byte = |at: usize| key.as_bytes().get(at).copied().map_or(0, usize::from);
     let len = key.len();
@@ -102,8 +103,8 @@ impl AllowedFields {
         }
     }
 
-    fn add(&mut self, field: &str, kind: AllowedKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
-        let field_at = self.field_at(field).unwrap_or_else(|| {
+    fn add(&mut self, field: &str, kind: DatapointKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
+        let field_index = self.field_index(field).unwrap_or_else(|| {
             if let Some(bucket) = self.fields.get_mut(bucket(field)) {
                 bucket.push((field.into(), self.fields_len));
             }
@@ -113,7 +114,7 @@ impl AllowedFields {
         let entry = Entry {
             field: field.into(),
             kind,
-            field_at,
+            field_index,
         };
         match self.groups.iter_mut().find(|group| group.tags == tags) {
             Some(group) => group.entries.push(entry),
@@ -128,7 +129,7 @@ impl AllowedFields {
         }
     }
 
-    fn field_at(&self, key: &str) -> Option<usize> {
+    fn field_index(&self, key: &str) -> Option<usize> {
         self.fields
             .get(bucket(key))?
             .iter()
@@ -136,25 +137,25 @@ impl AllowedFields {
             .map(|(_, at)| *at)
     }
 
-    /// Reads the allowed fields in one pass. Of repeated keys the first counts. Stops at a
-    /// malformed field. True if a number was found.
-    fn read(&self, point: &Point<'_>, found: &mut Vec<Found>) -> bool {
+    /// Reads the allowed fields in one pass, until a malformed field. Of repeated keys the first
+    /// counts. Returns true if a number was found.
+    fn read(&self, point: &Point<'_>, found: &mut Vec<FieldValue>) -> bool {
         found.clear();
-        found.resize(self.fields_len, Found::Missing);
-        let (mut left, mut any) = (self.fields_len, false);
+        found.resize(self.fields_len, FieldValue::Missing);
+        let (mut missing, mut any) = (self.fields_len, false);
         for field in point.fields().map_while(Result::ok) {
-            let cell = self.field_at(field.key).and_then(|at| found.get_mut(at));
-            let Some(cell) = cell.filter(|cell| matches!(cell, Found::Missing)) else {
+            let cell = self.field_index(field.key).and_then(|at| found.get_mut(at));
+            let Some(cell) = cell.filter(|cell| matches!(cell, FieldValue::Missing)) else {
                 continue;
             };
             *cell = field
                 .value()
                 .ok()
                 .and_then(number)
-                .map_or(Found::NoNumber, Found::Number);
-            any |= matches!(cell, Found::Number(_));
-            left -= 1;
-            if left == 0 {
+                .map_or(FieldValue::NotANumber, FieldValue::Number);
+            any |= matches!(cell, FieldValue::Number(_));
+            missing -= 1;
+            if missing == 0 {
                 break;
             }
         }
@@ -163,9 +164,9 @@ impl AllowedFields {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum FieldValue {
     Missing,
-    NoNumber,
+    NotANumber,
     Number(f64),
 }
 

@@ -12,37 +12,37 @@ use std::collections::BTreeMap;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A point is created shortly before it is written. A second is settled once a push is this many
-/// seconds newer.
-const SETTLE: i64 = 2;
+/// A second is settled (no more points are expected for it) once a push is this many seconds newer.
+/// Points are written shortly after their creation.
+const SETTLE_SECONDS: i64 = 2;
 
-/// The agent reports whole seconds and wakes irregularly: a gap that exceeds the reported one by
-/// this is a missed push.
-const SLACK: i64 = 3 * SECOND;
+/// In nanoseconds. A gap that exceeds the reported age by more than this is a missed push. The
+/// agent reports whole seconds and wakes irregularly.
+const MAX_INTERVAL_ERROR: i64 = 3 * SECOND;
 
-/// Maximum delay of a push: then the validator gives it up.
-const DELAY: i64 = 5 * SECOND;
+/// Maximum delay of a push in nanoseconds. Then the validator gives it up.
+const MAX_PUSH_DELAY: i64 = 5 * SECOND;
 
-const PERIOD: i64 = 10 * SECOND;
+const PUSH_INTERVAL: i64 = 10 * SECOND;
 
-/// The wall clock may drift from the monotonic one by 1/SLEW without being set.
-const SLEW: i64 = 100;
+/// The wall clock may drift from the monotonic clock by one part in this many without being set.
+const MAX_DRIFT_DIVISOR: i64 = 100;
 
 /// Maximum unsettled seconds (over an hour).
-const MOST_OPEN: usize = 4096;
+const MAX_OPEN_SECONDS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTimes {
     /// By the validator's clock, in Unix nanoseconds.
-    pub made: i64,
+    pub created: i64,
     /// By the monotonic clock, in nanoseconds since the daemon started; negative before that.
     pub arrived: i64,
 }
 
 impl PushTimes {
-    pub fn of_log(made: i64, at: Stamp) -> Self {
+    pub fn of_log(created: i64, at: Stamp) -> Self {
         PushTimes {
-            made,
+            created,
             arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),
         }
     }
@@ -69,10 +69,11 @@ pub struct Coverage {
     /// `None` before the first push of this process.
     first: Option<PushEnd>,
     newest: Option<PushTimes>,
-    /// Minimum of arrival minus creation. A push is only faster if the wall clock was set.
-    least_delay: Option<i64>,
+    /// Minimum of arrival minus creation, in nanoseconds. A much smaller value means that the wall
+    /// clock was set.
+    min_delay: Option<i64>,
     /// Transactions by unsettled second.
-    open: BTreeMap<i64, u64>,
+    unsettled: BTreeMap<i64, u64>,
     /// The next second to settle; `None` before the first execution.
     next: Option<i64>,
     /// Seconds without transactions, counted from the first execution on.
@@ -100,8 +101,8 @@ impl Coverage {
         if count == 0 || self.next.is_some_and(|next| second < next) {
             return;
         }
-        if self.open.len() < MOST_OPEN || self.open.contains_key(&second) {
-            add(self.open.entry(second).or_default(), count);
+        if self.unsettled.len() < MAX_OPEN_SECONDS || self.unsettled.contains_key(&second) {
+            add(self.unsettled.entry(second).or_default(), count);
         }
     }
 
@@ -115,8 +116,8 @@ impl Coverage {
                 .saturating_mul(SECOND),
         );
         let Some(before) = self.newest else {
-            self.reach(at);
-            self.settle(at.made, at.made, push.readable);
+            self.advance_to(at);
+            self.settle_seconds(at.created, at.created, push.readable);
             return false;
         };
         if self.clock_was_set(before, at, since) {
@@ -124,24 +125,24 @@ impl Coverage {
                 .arrived
                 .saturating_sub(before.arrived)
                 .saturating_sub(since);
-            if waited > DELAY {
-                self.miss(waited);
+            if waited > MAX_PUSH_DELAY {
+                self.count_missed_pushes(waited);
             }
-            self.begin_anew(at);
+            self.restart_counting(at);
             return true;
         }
-        if at.made <= before.made {
+        if at.created <= before.created {
             return false;
         }
-        self.reach(at);
-        let begins = at.made.saturating_sub(since);
-        let gap = begins.saturating_sub(before.made);
-        if gap > SLACK {
-            self.miss(gap);
-            self.settle(before.made, at.made, push.readable);
+        self.advance_to(at);
+        let begins = at.created.saturating_sub(since);
+        let gap = begins.saturating_sub(before.created);
+        if gap > MAX_INTERVAL_ERROR {
+            self.count_missed_pushes(gap);
+            self.settle_seconds(before.created, at.created, push.readable);
             self.skip_to(begins);
         }
-        self.settle(at.made, at.made, push.readable);
+        self.settle_seconds(at.created, at.created, push.readable);
         false
     }
 
@@ -152,12 +153,12 @@ impl Coverage {
             .newest
             .is_some_and(|before| self.clock_was_set(before, at, 0))
         {
-            self.begin_anew(at);
+            self.restart_counting(at);
             return true;
         }
-        if self.newest.is_none_or(|newest| at.made > newest.made) {
-            self.reach(at);
-            self.settle(at.made, at.made, true);
+        if self.newest.is_none_or(|newest| at.created > newest.created) {
+            self.advance_to(at);
+            self.settle_seconds(at.created, at.created, true);
         }
         false
     }
@@ -178,23 +179,25 @@ impl Coverage {
         };
     }
 
-    /// The process was followed before this daemon started, up to this push: pushes missing since
-    /// then count as missed.
+    /// For a process that an earlier run of the daemon followed up to this push. Pushes that are
+    /// missing since then count as missed.
     pub fn resume(&mut self, last: PushTimes) {
-        self.reach(last);
+        self.advance_to(last);
     }
 
-    /// Merges data from before the sender was known to be the followed process. The seconds between
-    /// both without execution do not count.
-    pub fn adopt(&mut self, pending: Coverage) {
-        let follows =
-            |first: &PushEnd| self.newest.is_none_or(|newest| newest.made < first.at.made);
+    /// Merges data of the time before the sender was known to be the followed process. Seconds
+    /// without execution between the two do not count.
+    pub fn merge_pending(&mut self, pending: Coverage) {
+        let follows = |first: &PushEnd| {
+            self.newest
+                .is_none_or(|newest| newest.created < first.at.created)
+        };
         let Some(first) = pending.first.filter(follows) else {
             return;
         };
-        // Only up to its first push, to count what is missing before it. Its own seconds include
-        // earlier executions.
-        self.open.clear();
+        // Advances only to the first pending push, to count the pushes missing before it. The
+        // pending data already has the earlier executions.
+        self.unsettled.clear();
         let next = self.next.take();
         self.push(first);
         let sum = |mine: u64, theirs: u64| mine.saturating_add(theirs);
@@ -210,59 +213,63 @@ impl Coverage {
 
     /// Compares two moments that are at least `since` nanoseconds apart.
     fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i64) -> bool {
-        let passed = at.made.saturating_sub(before.made).saturating_sub(since);
+        let passed = at
+            .created
+            .saturating_sub(before.created)
+            .saturating_sub(since);
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
         let in_order = at
             .arrived
             .saturating_sub(before.arrived)
-            .saturating_add(DELAY)
+            .saturating_add(MAX_PUSH_DELAY)
             >= since;
-        let back = passed < -SLACK && in_order;
-        let delay = at.arrived.saturating_sub(at.made);
-        let forward = passed > SLACK
+        let back = passed < -MAX_INTERVAL_ERROR && in_order;
+        let delay = at.arrived.saturating_sub(at.created);
+        let forward = passed > MAX_INTERVAL_ERROR
             && self
-                .least_delay
-                .is_some_and(|least| delay.saturating_sub(least) < -SLACK);
+                .min_delay
+                .is_some_and(|least| delay.saturating_sub(least) < -MAX_INTERVAL_ERROR);
         back || forward
     }
 
-    fn miss(&mut self, gap: i64) {
+    fn count_missed_pushes(&mut self, gap: i64) {
         add(
             &mut self.pushes_missed,
-            u64::try_from(gap.saturating_add(PERIOD / 2) / PERIOD)
+            u64::try_from(gap.saturating_add(PUSH_INTERVAL / 2) / PUSH_INTERVAL)
                 .unwrap_or(0)
                 .max(1),
         );
     }
 
-    fn reach(&mut self, at: PushTimes) {
-        let delay = at.arrived.saturating_sub(at.made);
+    fn advance_to(&mut self, at: PushTimes) {
+        let delay = at.arrived.saturating_sub(at.created);
         let waited = self
             .newest
             .map_or(0, |before| at.arrived.saturating_sub(before.arrived).max(0));
-        // It may grow slowly, as a wall clock does that is slewed.
-        self.least_delay = Some(self.least_delay.map_or(delay, |least| {
-            delay.min(least.saturating_add(waited / SLEW))
+        // The minimum may grow slowly, because the wall clock may be slewed.
+        self.min_delay = Some(self.min_delay.map_or(delay, |least| {
+            delay.min(least.saturating_add(waited / MAX_DRIFT_DIVISOR))
         }));
         self.newest = Some(at);
     }
 
-    /// After the clock was set, counting restarts: the skipped seconds may never have existed, or
-    /// come twice.
-    fn begin_anew(&mut self, at: PushTimes) {
-        let executed = self.next.is_some() || !self.open.is_empty();
-        self.open.clear();
-        self.next = executed.then(|| at.made.div_euclid(SECOND).saturating_add(1));
-        (self.newest, self.least_delay) = (None, None);
-        self.reach(at);
+    /// Restarts counting after the clock was set: skipped seconds may not have existed, and others
+    /// may come twice.
+    fn restart_counting(&mut self, at: PushTimes) {
+        let executed = self.next.is_some() || !self.unsettled.is_empty();
+        self.unsettled.clear();
+        self.next = executed.then(|| at.created.div_euclid(SECOND).saturating_add(1));
+        (self.newest, self.min_delay) = (None, None);
+        self.advance_to(at);
     }
 
-    /// Settles the seconds that lie wholly before `until`; `now` bounds where the first execution may lie.
-    fn settle(&mut self, until: i64, now: i64, readable: bool) {
-        let end = until.div_euclid(SECOND) - SETTLE;
+    /// Settles the seconds that end before `until`. The first execution may not be later than
+    /// `now`. Both are Unix nanoseconds.
+    fn settle_seconds(&mut self, until: i64, now: i64, readable: bool) {
+        let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next.is_none() {
             let first = self
-                .open
+                .unsettled
                 .keys()
                 .next()
                 .copied()
@@ -273,8 +280,8 @@ impl Coverage {
         if end <= next {
             return;
         }
-        let busy = self.open.range(next..end).count() as u64;
-        self.open = self.open.split_off(&end);
+        let busy = self.unsettled.range(next..end).count() as u64;
+        self.unsettled = self.unsettled.split_off(&end);
         let idle = u64::try_from(end - next).unwrap_or(0).saturating_sub(busy);
         if readable {
             add(&mut self.zero_seconds, idle);
@@ -286,7 +293,11 @@ impl Coverage {
 
     /// Seconds up to `begins` are unknown, unless points arrived for them.
     fn skip_to(&mut self, begins: i64) {
-        self.settle(begins.saturating_add(SETTLE * SECOND), begins, false);
+        self.settle_seconds(
+            begins.saturating_add(SETTLE_SECONDS * SECOND),
+            begins,
+            false,
+        );
     }
 }
 

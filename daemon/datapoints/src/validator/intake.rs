@@ -6,13 +6,15 @@ mod users;
 
 pub use push::Push;
 
-use super::allowed::{AllowList, Values};
+use super::allowed::{AllowList, AllowedValues};
 use super::coverage::{Coverage, LastPush, PushEnd, PushTimes};
 use super::migration::MigrationReports;
-use super::recent::Recent;
-use super::recorded::Points;
-use super::reported::Reported;
-use super::senders::{Assumption, Lines, NO_ID, SenderOutcome, SenderState, Senders, Sums};
+use super::recent::RecentLines;
+use super::recorded::PointRecorder;
+use super::reported::ValidatorReports;
+use super::senders::{
+    Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders,
+};
 use super::slots::{self, SlotFilter, Slots};
 use super::tally::{Tally, has_fields};
 use faultline_agave::line::Point;
@@ -28,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,
-    recorder: Arc<OnceLock<Points>>,
+    recorder: Arc<OnceLock<PointRecorder>>,
     users: Arc<OnceLock<users::UserLookup>>,
 }
 
@@ -37,21 +39,21 @@ struct State {
     senders: Senders,
     /// All sums of the followed validator's processes since the daemon's start.
     total: Tally,
-    values: Values,
-    lines: Lines,
+    values: AllowedValues,
+    lines: LineCounts,
     coverage: Coverage,
-    reported: Reported,
+    reported: ValidatorReports,
     last_push: Option<Stamp>,
     /// No validator is followed: levels are not exported.
     gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
-    plausible: SlotFilter,
+    slot_filter: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
-    answers: Option<(Stamp, Stamp)>,
+    rpc_response_times: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
-    log_recent: Recent,
+    log_recent: RecentLines,
     revisions: u64,
     /// A validator is or was followed.
     followed: bool,
@@ -89,7 +91,7 @@ impl Intake {
     }
 
     /// Records the followed validator's points too. Only the first call counts.
-    pub fn record_to(&self, points: Points) {
+    pub fn record_to(&self, points: PointRecorder) {
         let _ = self.recorder.set(points);
     }
 
@@ -116,13 +118,13 @@ impl Intake {
         Push::new(self.clone(), self.allow(), (None, false), now)
     }
 
-    /// Closes a body, complete or cut. Its lines count already.
+    /// Ends a body, complete or cut. Its lines were counted when they arrived.
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
         state.lines.bad += push.unknown_bad;
-        if let Some(made) = push.newest_log_time
-            && state.coverage.log_reached(PushTimes::of_log(made, at))
+        if let Some(created) = push.newest_log_time
+            && state.coverage.log_reached(PushTimes::of_log(created, at))
         {
             state.values.forget_levels();
         }
@@ -131,7 +133,7 @@ impl Intake {
         }
         state.last_push = Some(at);
         let (_, mut slots) = state.newest_slots.unwrap_or_default();
-        slots.follow(push.slots);
+        slots.merge_later(push.slots);
         state.newest_slots = Some((at, slots));
         if let Some(end) = push.end {
             state.end_push(end);
@@ -151,7 +153,8 @@ impl Intake {
         }
     }
 
-    /// Another validator is followed. `startup_id` is its host id until it has read its identity.
+    /// Call it when another validator is followed. `startup_id` is its host id until it has read
+    /// its identity.
     pub fn restart(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
@@ -171,16 +174,17 @@ impl Intake {
             state.gone,
         ) = (None, None, None, false);
         state.reported.migration = MigrationReports::default();
-        state.plausible = SlotFilter::default();
+        state.slot_filter = SlotFilter::default();
         (
             state.rpc_slot,
             state.rpc_slot_at_push,
             state.empty_pushes,
-            state.answers,
+            state.rpc_response_times,
         ) = (None, None, 0, None);
     }
 
-    /// A non-validator is followed: pushes are held back until the validator below it is found.
+    /// Call it when a non-validator is followed. Pushes stay pending until a validator is found
+    /// among its descendants.
     pub fn wait(&self) {
         let mut state = self.lock();
         state.senders.wait();
@@ -195,33 +199,33 @@ impl Intake {
     /// Another host id of the followed validator.
     pub fn add_host_id(&self, id: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.add_host_id(id, now);
-        state.take(settled, self.allow().max_series(), self.recorder.get());
+        let outcome = state.senders.add_host_id(id, now);
+        state.apply(outcome, self.allow().max_series(), self.recorder.get());
     }
 
     /// The identity from the configuration.
-    pub fn is_configured(&self, identity: &str, now: Stamp) {
+    pub fn set_configured_identity(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.is_configured(identity, now);
-        state.take(settled, self.allow().max_series(), self.recorder.get());
+        let outcome = state.senders.set_configured_identity(identity, now);
+        state.apply(outcome, self.allow().max_series(), self.recorder.get());
     }
 
     /// The identity that the validator reports.
     pub fn set_reported_identity(&self, identity: &str, now: Stamp) {
         let mut state = self.lock();
-        let settled = state.senders.set_reported_identity(identity, now);
-        state.take(settled, self.allow().max_series(), self.recorder.get());
+        let outcome = state.senders.set_reported_identity(identity, now);
+        state.apply(outcome, self.allow().max_series(), self.recorder.get());
     }
 
-    /// For a validator whose identity is unavailable: assumes a sole sender after a while, or its
-    /// successor. `None` without a change.
+    /// For a validator whose identity is unavailable: after a while, assumes that the only sender,
+    /// or its successor, is the validator. Returns `None` without a change.
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
-        let (assumption, settled) = state.senders.assume(now);
+        let (assumption, outcome) = state.senders.assume(now);
         if matches!(assumption, Some(Assumption::Revised { .. })) {
             state.revisions += 1;
         }
-        state.take(settled, self.allow().max_series(), self.recorder.get());
+        state.apply(outcome, self.allow().max_series(), self.recorder.get());
         assumption
     }
 
@@ -230,8 +234,9 @@ impl Intake {
     pub fn rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
-        state.plausible.rpc(processed, received, at);
-        state.answers = Some((state.answers.map_or(at, |(first, _)| first), at));
+        state.slot_filter.rpc(processed, received, at);
+        state.rpc_response_times =
+            Some((state.rpc_response_times.map_or(at, |(first, _)| first), at));
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
@@ -252,33 +257,33 @@ impl Intake {
 
 /// Where a line of one sender counts.
 struct Destination<'a> {
-    standing: SenderState,
+    sender_state: SenderState,
     tally: &'a mut Tally,
-    values: &'a mut Values,
-    lines: &'a mut Lines,
+    values: &'a mut AllowedValues,
+    lines: &'a mut LineCounts,
     /// The newest slots of a sender that is not known yet.
     pending: Option<&'a mut Option<(Stamp, Slots)>>,
-    recent: &'a mut Recent,
-    plausible: &'a mut SlotFilter,
+    recent: &'a mut RecentLines,
+    slot_filter: &'a mut SlotFilter,
 }
 
 impl State {
-    fn take(&mut self, settled: SenderOutcome, most: usize, recorder: Option<&Points>) {
-        for sums in settled.ours {
+    fn apply(&mut self, outcome: SenderOutcome, most: usize, recorder: Option<&PointRecorder>) {
+        for sums in outcome.ours {
             self.newest_slots = self.newest_slots.or(sums.slots);
             self.total.merge(&sums.tally);
             self.values.merge(most, sums.values);
             self.lines.add(sums.lines);
-            self.coverage.adopt(sums.coverage);
+            self.coverage.merge_pending(sums.coverage);
             self.reported.merge(sums.reported);
             if let Some(recorder) = recorder {
                 recorder.add_retained(sums.retained);
             }
         }
-        self.lines.foreign += settled.foreign;
+        self.lines.foreign += outcome.foreign;
     }
 
-    /// `end` is readable if the push has program cache points.
+    /// `end.readable` tells whether the push has program cache points.
     fn end_push(&mut self, end: PushEnd) {
         let advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -292,7 +297,7 @@ impl State {
             readable: end.readable || !advanced,
             ..end
         }) {
-            // The order by the validator's clock is not known any more.
+            // The validator's clock was set, so the order of its points is unknown.
             self.values.forget_levels();
         }
     }
@@ -304,17 +309,21 @@ impl State {
         user: Option<u32>,
         now: Stamp,
     ) -> Option<Destination<'_>> {
-        let (standing, sums, recent) = match host {
+        let (sender_state, sums, recent) = match host {
             None => (SenderState::Ours, None, &mut self.log_recent),
             Some(host) => match self.senders.find(host, user, now) {
-                Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
+                Some(sender) => (
+                    sender.sender_state,
+                    Some(&mut sender.sums),
+                    &mut sender.recent,
+                ),
                 None => {
                     self.lines.foreign += 1;
                     return None;
                 }
             },
         };
-        let (tally, values, lines, pending) = match (standing, sums) {
+        let (tally, values, lines, pending) = match (sender_state, sums) {
             (SenderState::Foreign, _) => {
                 self.lines.foreign += 1;
                 return None;
@@ -328,13 +337,13 @@ impl State {
             _ => (&mut self.total, &mut self.values, &mut self.lines, None),
         };
         Some(Destination {
-            standing,
+            sender_state,
             tally,
             values,
             lines,
             pending,
             recent,
-            plausible: &mut self.plausible,
+            slot_filter: &mut self.slot_filter,
         })
     }
 
@@ -347,18 +356,18 @@ impl State {
         line: &[u8],
         point: &Point<'_>,
         now: Stamp,
-    ) -> Added {
+    ) -> AddedPoint {
         let Some(Destination {
-            standing,
+            sender_state,
             tally,
             values,
             lines,
             pending,
             recent,
-            plausible,
+            slot_filter,
         }) = self.destination(host, user, now)
         else {
-            return Added::default();
+            return AddedPoint::default();
         };
         let counts = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
@@ -366,25 +375,25 @@ impl State {
             None if !counts || point.is_well_formed() => None,
             _ => {
                 lines.bad += 1;
-                return Added::default();
+                return AddedPoint::default();
             }
         };
         // Log lines have no timestamp to distinguish them, and each is read once.
         if host.is_some() && !recent.insert(line) {
             lines.duplicate += 1;
-            return Added::default();
+            return AddedPoint::default();
         }
         let time = point
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(decoded) = &known {
-            let believed = match pending {
-                None => plausible.accepts(&decoded.known, now),
+            let is_plausible = match pending {
+                None => slot_filter.accepts(&decoded.known, now),
                 Some(slots) => slots::accepts_pending(slots, &decoded.known, now),
             };
-            if !believed {
+            if !is_plausible {
                 lines.implausible += 1;
-                return Added::default();
+                return AddedPoint::default();
             }
             if let KnownPoint::AccountsActive(active) = &decoded.known {
                 tally.add_job(active, time, now.uptime);
@@ -398,35 +407,35 @@ impl State {
         } else {
             lines.ignored += 1;
         }
-        Added {
+        AddedPoint {
             known: known.map(|decoded| decoded.known),
-            ours: standing == SenderState::Ours,
+            ours: sender_state == SenderState::Ours,
             time,
         }
     }
 
     /// Sums of a sender that is not yet known to be the validator.
-    fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
+    fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut PendingSums> {
         let sender = self
             .senders
             .find(host, user, now)
-            .filter(|sender| sender.standing == SenderState::Pending)?;
+            .filter(|sender| sender.sender_state == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
-    /// Handles the parts of an own point that are not sums.
-    fn follow_up(&mut self, known: &KnownPoint, time: i64, now: Stamp) {
+    /// Adds a point of the followed validator to everything that is not a sum.
+    fn add_other_reports(&mut self, known: &KnownPoint, time: i64, now: Stamp) {
         self.coverage.point(known, time);
         self.reported.add(known, now);
     }
 
     fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
         match self.senders.find(host, user, now) {
-            Some(sender) if sender.standing == SenderState::Ours => {
+            Some(sender) if sender.sender_state == SenderState::Ours => {
                 self.lines.ignored += count;
                 return true;
             }
-            Some(sender) if sender.standing == SenderState::Pending => {
+            Some(sender) if sender.sender_state == SenderState::Pending => {
                 sender.sums.lines.ignored += count
             }
             _ => self.lines.foreign += count,
@@ -436,7 +445,7 @@ impl State {
 }
 
 #[derive(Default)]
-struct Added {
+struct AddedPoint {
     known: Option<KnownPoint>,
     ours: bool,
     time: i64,

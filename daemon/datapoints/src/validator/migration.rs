@@ -2,7 +2,7 @@ use faultline_agave::log::Migration;
 use faultline_agave::points::KnownPoint;
 use faultline_metrics::Stamp;
 
-/// Its points come once, and Votor's every 10 s.
+/// Reports of the Alpenglow migration. Its points come once; those of Votor come every 10 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MigrationReports {
     /// Votor's event loop reports.

@@ -3,7 +3,7 @@ use faultline_agave::log::Progress;
 use faultline_phase::Phase;
 
 /// From the admin socket; `None` once services run, or for an unknown state.
-pub fn of_start(progress: &StartProgress) -> Option<Phase> {
+pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
     Some(match progress {
         StartProgress::Initializing | StartProgress::CleaningAccounts => Phase::Initializing,
         StartProgress::SearchingForRpcService => Phase::Searching,
@@ -17,7 +17,7 @@ pub fn of_start(progress: &StartProgress) -> Option<Phase> {
     })
 }
 
-pub fn of_log(progress: Progress) -> Option<Phase> {
+pub fn from_log_progress(progress: Progress) -> Option<Phase> {
     Some(match progress {
         Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,
         Progress::Unpacked | Progress::GeneratingIndex { .. } => Phase::Unpacking,

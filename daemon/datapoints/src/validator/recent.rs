@@ -6,29 +6,29 @@ use std::hash::BuildHasher;
 
 /// Covers about seven minutes with slots of 0.2 s and four kinds of deltas, and over half a minute
 /// of a catch-up. Repetitions come within seconds, from a retrying proxy.
-const REMEMBERED: usize = 8192;
+const MAX_REMEMBERED: usize = 8192;
 
 /// Hashes of the newest lines with a random seed. At this size two different lines collide once in
 /// 2^51. The hash takes a tenth of the standard library's time, which dominated for long lines.
 #[derive(Debug, Clone, Default)]
-pub struct Recent {
+pub struct RecentLines {
     hasher: quality::RandomState,
-    known: HashSet<u64>,
+    hashes: HashSet<u64>,
     order: VecDeque<u64>,
 }
 
-impl Recent {
+impl RecentLines {
     /// False if the line was inserted before.
     pub fn insert(&mut self, line: &[u8]) -> bool {
         let hash = self.hasher.hash_one(line);
-        if !self.known.insert(hash) {
+        if !self.hashes.insert(hash) {
             return false;
         }
         self.order.push_back(hash);
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MAX_REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            self.hashes.remove(&oldest);
         }
         true
     }
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn a_repeated_line_counts_once_with_bounded_memory() {
-        let mut recent = Recent::default();
+        let mut recent = RecentLines::default();
         assert!(recent.insert(b"a"));
         assert!(!recent.insert(b"a"));
-        for i in 0..3 * REMEMBERED {
+        for i in 0..3 * MAX_REMEMBERED {
             assert!(recent.insert(format!("line {i}").as_bytes()));
         }
-        assert_eq!(recent.known.len(), REMEMBERED);
-        assert_eq!(recent.order.len(), REMEMBERED);
+        assert_eq!(recent.hashes.len(), MAX_REMEMBERED);
+        assert_eq!(recent.order.len(), MAX_REMEMBERED);
     }
 }

@@ -3,32 +3,32 @@
 use faultline_recording::Point;
 use std::sync::Arc;
 
-/// Maximum points of a pending sender: some minutes of the usual load.
+/// Maximum stored points of a pending sender: enough for some minutes of normal load.
 const MAX_RETAINED: usize = 1024;
 
 #[derive(Debug)]
-pub enum Recorded {
+pub enum PointMessage {
     Point(Box<Point>),
     Dropped(u64),
 }
 
 #[derive(Clone)]
-pub struct Points(Arc<dyn Fn(Recorded) + Send + Sync>);
+pub struct PointRecorder(Arc<dyn Fn(PointMessage) + Send + Sync>);
 
-impl std::fmt::Debug for Points {
+impl std::fmt::Debug for PointRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Points")
     }
 }
 
-impl Points {
+impl PointRecorder {
     /// `record` must not block.
-    pub fn new(record: impl Fn(Recorded) + Send + Sync + 'static) -> Self {
-        Points(Arc::new(record))
+    pub fn new(record: impl Fn(PointMessage) + Send + Sync + 'static) -> Self {
+        PointRecorder(Arc::new(record))
     }
 
     pub fn add(&self, point: Box<Point>) {
-        (self.0)(Recorded::Point(point));
+        (self.0)(PointMessage::Point(point));
     }
 
     pub fn add_retained(&self, retained: PendingPoints) {
@@ -36,7 +36,7 @@ impl Points {
             .points
             .into_iter()
             .for_each(|point| self.add(Box::new(point)));
-        (self.0)(Recorded::Dropped(retained.lost));
+        (self.0)(PointMessage::Dropped(retained.lost));
     }
 }
 
@@ -67,10 +67,10 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    fn receiver() -> (Points, Receiver<Recorded>) {
+    fn receiver() -> (PointRecorder, Receiver<PointMessage>) {
         let (sender, receiver) = channel();
         (
-            Points::new(move |what| sender.send(what).unwrap()),
+            PointRecorder::new(move |what| sender.send(what).unwrap()),
             receiver,
         )
     }
@@ -99,8 +99,8 @@ mod tests {
         let dropped = receiver
             .try_iter()
             .fold((0, 0), |(points, dropped), what| match what {
-                Recorded::Point(_) => (points + 1, dropped),
-                Recorded::Dropped(count) => (points, dropped + count),
+                PointMessage::Point(_) => (points + 1, dropped),
+                PointMessage::Dropped(count) => (points, dropped + count),
             });
         assert_eq!(dropped, (MAX_RETAINED, 3));
     }
@@ -129,8 +129,8 @@ mod tests {
         };
         let times = || -> Vec<i64> {
             let points = receiver.try_iter().filter_map(|what| match what {
-                Recorded::Point(point) => Some(point),
-                Recorded::Dropped(_) => None,
+                PointMessage::Point(point) => Some(point),
+                PointMessage::Dropped(_) => None,
             });
             let time = |point: Box<Point>| {
                 if let Point::SetRoot(root) = *point {

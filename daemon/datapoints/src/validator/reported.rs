@@ -7,14 +7,14 @@ use faultline_agave::version::is_version;
 use faultline_metrics::Stamp;
 
 #[derive(Debug, Clone, Default)]
-pub struct Reported {
+pub struct ValidatorReports {
     pub points_lost: u64,
-    /// It reports it at its start and when its identity is set.
+    /// The validator reports it at its start and when its identity is set.
     pub version: Option<String>,
     pub migration: MigrationReports,
 }
 
-impl Reported {
+impl ValidatorReports {
     pub fn add(&mut self, known: &KnownPoint, now: Stamp) {
         self.migration.add(known, now);
         match known {
@@ -30,7 +30,7 @@ impl Reported {
         self.version = version.cloned().or(self.version.take());
     }
 
-    pub fn merge(&mut self, pending: Reported) {
+    pub fn merge(&mut self, pending: ValidatorReports) {
         add(&mut self.points_lost, pending.points_lost);
         self.version = self.version.take().or(pending.version);
         self.migration.merge(pending.migration);

@@ -1,17 +1,18 @@
-//! Decides whose points count. A push carries its sender's identity as `host_id`. The followed
-//! validator's identities count; others on the same port are foreign. Points before the identity is
-//! known are summed separately, and merged or dropped later. So are those of a new sender, because
-//! a validator pushes under a new identity before the poller learns it.
+//! Decides which senders' points count. A push has its sender's identity as `host_id`. Points under
+//! the followed validator's identities count; other senders on the same port are foreign. Until the
+//! identity is known, a sender is pending: its points are summed separately, and merged or dropped
+//! later. A new sender is pending too, because a validator uses a new identity before the poller
+//! learns it.
 //!
-//! Before it has read its identity, a validator uses the hash of the host name, as does every other
-//! one on that host (solana-test-validator always). Points under that name are ours if they stop
-//! once the identity pushes, and foreign if they go on.
+//! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
+//! Every other validator on that host does the same (solana-test-validator always). Points under
+//! that id are ours if they stop once the identity pushes, and foreign if they continue.
 
-use super::allowed::Values;
+use super::allowed::AllowedValues;
 use super::coverage::Coverage;
-use super::recent::Recent;
+use super::recent::RecentLines;
 use super::recorded::PendingPoints;
-use super::reported::Reported;
+use super::reported::ValidatorReports;
 use super::slots::Slots;
 use super::tally::Tally;
 use faultline_agave::points::SetIdentity;
@@ -19,24 +20,24 @@ use faultline_metrics::Stamp;
 use std::time::Duration;
 
 /// Maximum distinct senders; further ones are foreign.
-const MOST_SENDERS: usize = 8;
+const MAX_SENDERS: usize = 8;
 
 /// Time before a sole sender is assumed to be a validator without a known identity, and before a
 /// new sender is foreign. Identities are polled more often.
 const OBSERVATION_TIME: Duration = Duration::from_secs(60);
 
-/// The `host_id` of a line without a valid one. Every validator sends one: such a line is another
-/// tool's.
+/// Stands for a missing or invalid `host_id`. Every validator sends one, so such a line comes from
+/// another tool.
 pub(super) const NO_ID: &str = "";
 
-/// An identity, or the hash in its place, is base58 of 32 bytes.
-const LONGEST_ID: usize = 44;
+/// Maximum length of an identity, or of the hash in its place: 32 bytes in base58.
+const MAX_ID_LENGTH: usize = 44;
 
-/// Pushes of a validator are about 10 s apart: after this time a name has stopped.
-const SILENT: Duration = Duration::from_secs(15);
+/// A sender without a push for this long has stopped. A validator pushes about every 10 s.
+const STOPPED_AFTER: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineCounts {
     pub used: u64,
     pub ignored: u64,
     /// Not line protocol, or a known point with invalid fields.
@@ -47,12 +48,12 @@ pub struct Lines {
     pub implausible: u64,
 }
 
-impl Lines {
+impl LineCounts {
     pub fn total(&self) -> u64 {
         self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible
     }
 
-    pub fn add(&mut self, other: Lines) {
+    pub fn add(&mut self, other: LineCounts) {
         self.used += other.used;
         self.ignored += other.ignored;
         self.bad += other.bad;
@@ -71,14 +72,14 @@ pub enum SenderState {
 
 /// Separate sums of a pending sender.
 #[derive(Debug, Clone, Default)]
-pub struct Sums {
+pub struct PendingSums {
     pub tally: Tally,
     pub slots: Option<(Stamp, Slots)>,
-    pub values: Values,
-    pub lines: Lines,
+    pub values: AllowedValues,
+    pub lines: LineCounts,
     pub retained: PendingPoints,
     pub coverage: Coverage,
-    pub reported: Reported,
+    pub reported: ValidatorReports,
 }
 
 #[derive(Debug)]
@@ -86,24 +87,24 @@ pub struct Sender {
     pub id: String,
     /// The sender's user, if no password decides.
     user: Option<u32>,
-    pub standing: SenderState,
+    pub sender_state: SenderState,
     first: Stamp,
     newest: Stamp,
     /// Of a pending sender; boxed, because they are rare.
-    pub sums: Box<Sums>,
-    pub recent: Recent,
+    pub sums: Box<PendingSums>,
+    pub recent: RecentLines,
 }
 
 #[derive(Debug, Default)]
 pub struct Senders {
     all: Vec<Sender>,
     /// Identities of the followed process since its start.
-    carried: Vec<String>,
-    /// Its host id until it has read its identity.
+    identities: Vec<String>,
+    /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
     /// The identity is assumed, because it is unavailable.
     assumed: bool,
-    /// An identity set at run time and reported by its sender, and the previous one, if reported.
+    /// An identity change reported by its sender: the old identity, if reported, and the new one.
     announced: Option<(Option<String>, String)>,
     /// The user of the current or last validator.
     user: Option<u32>,
@@ -117,18 +118,19 @@ pub enum Assumption {
     Revised { from: String, to: String },
 }
 
-/// The result of new knowledge: sums to merge into the total, and lines that proved foreign.
+/// Result of a decision about senders: sums to merge into the total, and the number of lines that
+/// turned out to be foreign.
 #[derive(Debug, Default)]
 pub struct SenderOutcome {
-    pub ours: Vec<Sums>,
+    pub ours: Vec<PendingSums>,
     pub foreign: u64,
 }
 
 impl Sender {
-    fn become_foreign(&mut self, settled: &mut SenderOutcome) {
-        self.standing = SenderState::Foreign;
-        settled.foreign += std::mem::take(&mut *self.sums).lines.total();
-        self.recent = Recent::default();
+    fn become_foreign(&mut self, outcome: &mut SenderOutcome) {
+        self.sender_state = SenderState::Foreign;
+        outcome.foreign += std::mem::take(&mut *self.sums).lines.total();
+        self.recent = RecentLines::default();
     }
 }
 
@@ -140,7 +142,7 @@ fn is_other_user(user: Option<u32>, validators: Option<u32>) -> bool {
 impl Senders {
     /// The sender `id` of `user`, created if necessary; `None` at the limit.
     pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
-        let fits = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let fits = id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if fits { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
         if let Some(at) = self.all.iter().position(is_same) {
@@ -148,32 +150,32 @@ impl Senders {
             sender.newest = now;
             return Some(sender);
         }
-        if self.all.len() >= MOST_SENDERS {
+        if self.all.len() >= MAX_SENDERS {
             let oldest_foreign = self
                 .all
                 .iter()
                 .enumerate()
-                .filter(|(_, s)| s.standing == SenderState::Foreign);
+                .filter(|(_, s)| s.sender_state == SenderState::Foreign);
             let at = oldest_foreign
                 .min_by_key(|(_, sender)| sender.newest)
                 .map(|(at, _)| at)?;
             self.all.swap_remove(at);
         }
-        let standing = match id {
+        let sender_state = match id {
             NO_ID => SenderState::Foreign,
             _ if is_other_user(user, self.user) => SenderState::Foreign,
-            id if self.carried.iter().any(|known| known == id) => SenderState::Ours,
+            id if self.identities.iter().any(|known| known == id) => SenderState::Ours,
             _ if self.is_waiting() => SenderState::Foreign,
             _ => SenderState::Pending,
         };
         let sender = Sender {
             id: id.to_owned(),
             user,
-            standing,
+            sender_state,
             first: now,
             newest: now,
             sums: Box::default(),
-            recent: Recent::default(),
+            recent: RecentLines::default(),
         };
         self.all.push(sender);
         self.all.last_mut()
@@ -182,22 +184,23 @@ impl Senders {
     /// True if any sender that appeared after the identity was known may still be the validator.
     fn is_waiting(&self) -> bool {
         let waits = |sender: &Sender| {
-            sender.standing == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id)
+            sender.sender_state == SenderState::Pending
+                && self.startup_id.as_ref() != Some(&sender.id)
         };
-        !self.carried.is_empty() && self.all.iter().any(waits)
+        !self.identities.is_empty() && self.all.iter().any(waits)
     }
 
     /// For another process or none: forgets the identity. Pending sums stay, because the new
     /// process may have sent them before it was found. Every sender is pending again.
     pub fn restart(&mut self, startup_id: Option<String>) {
-        self.carried.clear();
+        self.identities.clear();
         self.assumed = false;
         self.announced = None;
         self.startup_id = startup_id;
         let user = self.user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
         for sender in self.all.iter_mut().filter(may_be_ours) {
-            sender.standing = SenderState::Pending;
+            sender.sender_state = SenderState::Pending;
         }
     }
 
@@ -209,13 +212,13 @@ impl Senders {
 
     /// Sets the validator's user: senders of other users become foreign.
     pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
-        let mut settled = SenderOutcome::default();
+        let mut outcome = SenderOutcome::default();
         self.user = Some(user);
         let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
         for sender in self.all.iter_mut().filter(others) {
-            sender.become_foreign(&mut settled);
+            sender.become_foreign(&mut outcome);
         }
-        settled
+        outcome
     }
 
     pub fn user(&self) -> Option<u32> {
@@ -224,14 +227,14 @@ impl Senders {
 
     /// Another host id of the validator, which is not its identity.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        let patience = self.patience();
-        if !self.carried.iter().any(|known| known == id) {
-            self.carried.insert(0, id.to_owned());
+        let observation_time = self.observation_time();
+        if !self.identities.iter().any(|known| known == id) {
+            self.identities.insert(0, id.to_owned());
         }
-        self.settle(Some((self.startup_standing(now), patience)), now)
+        self.settle(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Pushes of pending senders up to now are another process's.
+    /// Forgets the push times of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
         self.all
             .iter_mut()
@@ -239,44 +242,44 @@ impl Senders {
     }
 
     /// The identity from the configuration. Every earlier sender is foreign.
-    pub fn is_configured(&mut self, id: &str, now: Stamp) -> SenderOutcome {
+    pub fn set_configured_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         self.known(id, Duration::ZERO, now)
     }
 
     /// The identity that the validator reports. The first report makes all earlier senders foreign;
     /// later ones only senders that have pushed for a while.
     pub fn set_reported_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        let patience = if self.assumed {
+        let observation_time = if self.assumed {
             Duration::ZERO
         } else {
-            self.patience()
+            self.observation_time()
         };
-        self.known(id, patience, now)
+        self.known(id, observation_time, now)
     }
 
-    fn known(&mut self, id: &str, patience: Duration, now: Stamp) -> SenderOutcome {
+    fn known(&mut self, id: &str, observation_time: Duration, now: Stamp) -> SenderOutcome {
         if self.assumed {
-            self.carried.clear();
+            self.identities.clear();
             self.assumed = false;
         }
-        if self.carried.last().is_none_or(|newest| newest != id) {
-            self.carried.retain(|known| known != id);
-            self.carried.push(id.to_owned());
+        if self.identities.last().is_none_or(|newest| newest != id) {
+            self.identities.retain(|known| known != id);
+            self.identities.push(id.to_owned());
         }
-        self.settle(Some((self.startup_standing(now), patience)), now)
+        self.settle(Some((self.startup_id_state(now), observation_time)), now)
     }
 
     /// How long an unknown sender may still prove to be the validator.
-    fn patience(&self) -> Duration {
-        if self.carried.is_empty() {
+    fn observation_time(&self) -> Duration {
+        if self.identities.is_empty() {
             Duration::ZERO
         } else {
             OBSERVATION_TIME
         }
     }
 
-    /// The standing of points under the start-up name, now that the identity is known.
-    fn startup_standing(&self, now: Stamp) -> SenderState {
+    /// The state of the start-up id, now that the identity is known.
+    fn startup_id_state(&self, now: Stamp) -> SenderState {
         let of_user = |sender: &&Sender| !is_other_user(sender.user, self.user);
         let sender = |id: &String| {
             let mut all = self.all.iter().filter(of_user);
@@ -286,14 +289,14 @@ impl Senders {
             return SenderState::Pending;
         };
         let first = self
-            .carried
+            .identities
             .iter()
             .filter_map(sender)
             .map(|sender| sender.first)
             .min();
         match first {
             Some(first) if startup.newest > first => SenderState::Foreign,
-            Some(first) if now.since(first) >= SILENT => SenderState::Ours,
+            Some(first) if now.since(first) >= STOPPED_AFTER => SenderState::Ours,
             _ => SenderState::Pending,
         }
     }
@@ -307,7 +310,7 @@ impl Senders {
     /// If the identity is unavailable, assumes a sole sender after a while. If that one has
     /// stopped, assumes its successor.
     pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
-        let assumption = match self.carried.last() {
+        let assumption = match self.identities.last() {
             None => self.sole(now).map(Assumption::Sole),
             Some(_) if !self.assumed => None,
             Some(current) => {
@@ -318,18 +321,18 @@ impl Senders {
         if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {
             self.assumed = true;
             self.announced = None;
-            self.carried.retain(|known| known != id);
-            self.carried.push(id.clone());
+            self.identities.retain(|known| known != id);
+            self.identities.push(id.clone());
             return (assumption, self.settle(None, now));
         }
-        (None, self.drop_parallel(now))
+        (None, self.reject_parallel_senders(now))
     }
 
     fn sole(&self, now: Stamp) -> Option<String> {
         let mut pending = self
             .all
             .iter()
-            .filter(|sender| sender.standing == SenderState::Pending);
+            .filter(|sender| sender.sender_state == SenderState::Pending);
         let sole = pending
             .next()
             .filter(|sender| now.since(sender.first) >= OBSERVATION_TIME)?;
@@ -350,7 +353,7 @@ impl Senders {
         let mut others = self.all.iter().filter(|sender| {
             let is_possible = sender.id != NO_ID && !is_other_user(sender.user, self.user);
             let took_over =
-                self.carried.contains(&sender.id) || last.is_none_or(|at| sender.first >= at);
+                self.identities.contains(&sender.id) || last.is_none_or(|at| sender.first >= at);
             sender.id != current
                 && is_possible
                 && took_over
@@ -358,68 +361,70 @@ impl Senders {
         });
         if let Some((old, new)) = &self.announced
             && new != current
-            && old.as_ref().map_or(is_silent(SILENT), |old| old == current)
+            && old
+                .as_ref()
+                .map_or(is_silent(STOPPED_AFTER), |old| old == current)
         {
             return others.any(|sender| sender.id == *new).then(|| new.clone());
         }
         let sole = others.next()?;
-        let is_watched =
-            now.since(sole.first) >= OBSERVATION_TIME && now.since(sole.newest) < SILENT;
-        (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_watched)
+        let is_established =
+            now.since(sole.first) >= OBSERVATION_TIME && now.since(sole.newest) < STOPPED_AFTER;
+        (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
             .then(|| sole.id.clone())
     }
 
     /// While an identity is assumed, senders that have pushed in parallel for a while are foreign.
-    fn drop_parallel(&mut self, now: Stamp) -> SenderOutcome {
-        let mut settled = SenderOutcome::default();
-        let current = self.carried.last().filter(|_| self.assumed);
+    fn reject_parallel_senders(&mut self, now: Stamp) -> SenderOutcome {
+        let mut outcome = SenderOutcome::default();
+        let current = self.identities.last().filter(|_| self.assumed);
         let Some(last) = current.and_then(|current| self.last_received_from(current)) else {
-            return settled;
+            return outcome;
         };
         for sender in &mut self.all {
             let is_parallel = sender.first < last && now.since(sender.first) >= OBSERVATION_TIME;
-            if sender.standing == SenderState::Pending && is_parallel {
-                sender.become_foreign(&mut settled);
+            if sender.sender_state == SenderState::Pending && is_parallel {
+                sender.become_foreign(&mut outcome);
             }
         }
-        settled
+        outcome
     }
 
-    /// Merges senders with our identity. `reported_state` is set if the validator reported it: the standing
-    /// of the start-up name, and the time after which all others are foreign.
+    /// Merges senders with the validator's identity. `reported_state` is set if the validator
+    /// reported it: the state of the start-up id, and the age at which others become foreign.
     fn settle(
         &mut self,
         reported_state: Option<(SenderState, Duration)>,
         now: Stamp,
     ) -> SenderOutcome {
-        let mut settled = SenderOutcome::default();
+        let mut outcome = SenderOutcome::default();
         for sender in &mut self.all {
             if is_other_user(sender.user, self.user) {
                 continue;
             }
-            let standing = if self.carried.contains(&sender.id) {
+            let sender_state = if self.identities.contains(&sender.id) {
                 SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
                 reported_state.map_or(SenderState::Pending, |(startup, _)| startup)
             } else if reported_state
-                .is_some_and(|(_, patience)| now.since(sender.first) >= patience)
+                .is_some_and(|(_, observation_time)| now.since(sender.first) >= observation_time)
             {
                 SenderState::Foreign
             } else {
-                sender.standing
+                sender.sender_state
             };
-            if sender.standing == SenderState::Pending && standing == SenderState::Ours {
-                settled.ours.push(std::mem::take(&mut *sender.sums));
+            if sender.sender_state == SenderState::Pending && sender_state == SenderState::Ours {
+                outcome.ours.push(std::mem::take(&mut *sender.sums));
             }
-            if sender.standing == SenderState::Pending && standing == SenderState::Foreign {
-                sender.become_foreign(&mut settled);
+            if sender.sender_state == SenderState::Pending && sender_state == SenderState::Foreign {
+                sender.become_foreign(&mut outcome);
             }
-            // A foreign or own standing under the start-up name is final.
-            if standing != SenderState::Pending {
-                sender.standing = standing;
+            // Once the start-up id is ours or foreign, that is final.
+            if sender_state != SenderState::Pending {
+                sender.sender_state = sender_state;
             }
         }
-        settled
+        outcome
     }
 
     /// The identity if it is only assumed.
@@ -428,7 +433,7 @@ impl Senders {
     }
 
     pub fn identity(&self) -> Option<&str> {
-        self.carried.last().map(String::as_str)
+        self.identities.last().map(String::as_str)
     }
 
     pub fn pending_lines(&self) -> u64 {
@@ -438,14 +443,15 @@ impl Senders {
             .sum()
     }
 
-    pub fn of_standing(
+    pub fn ids_in_state(
         &self,
-        standing: SenderState,
+        sender_state: SenderState,
         now: Stamp,
         age: Duration,
     ) -> impl Iterator<Item = &str> {
-        let last_received =
-            move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
+        let last_received = move |sender: &&Sender| {
+            sender.sender_state == sender_state && now.since(sender.newest) < age
+        };
         self.all
             .iter()
             .filter(last_received)

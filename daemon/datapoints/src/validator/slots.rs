@@ -1,5 +1,5 @@
 //! The newest slots in datapoints, with a plausibility check. Anyone who may push can push a wrong
-//! slot under the validator's name. So each slot is that of the newest push, not the highest one.
+//! slot under the validator's name. So the slot of the newest push counts, not the highest slot.
 //! Impossible slots are rejected.
 
 use faultline_agave::points::KnownPoint;
@@ -7,14 +7,14 @@ use faultline_metrics::Stamp;
 use std::time::Duration;
 
 /// The start of mainnet-beta, the oldest cluster: 2020-03-16T14:29:00Z.
-const FIRST_CLUSTER: Duration = Duration::from_secs(1_584_368_940);
+const FIRST_CLUSTER_START: Duration = Duration::from_secs(1_584_368_940);
 
 /// Maximum average slots per second since a cluster's start.
 const MAX_MEAN_SLOTS_PER_SECOND: u64 = 10;
 
-/// Maximum new slots per second, and maximum at once.
+/// A slot may exceed an earlier one by this many per second, plus the fixed slack below.
 const MAX_SLOTS_PER_SECOND: u64 = 20;
-const SLACK: u64 = 512;
+const MAX_JUMP: u64 = 512;
 
 /// Older slots are no reference for newer ones.
 const MAX_REFERENCE_AGE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ impl Slots {
 
     /// Merges a later push. Kinds that it lacks keep their slot. Unproven slots never stay next to
     /// proven ones.
-    pub fn follow(&mut self, later: Slots) {
+    pub fn merge_later(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;
             return;
@@ -98,7 +98,7 @@ impl Slots {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlotFilter {
-    believed: [Option<(u64, Stamp)>; 4],
+    last_accepted: [Option<(u64, Stamp)>; 4],
     processed: Option<(u64, Stamp)>,
     received: Option<(u64, Stamp)>,
 }
@@ -114,10 +114,10 @@ impl SlotFilter {
         let Some((kind, slot)) = slot_of(known) else {
             return true;
         };
-        let is_plausible = slot <= highest_ever(now)
+        let is_plausible = slot <= max_possible_slot(now)
             && self.fits_rpc(kind, slot, now)
             && self.follows(kind, slot, now);
-        if is_plausible && let Some(pending) = self.believed.get_mut(kind as usize) {
+        if is_plausible && let Some(pending) = self.last_accepted.get_mut(kind as usize) {
             *pending = Some((slot, now));
         }
         is_plausible
@@ -128,10 +128,10 @@ impl SlotFilter {
         kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
-    /// No slot may be far ahead of earlier ones, except the first of its kind: a start receives the
-    /// tip at once.
+    /// False for a slot far ahead of earlier ones. The first slot of a kind may be: a starting
+    /// validator receives the tip at once.
     fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
-        let of_kind = self.believed.get(kind as usize).copied().flatten();
+        let of_kind = self.last_accepted.get(kind as usize).copied().flatten();
         if of_kind
             .and_then(|reported| highest(reported, now))
             .is_none()
@@ -139,7 +139,7 @@ impl SlotFilter {
             return true;
         }
         let reported = self
-            .believed
+            .last_accepted
             .into_iter()
             .chain([self.processed, self.received])
             .flatten();
@@ -155,7 +155,7 @@ pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, n
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
-    let is_plausible = slot <= highest_ever(now);
+    let is_plausible = slot <= max_possible_slot(now);
     if is_plausible {
         let (_, mut newest) = slots.unwrap_or_default();
         newest.raise(known);
@@ -170,18 +170,18 @@ fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let more = passed
         .as_secs()
         .saturating_mul(MAX_SLOTS_PER_SECOND)
-        .saturating_add(SLACK);
+        .saturating_add(MAX_JUMP);
     (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(more))
 }
 
 /// The lowest own slot compatible with an earlier one; `None` if that is too old.
 fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
-    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * SLACK))
+    (now.since(at) < MAX_REFERENCE_AGE).then(|| slot.saturating_sub(4 * MAX_JUMP))
 }
 
 /// The maximum slot of any cluster by now. A wall clock that was never set limits nothing.
-fn highest_ever(now: Stamp) -> u64 {
-    let age = now.unix.saturating_sub(FIRST_CLUSTER);
+fn max_possible_slot(now: Stamp) -> u64 {
+    let age = now.unix.saturating_sub(FIRST_CLUSTER_START);
     if age.is_zero() {
         u64::MAX
     } else {
@@ -264,9 +264,9 @@ mod tests {
             slots.iter().for_each(|known| push.raise(known));
             push
         };
-        slots.follow(push(&[frozen(10), frozen(9), optimistic(700)]));
+        slots.merge_later(push(&[frozen(10), frozen(9), optimistic(700)]));
         assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(690)));
-        slots.follow(push(&[optimistic(15)]));
+        slots.merge_later(push(&[optimistic(15)]));
         assert_eq!((slots.frozen, slots.behind()), (Some(10), Some(5)));
     }
 }

@@ -29,16 +29,16 @@ pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Eviction passes that determine the shrink target: a wrong level is dropped after as many correct
-/// ones.
-const EVICTIONS_SEEN: usize = 256;
+/// Number of recent evictions that determine the shrink target. A wrong level is forgotten after
+/// this many correct ones.
+const MAX_EVICTION_LEVELS: usize = 256;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     series: Series,
     jobs: Jobs,
-    /// The water levels of the last evictions: the lowest is one above the shrink target.
-    evicting: VecDeque<u64>,
+    /// Cache entries at the last evictions. The lowest is one above the shrink target.
+    eviction_levels: VecDeque<u64>,
     loaded_entries: Option<u64>,
     /// Only an instrumented build reports it.
     prune: Option<Histogram>,
@@ -46,7 +46,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a point; `known` is what it says if it has a type.
+    /// Adds a point. `known` is its decoded form, if its type is known.
     pub fn add(&mut self, point: &Point<'_>, known: Option<&KnownPoint>) {
         match known {
             Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
@@ -68,9 +68,12 @@ impl Tally {
 
     fn add_cache(&mut self, cache: &ProgramCache) {
         if cache.evictions.is_some_and(|evictions| evictions > 0) {
-            self.evicting.extend(cache.loaded_entries());
-            let surplus = self.evicting.len().saturating_sub(EVICTIONS_SEEN);
-            self.evicting.drain(..surplus);
+            self.eviction_levels.extend(cache.loaded_entries());
+            let surplus = self
+                .eviction_levels
+                .len()
+                .saturating_sub(MAX_EVICTION_LEVELS);
+            self.eviction_levels.drain(..surplus);
         }
         self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
     }
@@ -91,8 +94,9 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
-        let room = EVICTIONS_SEEN.saturating_sub(self.evicting.len());
-        self.evicting.extend(other.evicting.iter().take(room));
+        let free = MAX_EVICTION_LEVELS.saturating_sub(self.eviction_levels.len());
+        self.eviction_levels
+            .extend(other.eviction_levels.iter().take(free));
         self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
         if let Some(theirs) = &other.prune {
             self.prune_histogram().merge(theirs);
@@ -104,7 +108,7 @@ impl Tally {
     pub fn forget_levels(&mut self) {
         self.series.forget_levels();
         self.jobs.forget_levels();
-        self.evicting.clear();
+        self.eviction_levels.clear();
         self.loaded_entries = None;
     }
 
@@ -135,7 +139,7 @@ impl Tally {
 
     /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
     pub fn observed_shrink_target(&self) -> Option<u64> {
-        self.evicting
+        self.eviction_levels
             .iter()
             .min()
             .map(|level| level.saturating_sub(1))

@@ -2,15 +2,15 @@
 
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config};
-use faultline_core::push_memory::Budget;
-use faultline_core::socket::{self, Bound, ListenAddress};
+use faultline_core::push_memory::PushMemory;
+use faultline_core::socket::{self, BoundSocket, ListenAddress};
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{IngestParts, Listener};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::web;
 use std::net::SocketAddr;
 
-/// What accepts and forwards pushes.
+/// The listener and the forwarder of pushes, if enabled.
 pub(super) struct Pushes {
     pub(super) listener: Option<Listener<Intake>>,
     pub(super) forward: Option<forward::Handle>,
@@ -19,11 +19,11 @@ pub(super) struct Pushes {
 
 pub(super) fn pushes(
     config: &Config,
-    inherited: Vec<Bound>,
+    inherited: Vec<BoundSocket>,
     intake: &Intake,
     clock: Clock,
 ) -> anyhow::Result<Pushes> {
-    let budget = Budget::default();
+    let budget = PushMemory::default();
     let (forward, forwarder) = forwarding(config, clock, &budget)?;
     let parts = IngestParts {
         intake: intake.clone(),
@@ -40,7 +40,7 @@ pub(super) fn pushes(
 
 type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
 
-fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<Forwarding> {
+fn forwarding(config: &Config, clock: Clock, budget: &PushMemory) -> anyhow::Result<Forwarding> {
     let Some(forward) = &config.forward else {
         return Ok((None, None));
     };
@@ -50,7 +50,7 @@ fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<
 
 fn listener(
     config: &Config,
-    inherited: Vec<Bound>,
+    inherited: Vec<BoundSocket>,
     parts: IngestParts<Intake>,
 ) -> anyhow::Result<Option<Listener<Intake>>> {
     if !config.ingest.enabled {
@@ -64,7 +64,7 @@ fn listener(
     if inherited.is_empty() {
         return Ok(Some(Listener::build(&config.ingest, parts)?));
     }
-    overruled(
+    warn_if_ignored(
         "ingest.listen",
         config.ingest.listen,
         config::Ingest::default().listen,
@@ -79,13 +79,13 @@ fn listener(
 
 pub(super) fn exporter(
     config: &config::Metrics,
-    inherited: Vec<Bound>,
+    inherited: Vec<BoundSocket>,
     state: web::WebState,
 ) -> Result<web::Server, web::WebError> {
     if inherited.is_empty() {
         return web::Server::build(config, state);
     }
-    overruled(
+    warn_if_ignored(
         "metrics.listen",
         config.listen,
         config::Metrics::default().listen,
@@ -94,7 +94,12 @@ pub(super) fn exporter(
     web::Server::from_sockets(inherited, config, state)
 }
 
-fn overruled(key: &'static str, requested: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
+fn warn_if_ignored(
+    key: &'static str,
+    requested: SocketAddr,
+    default: SocketAddr,
+    inherited: &[BoundSocket],
+) {
     if requested != default
         && !inherited
             .iter()

@@ -1,5 +1,5 @@
-//! Reloads the configuration on SIGHUP. Sections that would lose a count or a connection wait for a
-//! restart and are named.
+//! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
+//! restart; the log names its section.
 
 use super::Reload;
 use faultline_core::config::{Config, ConfigError};
@@ -9,17 +9,17 @@ use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
 use std::sync::Arc;
 
-pub struct Live {
+pub struct LiveConfig {
     config: Latest<Config>,
     reload: Option<Reload>,
     intake: Intake,
 }
 
-impl Live {
+impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
         let live = Latest::default();
         live.set(Some(Arc::new(config)));
-        Live {
+        LiveConfig {
             config: live,
             reload,
             intake,
@@ -52,14 +52,14 @@ impl Live {
 
     fn replace(&self, loaded: Config) {
         let current = self.config.get().unwrap_or_default();
-        let (next, waiting) = merge(&current, loaded);
+        let (next, need_restart) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
         self.config.set(Some(Arc::new(next)));
-        if waiting.is_empty() {
+        if need_restart.is_empty() {
             tracing::info!("configuration reloaded");
         } else {
             tracing::warn!(
-                sections = waiting.join(", "),
+                sections = need_restart.join(", "),
                 "configuration reloaded; these sections need a restart"
             );
         }
@@ -77,7 +77,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     // A recording keeps the labels that it started with.
     let recorded = (current.record.file.is_some() || current.flight.on().is_some())
         && current.labels != next.labels;
-    let waits = [
+    let changes = [
         ("labels of the recording", recorded),
         ("sampling", current.sampling != loaded.sampling),
         ("threads", current.threads != loaded.threads),
@@ -97,7 +97,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     ];
     (
         next,
-        waits
+        changes
             .into_iter()
             .filter(|(_, changed)| *changed)
             .map(|(name, _)| name)
@@ -126,22 +126,22 @@ mod tests {
         let current = parse("[labels]\narm = \"A\"\n").unwrap();
         let loaded =
             parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
-        let (next, waiting) = merge(&current, loaded);
+        let (next, need_restart) = merge(&current, loaded);
         assert_eq!(
             (next.labels.arm.as_deref(), next.phase.at_tip_slots),
             (Some("B"), 8)
         );
         assert_eq!(next.metrics, current.metrics);
-        assert_eq!(waiting, ["metrics"]);
+        assert_eq!(need_restart, ["metrics"]);
     }
 
     #[test]
     fn reload_keeps_recording_settings_and_labels_until_restart() {
         let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
         let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
-        let (next, waiting) = merge(&current, loaded);
+        let (next, need_restart) = merge(&current, loaded);
         assert_eq!(
-            (next.flight, waiting),
+            (next.flight, need_restart),
             (current.flight, vec!["labels of the recording", "flight"])
         );
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn an_invalid_configuration_changes_nothing() {
         let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
-        let live = Live::new(
+        let live = LiveConfig::new(
             Config::default(),
             Some(reload),
             Intake::new(&Config::default().datapoints),

@@ -2,7 +2,7 @@ use crate::ready_file;
 use faultline_core::socket::InheritError;
 use faultline_datapoints::ingest;
 use faultline_http::web;
-use faultline_recording::Error as Unrecordable;
+use faultline_recording::Error as RecordingError;
 use std::error::Error;
 use std::io::ErrorKind;
 
@@ -15,7 +15,7 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 fn recording(cause: &(dyn Error + 'static)) -> bool {
-    use Unrecordable::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
+    use RecordingError::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
     match cause.downcast_ref() {
         Some(
             NotARecording { .. }

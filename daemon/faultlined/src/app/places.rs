@@ -1,13 +1,13 @@
 //! Checks paths and addresses of the configuration before the daemon starts.
 
-use faultline_core::config::{Config, Find, Log};
-use faultline_core::supervisor::{ANSWERS_WITHIN, PathError, PathThread};
+use faultline_core::config::{Config, Log, TargetSelector};
+use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathError, PathThread};
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-pub(super) fn one_address_for_both(config: &Config) -> Option<String> {
+pub(super) fn port_conflict(config: &Config) -> Option<String> {
     let (metrics, ingest) = (config.metrics.listen, config.ingest.listen);
     (config.ingest.enabled && collide(metrics, ingest)).then(|| {
         format!(
@@ -20,9 +20,10 @@ pub(super) fn one_address_for_both(config: &Config) -> Option<String> {
 /// Port 0 never collides. An unspecified address takes the port on every address; `[::]` also on
 /// IPv4.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
-    let takes = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    let covers =
+        |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
     let (a, b) = (one.ip().to_canonical(), other.ip().to_canonical());
-    one.port() == other.port() && one.port() != 0 && (a == b || takes(a, b) || takes(b, a))
+    one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
 pub(super) fn mistakes(config: &Config) -> Vec<String> {
@@ -44,9 +45,9 @@ pub(super) fn mistakes(config: &Config) -> Vec<String> {
     log.into_iter().chain(ledger).collect()
 }
 
-/// Legal but unlikely paths: relative ones and missing ones.
+/// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let relative = named(config).into_iter().filter(|(_, path)| path.is_relative()).map(|(key, path)| {
+    let relative = configured_paths(config).into_iter().filter(|(_, path)| path.is_relative()).map(|(key, path)| {
         format!(
             "{key}{} is a relative path: the daemon looks for it in its working directory, which is / under systemd; \
              write the whole path",
@@ -94,7 +95,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             let path = file.to_owned();
             let open = move || std::fs::File::open(path).err();
             let error = PathThread::new("config-path")
-                .call(ANSWERS_WITHIN, open)
+                .call(PATH_CALL_TIMEOUT, open)
                 .ok()??;
             Some(format!(
                 "log.file: {} cannot be read by this user: {error}; check as the daemon's user",
@@ -108,7 +109,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 fn status(path: &Path) -> std::io::Result<Metadata> {
     let path = path.to_owned();
     PathThread::new("config-path")
-        .call(ANSWERS_WITHIN, move || std::fs::metadata(path))
+        .call(PATH_CALL_TIMEOUT, move || std::fs::metadata(path))
         .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
@@ -121,12 +122,12 @@ fn log_file(config: &Config) -> Option<&Path> {
 
 fn ledger(config: &Config) -> Option<&Path> {
     match &config.target.find {
-        Find::Ledger(ledger) => Some(ledger),
+        TargetSelector::Ledger(ledger) => Some(ledger),
         _ => None,
     }
 }
 
-fn named(config: &Config) -> Vec<(&'static str, &Path)> {
+fn configured_paths(config: &Config) -> Vec<(&'static str, &Path)> {
     let single = [
         ("log.file: ", log_file(config)),
         ("target.ledger: ", ledger(config)),
@@ -165,7 +166,7 @@ mod tests {
             log: Some(Log::File("agave.log".into())),
             ..Config::default()
         };
-        config.target.find = Find::Ledger(folder.path().join("none"));
+        config.target.find = TargetSelector::Ledger(folder.path().join("none"));
         config.secret_files = vec!["password".into()];
         let found = warnings(&config);
         assert_eq!(found.len(), 3, "{found:?}");

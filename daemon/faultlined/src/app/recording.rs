@@ -2,13 +2,13 @@ use super::root;
 use anyhow::{Context, anyhow};
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError};
-use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
+use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage};
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_recorder::manifest::{Describer, Follower, ProcessFacts};
-use faultline_recorder::recorder::{Account, Handle, Recorder, RecordingFile, disks};
+use faultline_recorder::recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks};
 use faultline_recorder::{flight, manifest};
-use faultline_recording::{Error, NewSession, Opening, Recording as Recorded};
+use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
 use faultline_sources::discovery::{Finder, Target};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
-pub(super) struct Prepared {
+pub(super) struct PreparedRecorder {
     pub(super) handle: Handle,
     pub(super) flight: Option<flight::Handle>,
     recorder: Recorder,
-    accounts: [Arc<Account>; 2],
+    accounts: [Arc<RecorderStatus>; 2],
     describer: Describer,
 }
 
@@ -30,34 +30,38 @@ pub(super) struct Recording {
     saver: Option<flight::Saver>,
 }
 
-pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
+pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let root = root(config);
-    let accounts = ["record", "flight"].map(Account::new);
+    let accounts = ["record", "flight"].map(RecorderStatus::new);
     let on = [config.record.file.is_some(), config.flight.on().is_some()];
-    let used: Vec<Arc<Account>> = accounts
+    let enabled: Vec<Arc<RecorderStatus>> = accounts
         .iter()
         .zip(on)
         .filter(|(_, on)| *on)
         .map(|(one, _)| Arc::clone(one))
         .collect();
-    if used.is_empty() {
+    if enabled.is_empty() {
         return None;
     }
     let describer = Describer::new(root.clone());
     let (describing, files) = (describer.clone(), files(config));
     let warning = PathThread::new("disk-warnings");
     let describe = move |target: &Target| {
-        let (root, files, of) = (root.clone(), files.clone(), target.clone());
-        let warn_of_all = move || files.iter().for_each(|file| warn(&root, file, &of));
+        let (root, files, process_target) = (root.clone(), files.clone(), target.clone());
+        let warn_of_all = move || {
+            files
+                .iter()
+                .for_each(|file| warn(&root, file, &process_target))
+        };
         if let Err(unanswered) = warning.start(warn_of_all) {
             tracing::warn!("a folder of the validator: {unanswered}");
         }
         describing.describe(target)
     };
-    let (handle, recorder) = Recorder::new(clock, used, describe);
+    let (handle, recorder) = Recorder::new(clock, enabled, describe);
     let recorder = recorder.with_news(describer.more());
     let flight = config.flight.on().map(|_| flight::Handle::default());
-    Some(Prepared {
+    Some(PreparedRecorder {
         handle,
         flight,
         recorder,
@@ -67,7 +71,7 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
 }
 
 fn files(config: &Config) -> Vec<PathBuf> {
-    // A missing folder will be on the disk of its parent.
+    // If the folder is missing, its own path is used: it will be on the disk of its parent.
     let ring = |folder: &Path| {
         if folder.is_dir() {
             folder.join(flight::RING)
@@ -79,7 +83,7 @@ fn files(config: &Config) -> Vec<PathBuf> {
     config.record.file.clone().into_iter().chain(ring).collect()
 }
 
-impl Prepared {
+impl PreparedRecorder {
     pub(super) fn open(
         self,
         config: &Config,
@@ -92,9 +96,9 @@ impl Prepared {
             started: clock.now(),
             interval: config.sampling.interval,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            manifest: manifest::session(&root, config, Clock::offset_ns(), demo),
+            manifest: manifest::session(&root, config, Clock::wall_minus_monotonic_ns(), demo),
         };
-        let opening = Opening {
+        let opening = NewRecording {
             labels: labels(config),
             session,
         };
@@ -114,10 +118,10 @@ impl Prepared {
                 name: flight::name(&root),
                 account,
             };
-            let (ring, copies) = flight::build(parts, handle, opening)
+            let (ring, flight_saver) = flight::build(parts, handle, opening)
                 .map_err(|why| anyhow!("flight.folder: {why}"))?;
             recorder = recorder.with(Box::new(ring));
-            saver = Some(copies);
+            saver = Some(flight_saver);
         }
         Ok(Recording {
             recorder,
@@ -131,7 +135,7 @@ impl Recording {
     pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
         stage.thread("manifest", |stop| self.follower.run(stop))?;
         if let Some(saver) = self.saver {
-            // Ends with the recorder, which triggers its last saves.
+            // Needs no stop signal: it ends with the recorder, which starts its last saves.
             stage.thread("flight", |_| saver.run())?;
         }
         stage.thread("recorder", |stop| self.recorder.run(stop))
@@ -141,8 +145,8 @@ impl Recording {
 /// The last push that an earlier run received, from its recording or flight ring. Call it before
 /// either is reopened.
 pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
-    let there = files(config).into_iter().filter(|file| file.is_file());
-    let pushes = there.filter_map(|file| match last_push_of(&file, clock) {
+    let existing = files(config).into_iter().filter(|file| file.is_file());
+    let pushes = existing.filter_map(|file| match last_push_of(&file, clock) {
         Ok(push) => push,
         Err(error) => {
             tracing::debug!(%error, "the last push of the run before is not known");
@@ -178,29 +182,32 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
         return Ok(None);
     };
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    // The last tick has monotonic time. Only the wall clock gives the push's age at that tick.
-    let ticked = nanos(session.started)
+    // Monotonic arrival of the push = monotonic time of the last tick - age of the push at that
+    // tick. Only the wall clock gives the age.
+    let tick_monotonic_ns = nanos(session.started)
         .saturating_sub(offset)
         .saturating_add(tick.uptime_ns);
-    let arrived = ticked.saturating_sub(tick.unix_ns.saturating_sub(nanos(push)));
+    let arrived = tick_monotonic_ns.saturating_sub(tick.unix_ns.saturating_sub(nanos(push)));
     Ok(Some(LastPush {
         process: ProcessId {
             pid: process.pid,
             start_ticks,
         },
         at: PushTimes {
-            made: nanos(push),
-            arrived: clock.of_monotonic(arrived),
+            created: nanos(push),
+            arrived: clock.uptime_from_monotonic_ns(arrived),
         },
     }))
 }
 
 fn labels(config: &Config) -> Vec<(String, String)> {
-    let of_metrics = config
+    let constant_labels = config
         .labels
         .pairs()
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    of_metrics.chain(config.record.labels.clone()).collect()
+    constant_labels
+        .chain(config.record.labels.clone())
+        .collect()
 }
 
 fn warn(root: &HostRoot, recording: &Path, target: &Target) {
@@ -215,10 +222,10 @@ pub(super) fn mistakes(config: &Config) -> Vec<ConfigError> {
         .on()
         .and_then(|folder| flight::check(folder).err());
     let flight = folder.map(|what| ConfigError::new(format!("flight.folder: {what}")));
-    of_the_file(config).into_iter().chain(flight).collect()
+    file_error(config).into_iter().chain(flight).collect()
 }
 
-fn of_the_file(config: &Config) -> Option<ConfigError> {
+fn file_error(config: &Config) -> Option<ConfigError> {
     let file = config.record.file.as_ref()?;
     let folder = file
         .parent()
@@ -257,6 +264,6 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         files.iter().flat_map(of_file).collect()
     };
     PathThread::new("disk-warnings")
-        .call(ANSWERS_WITHIN, warnings)
+        .call(PATH_CALL_TIMEOUT, warnings)
         .unwrap_or_default()
 }

@@ -11,7 +11,9 @@ pub(super) fn warnings<'p>(
         .iter()
         .map(|file| file.as_path())
         .chain(more);
-    all.filter(|file| is_open(file)).map(warning).collect()
+    all.filter(|file| is_world_accessible(file))
+        .map(warning)
+        .collect()
 }
 
 fn warning(file: &Path) -> String {
@@ -21,8 +23,8 @@ fn warning(file: &Path) -> String {
     )
 }
 
-/// Considers every folder of the path.
-fn is_open(file: &Path) -> bool {
+/// True if every user can read or write the file: its mode and all folders above it allow that.
+fn is_world_accessible(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else {
         return false;
     };

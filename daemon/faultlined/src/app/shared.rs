@@ -1,7 +1,7 @@
-//! What the tick and the web server have in common.
+//! State that the tick and the web server share.
 
 use super::live;
-use super::recording::Prepared;
+use super::recording::PreparedRecorder;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::hub::{Latest, Sink};
 use faultline_datapoints::validator::intake::Intake;
@@ -14,7 +14,10 @@ use faultline_sources::tick::BuildContext;
 use faultline_sources::{Registry, selfwatch};
 use std::sync::Arc;
 
-pub(super) fn web_state(context: &BuildContext<'_>, recording: Option<&Prepared>) -> web::WebState {
+pub(super) fn web_state(
+    context: &BuildContext<'_>,
+    recording: Option<&PreparedRecorder>,
+) -> web::WebState {
     let config = context.config;
     web::WebState {
         clock: context.clock,

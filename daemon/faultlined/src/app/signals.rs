@@ -1,4 +1,4 @@
-use super::Live;
+use super::LiveConfig;
 use anyhow::Context;
 use faultline_core::clock::Clock;
 use faultline_core::hub::Latest;
@@ -11,36 +11,37 @@ use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Check interval until the first tick, which the supervisor waits for.
+/// Check interval until the first tick. Short, because the service manager waits for readiness.
 const CHECK_UNTIL_READY: Duration = Duration::from_millis(100);
-/// Check interval afterwards, or a quarter of a shorter watchdog timeout. Each check wakes two
-/// threads.
+/// Maximum check interval after the first tick; a quarter of the watchdog timeout if that is
+/// shorter. Long, because each check wakes two threads.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Stop signals within this time count as one: `timeout` signals its child and then the process
 /// group of both.
-const SAME_SIGNAL: Duration = Duration::from_secs(1);
+const SAME_SIGNAL_WINDOW: Duration = Duration::from_secs(1);
 
 pub(super) struct Signals {
-    terminate: Listener,
-    interrupt: Listener,
-    hangup: Listener,
-    user: Listener,
+    terminate: SignalListener,
+    interrupt: SignalListener,
+    hangup: SignalListener,
+    user: SignalListener,
 }
 
-/// `None` for a signal ignored at the start, as SIGHUP is under `nohup`: it stays ignored.
-struct Listener(Option<Signal>);
+/// `None` if the signal was ignored when the daemon started, as SIGHUP is under `nohup`. It stays
+/// ignored.
+struct SignalListener(Option<Signal>);
 
-impl Listener {
+impl SignalListener {
     /// Needs a runtime. Without `/proc` no signal counts as ignored.
     fn new(kind: SignalKind) -> std::io::Result<Self> {
         let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
         if ignored.contains(kind.as_raw_value()) {
-            return Ok(Listener(None));
+            return Ok(SignalListener(None));
         }
         #[expect(clippy::disallowed_methods, reason = "the daemon's only listener")]
         let listener = signal(kind)?;
-        Ok(Listener(Some(listener)))
+        Ok(SignalListener(Some(listener)))
     }
 
     async fn recv(&mut self) -> Option<()> {
@@ -52,13 +53,13 @@ impl Listener {
 }
 
 impl Signals {
-    pub(super) fn hear() -> anyhow::Result<Self> {
-        let hear = |kind| Listener::new(kind).context("signals cannot be heard");
+    pub(super) fn subscribe() -> anyhow::Result<Self> {
+        let subscribe = |kind| SignalListener::new(kind).context("signals cannot be heard");
         Ok(Signals {
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-            hangup: hear(SignalKind::hangup())?,
-            user: hear(SignalKind::user_defined1())?,
+            terminate: subscribe(SignalKind::terminate())?,
+            interrupt: subscribe(SignalKind::interrupt())?,
+            hangup: subscribe(SignalKind::hangup())?,
+            user: subscribe(SignalKind::user_defined1())?,
         })
     }
 
@@ -66,7 +67,7 @@ impl Signals {
     /// SIGHUP and SIGUSR1. Returns on a stop signal; false if a task ended unexpectedly.
     pub(super) async fn watch(
         mut self,
-        live: &Live,
+        live: &LiveConfig,
         flight: Option<&flight::Handle>,
         ticks: &Latest<Tick>,
         clock: Clock,
@@ -89,7 +90,7 @@ impl Signals {
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
                 },
                 _ = checks.tick() => {
-                    if let Some(name) = stages.iter().find_map(Stage::broken) {
+                    if let Some(name) = stages.iter().find_map(Stage::ended_member) {
                         tracing::error!(part = name, "a task ended unexpectedly");
                         return false;
                     }
@@ -119,12 +120,12 @@ pub(super) fn stopping() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Resolves at a stop signal that comes more than [`SAME_SIGNAL`] after the first.
-pub(super) async fn forced(clock: Clock) {
+/// Resolves at a stop signal that comes more than [`SAME_SIGNAL_WINDOW`] after the first.
+pub(super) async fn second_signal(clock: Clock) {
     let first = clock.now().uptime;
     let (Ok(mut terminate), Ok(mut interrupt)) = (
-        Listener::new(SignalKind::terminate()),
-        Listener::new(SignalKind::interrupt()),
+        SignalListener::new(SignalKind::terminate()),
+        SignalListener::new(SignalKind::interrupt()),
     ) else {
         return std::future::pending().await;
     };
@@ -133,7 +134,7 @@ pub(super) async fn forced(clock: Clock) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        if clock.now().uptime.saturating_sub(first) > SAME_SIGNAL {
+        if clock.now().uptime.saturating_sub(first) > SAME_SIGNAL_WINDOW {
             return;
         }
     }

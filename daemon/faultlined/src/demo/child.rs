@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-const IDLE: [&str; 16] = [
+const IDLE_THREADS: [&str; 16] = [
     "solPohTickProd",
     "solGossip",
     "solGossipListen",
@@ -43,17 +43,17 @@ const IDLE: [&str; 16] = [
     "rocksdb:low",
     "rocksdb:high",
 ];
-const HANDLERS: [&str; 4] = [
+const HANDLER_THREADS: [&str; 4] = [
     "solScHandler00",
     "solScHandler01",
     "solScHandler02",
     "solScHandler03",
 ];
-/// Bytes that each handler allocates per round: 64 pages, so that all make about 2,500 minor faults
-/// a second.
-const HANDLED: usize = 256 << 10;
-const ROUND: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that each handler thread allocates per round. These are 64 pages, so all handlers together
+/// cause about 2,500 minor faults per second.
+const HANDLER_BYTES: usize = 256 << 10;
+const ROUND_INTERVAL: Duration = Duration::from_millis(100);
+const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct DemoState {
@@ -93,7 +93,7 @@ pub(super) fn run() -> anyhow::Result<()> {
         .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
     let clock = Clock::start();
-    let scene = Arc::new(DemoState {
+    let demo_state = Arc::new(DemoState {
         clock,
         started: clock.now().unix,
         recording: Arc::new(Recording::embedded()?),
@@ -103,16 +103,17 @@ pub(super) fn run() -> anyhow::Result<()> {
         )),
         ledger,
     });
-    let ledger = Ledger::take(&scene.ledger).with_context(|| scene.ledger.display().to_string())?;
+    let ledger = Ledger::take(&demo_state.ledger)
+        .with_context(|| demo_state.ledger.display().to_string())?;
     let runtime = rpc_runtime()?;
-    let stage = cast(&scene, ledger, config, runtime.handle())?;
-    let folder = scene.ledger.display();
-    say(&format!("simulated validator, ledger {folder}"));
+    let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
+    let folder = demo_state.ledger.display();
+    log_line(&format!("simulated validator, ledger {folder}"));
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
-    runtime.block_on(serve(Arc::clone(&scene), stage.stop()))
+    runtime.block_on(serve(Arc::clone(&demo_state), stage.stop()))
 }
 
-/// The kernel ends this process with the thread that started it.
+/// The kernel kills this process when the thread that started it ends.
 fn die_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
     let daemon = std::env::var(MARK)
@@ -138,31 +139,31 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("no runtime")
 }
 
-fn cast(
-    scene: &Arc<DemoState>,
+fn start_threads(
+    demo_state: &Arc<DemoState>,
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
 ) -> anyhow::Result<Stage> {
     let mut stage = Stage::new("demo", runtime);
-    for name in IDLE {
+    for name in IDLE_THREADS {
         stage.thread(name, idle)?;
     }
-    for name in HANDLERS {
+    for name in HANDLER_THREADS {
         stage.thread(name, |stop| {
-            rounds(&stop, || memory::touched(HANDLED).map(drop))
+            run_rounds(&stop, || memory::written_memory(HANDLER_BYTES).map(drop))
         })?;
     }
-    let here = Arc::clone(scene);
+    let here = Arc::clone(demo_state);
     let mut heap = Heap::default();
     stage.thread("solBgAccounts", move |stop| {
-        rounds(&stop, || heap.resize(memory::wanted(here.uptime())))
+        run_rounds(&stop, || heap.resize(memory::heap_blocks(here.uptime())))
     })?;
-    let here = Arc::clone(scene);
+    let here = Arc::clone(demo_state);
     stage.thread("solReplayStage", move |stop| read_cold_file(&here, stop))?;
-    let here = Arc::clone(scene);
+    let here = Arc::clone(demo_state);
     stage.thread("solMetricsAgent", move |stop| push(&here, &config, &stop))?;
-    let here = Arc::clone(scene);
+    let here = Arc::clone(demo_state);
     stage.thread("solAdminRpc", move |_| {
         ledger.answer(|request| here.node_state().admin(request))
     })?;
@@ -173,37 +174,37 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
-pub(super) fn say(words: &str) {
+pub(super) fn log_line(words: &str) {
     let _ = writeln!(io::stderr(), "faultline demo: {words}");
 }
 
-fn rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
-    while !stop.sleep(ROUND) {
+fn run_rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
+    while !stop.sleep(ROUND_INTERVAL) {
         if let Err(error) = work() {
-            say(&error.to_string());
+            log_line(&error.to_string());
             return;
         }
     }
 }
 
-fn read_cold_file(scene: &DemoState, stop: Stop) {
-    match ColdFile::make(&scene.ledger.join("demo-accounts")) {
-        Ok(mut file) => rounds(&stop, || file.read(memory::reads(scene.uptime()))),
-        Err(error) => say(&format!("no file to read, hence no major faults: {error}")),
+fn read_cold_file(demo_state: &DemoState, stop: Stop) {
+    match ColdFile::make(&demo_state.ledger.join("demo-accounts")) {
+        Ok(mut file) => run_rounds(&stop, || file.read(memory::reads(demo_state.uptime()))),
+        Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
     // The daemon recognizes a running validator by this thread.
     idle(stop);
 }
 
-fn push(scene: &DemoState, config: &MetricsConfig, stop: &Stop) {
-    let mut replay = Replay::new(Arc::clone(&scene.recording));
+fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
+    let mut replay = Replay::new(Arc::clone(&demo_state.recording));
     let mut due = Duration::from_secs(1);
     let mut failed = false;
-    while !stop.sleep(due.saturating_sub(scene.uptime())) {
-        let body = replay.push(scene.clock.now());
+    while !stop.sleep(due.saturating_sub(demo_state.uptime())) {
+        let body = replay.push(demo_state.clock.now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, failed) {
-            say(&format!("pushes are lost: {error:#}"));
+            log_line(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
         due = timeline::next_push(due);
@@ -217,9 +218,9 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
         .strip_prefix("http://")
         .and_then(|url| url.split_once('/'))
         .context("not a http:// URL")?;
-    let mut stream = TcpStream::connect_timeout(&host.parse()?, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&host.parse()?, PUSH_TIMEOUT)?;
+    stream.set_read_timeout(Some(PUSH_TIMEOUT))?;
+    stream.set_write_timeout(Some(PUSH_TIMEOUT))?;
     let length = body.len();
     write!(
         stream,
@@ -233,8 +234,8 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
 }
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
-async fn serve(scene: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
-    tokio::time::sleep(timeline::RUNNING.saturating_sub(scene.uptime())).await;
+async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
+    tokio::time::sleep(timeline::RUNNING.saturating_sub(demo_state.uptime())).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
@@ -247,8 +248,8 @@ async fn serve(scene: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
             Some(_) = open.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                let scene = Arc::clone(&scene);
-                let service = service_fn(move |request| answer_rpc(Arc::clone(&scene), request));
+                let demo_state = Arc::clone(&demo_state);
+                let service = service_fn(move |request| answer_rpc(Arc::clone(&demo_state), request));
                 open.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         }
@@ -256,11 +257,11 @@ async fn serve(scene: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
 }
 
 async fn answer_rpc(
-    scene: Arc<DemoState>,
+    demo_state: Arc<DemoState>,
     request: Request<Incoming>,
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();
-    let mut answer = Response::new(Full::from(scene.node_state().http(&body)));
+    let mut answer = Response::new(Full::from(demo_state.node_state().http(&body)));
     answer
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

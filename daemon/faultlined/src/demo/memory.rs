@@ -9,18 +9,18 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 pub(super) const BLOCK: usize = 2 << 20;
-pub(super) const MOST: usize = 150;
-/// Blocks left when the sawtooth drops.
-const LEAST: usize = 100;
+pub(super) const MAX_BLOCKS: usize = 150;
+/// Minimum blocks of the sawtooth.
+const MIN_BLOCKS: usize = 100;
 const FILE_PAGES: usize = 4096;
 
-/// Blocks to hold: one more every second, from [`LEAST`] to [`MOST`], then back.
-pub(super) fn wanted(uptime: Duration) -> usize {
+/// Blocks to hold: one more every second, from [`MIN_BLOCKS`] to [`MAX_BLOCKS`], then back.
+pub(super) fn heap_blocks(uptime: Duration) -> usize {
     let seconds = usize::try_from(uptime.as_secs()).unwrap_or(usize::MAX);
-    if seconds <= MOST {
+    if seconds <= MAX_BLOCKS {
         seconds
     } else {
-        LEAST + (seconds - LEAST) % (MOST - LEAST + 1)
+        MIN_BLOCKS + (seconds - MIN_BLOCKS) % (MAX_BLOCKS - MIN_BLOCKS + 1)
     }
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Heap(Vec<MmapMut>);
 
 impl Heap {
     pub(super) fn resize(&mut self, blocks: usize) -> io::Result<()> {
-        self.0.truncate(blocks.min(MOST));
-        while self.0.len() < blocks.min(MOST) {
-            self.0.push(touched(BLOCK)?);
+        self.0.truncate(blocks.min(MAX_BLOCKS));
+        while self.0.len() < blocks.min(MAX_BLOCKS) {
+            self.0.push(written_memory(BLOCK)?);
         }
         Ok(())
     }
@@ -48,18 +48,18 @@ impl Heap {
     }
 }
 
-/// Fresh memory; writes every page, which costs a minor fault each.
-pub(super) fn touched(bytes: usize) -> io::Result<MmapMut> {
+/// Allocates memory and writes every page, which causes one minor fault per page.
+pub(super) fn written_memory(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
-    // One fault a page, not one per 2 MiB. A kernel without huge pages returns an error, which is
-    // harmless.
+    // Without huge pages there is one fault per page instead of one per 2 MiB. A kernel that has
+    // no huge pages returns an error, which is harmless.
     drop(memory.advise(Advice::NoHugePage));
     memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
     Ok(memory)
 }
 
-/// A mapped file whose pages leave the page cache after a full read, so that every page read is a
-/// major fault. Since Linux 5.14; a file system in memory has no such faults.
+/// A mapped file that is evicted from the page cache after each full pass, so that every page read
+/// is a major fault. Needs Linux 5.14 and a file system on disk.
 #[derive(Debug)]
 pub(super) struct ColdFile {
     file: File,
@@ -103,13 +103,13 @@ impl ColdFile {
                 .advise_range(Advice::PopulateRead, self.next * PAGE, PAGE)?;
             self.next += 1;
             if self.next == FILE_PAGES {
-                self.forget()?;
+                self.map_again()?;
             }
         }
         Ok(())
     }
 
-    fn forget(&mut self) -> io::Result<()> {
+    fn map_again(&mut self) -> io::Result<()> {
         // Mapped pages cannot be evicted: the old mapping must go first.
         self.map = MmapOptions::new().len(PAGE).map_raw_read_only(&self.file)?;
         self.map = Self::map_cold(&self.file)?;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 /// See `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
-pub(super) const LENGTH: Duration = Duration::from_secs(24);
+pub(super) const RECORDING_LENGTH: Duration = Duration::from_secs(24);
 pub(super) const SLOT_TIME: Duration = Duration::from_millis(200);
 pub(super) const FIRST_SLOT: u64 = 1_000_000;
 
-/// Fields that name a slot. Those that count slots are left alone.
+/// Fields whose value is a slot, which is shifted. Fields that count slots are not changed.
 const SLOT_FIELDS: [&str; 15] = [
     "slot",
     "parent_slot",
@@ -33,7 +33,7 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// Positions continue over the repetitions.
+/// The recorded lines. A position in the recording continues over its repetitions.
 #[derive(Debug)]
 pub(super) struct Recording {
     own: Vec<Line>,
@@ -52,11 +52,11 @@ pub(super) enum Track {
 #[derive(Debug)]
 struct Line {
     at: Duration,
-    pieces: Vec<Piece>,
+    pieces: Vec<LinePart>,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum LinePart {
     Text(String),
     Slot(u64),
 }
@@ -165,7 +165,7 @@ impl Recording {
         let mut found = Vec::new();
         for round in round(after).0..=round(until).0 {
             for line in lines {
-                let position = LENGTH * round + line.at;
+                let position = RECORDING_LENGTH * round + line.at;
                 if position > after && position <= until {
                     found.push((position, line.render(u64::from(round) * self.slots())));
                 }
@@ -176,8 +176,8 @@ impl Recording {
 }
 
 fn round(position: Duration) -> (u32, Duration) {
-    let round = u32::try_from(position.as_secs() / LENGTH.as_secs()).unwrap_or(u32::MAX);
-    (round, position.saturating_sub(LENGTH * round))
+    let round = u32::try_from(position.as_secs() / RECORDING_LENGTH.as_secs()).unwrap_or(u32::MAX);
+    (round, position.saturating_sub(RECORDING_LENGTH * round))
 }
 
 impl Line {
@@ -185,8 +185,8 @@ impl Line {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Slot(slot) => text.push_str(&(slot + shift).to_string()),
+                LinePart::Text(piece) => text.push_str(piece),
+                LinePart::Slot(slot) => text.push_str(&(slot + shift).to_string()),
             }
         }
         text
@@ -206,7 +206,7 @@ fn whole(point: &Point<'_>, key: &str) -> Option<u64> {
 
 /// The point's text with the demo identity and without its time, split at its slots. `first` is the
 /// recording's first slot.
-fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
+fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<LinePart>> {
     let mut pieces = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
     for tag in point.tags() {
@@ -227,14 +227,14 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
             .flatten();
         match slot.filter(|slot| *slot >= first / 2) {
             Some(slot) => {
-                pieces.push(Piece::Text(std::mem::take(&mut text)));
-                pieces.push(Piece::Slot(FIRST_SLOT + slot - first));
+                pieces.push(LinePart::Text(std::mem::take(&mut text)));
+                pieces.push(LinePart::Slot(FIRST_SLOT + slot - first));
                 text.push('i');
             }
             None => text.push_str(field.raw()),
         }
     }
-    pieces.push(Piece::Text(text));
+    pieces.push(LinePart::Text(text));
     Ok(pieces)
 }
 

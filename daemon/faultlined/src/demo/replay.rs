@@ -28,9 +28,12 @@ impl Replay {
         let own = (
             Track::Own,
             timeline::replayed as fn(Duration) -> Duration,
-            timeline::when_replayed as fn(_) -> _,
+            timeline::uptime_at_replay as fn(_) -> _,
         );
-        for (track, position, when) in [own, (Track::Cluster, timeline::tip, timeline::when_tip)] {
+        for (track, position, when) in [
+            own,
+            (Track::Cluster, timeline::tip, timeline::uptime_at_tip),
+        ] {
             let played = self
                 .recording
                 .between(track, position(before), position(now.uptime));

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-const TRANSACTIONS: u64 = 50_000_000;
+const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 
-const STATE: Duration = Duration::from_secs(2);
+const STATE_TIME: Duration = Duration::from_secs(2);
 /// JSON-RPC opens and slots advance from here.
 pub(super) const RUNNING: Duration = Duration::from_secs(8);
 const CATCH_UP: Duration = Duration::from_secs(30);
@@ -35,13 +35,13 @@ pub(super) fn node_state(
         progress: progress(uptime),
         slot,
         tip: recording.newest(tip(uptime)).0,
-        transactions: TRANSACTIONS + transactions,
+        transactions: FIRST_TRANSACTION_COUNT + transactions,
         voters: 6,
     }
 }
 
 fn progress(uptime: Duration) -> Value {
-    match uptime.as_secs() / STATE.as_secs() {
+    match uptime.as_secs() / STATE_TIME.as_secs() {
         0 => json!("SearchingForRpcService"),
         1 => {
             json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
@@ -62,16 +62,17 @@ pub(super) fn tip(uptime: Duration) -> Duration {
     uptime.saturating_sub(RUNNING) + CATCH_UP * (CATCH_UP_SPEED - 1)
 }
 
-pub(super) fn when_replayed(position: Duration) -> Duration {
-    let hasty = (position / CATCH_UP_SPEED).min(CATCH_UP);
-    RUNNING + hasty + position.saturating_sub(hasty * CATCH_UP_SPEED)
+pub(super) fn uptime_at_replay(position: Duration) -> Duration {
+    let catch_up = (position / CATCH_UP_SPEED).min(CATCH_UP);
+    RUNNING + catch_up + position.saturating_sub(catch_up * CATCH_UP_SPEED)
 }
 
-pub(super) fn when_tip(position: Duration) -> Duration {
+pub(super) fn uptime_at_tip(position: Duration) -> Duration {
     RUNNING + position.saturating_sub(CATCH_UP * (CATCH_UP_SPEED - 1))
 }
 
-/// Pushes are 10 s apart as a validator's, but 2 s until the tip so that a viewer need not wait.
+/// Pushes are 10 s apart, as a validator's. Until the tip is reached they are 2 s apart, so that a
+/// viewer need not wait.
 pub(super) fn next_push(uptime: Duration) -> Duration {
     let period = if uptime < RUNNING + CATCH_UP {
         Duration::from_secs(2)

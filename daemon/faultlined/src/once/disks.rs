@@ -1,14 +1,14 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::report::Check;
-use super::rights::{ProcessInspection, as_owner};
+use super::rights::{ProcessInspection, rights_remedy};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
 use faultline_sources::resources::{self, FileSystemUsage, Lacking};
-use faultline_status::NEARLY_FULL;
+use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
 use std::time::Duration;
@@ -16,15 +16,19 @@ use tokio::runtime::Handle;
 
 const NAME: &str = "disk";
 /// The source itself waits 2 s for a response.
-const PATIENCE: Duration = Duration::from_secs(4);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum time for the thread to end; a blocked call is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
-pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Clock) -> Vec<Check> {
+pub(super) async fn check(
+    config: &Config,
+    inspection: &ProcessInspection,
+    clock: Clock,
+) -> Vec<Check> {
     let off = |why: &str| vec![Check::off(NAME, why)];
     if !config.host.enabled {
         return off("not checked: disabled (host.enabled)");
     }
-    let Some(target) = seen
+    let Some(target) = inspection
         .target
         .clone()
         .filter(|target| target.validator.is_some())
@@ -39,7 +43,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
         drop(sender.send(resources::inspect(&root, &target, clock).await));
     });
     let found = match started {
-        Ok(()) => tokio::time::timeout(PATIENCE, receiver)
+        Ok(()) => tokio::time::timeout(CHECK_TIMEOUT, receiver)
             .await
             .ok()
             .and_then(Result::ok),
@@ -59,12 +63,12 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
         Some(Ok((usage, lacking))) => {
             let known = usage
                 .iter()
-                .filter_map(|usage| Some(of_file_system(usage, usage.system.space?)));
+                .filter_map(|usage| Some(file_system_check(usage, usage.system.space?)));
             known
                 .chain(
                     lacking
                         .iter()
-                        .map(|lacking| of_lacking(lacking, seen.owner)),
+                        .map(|lacking| unresolved_check(lacking, inspection.owner)),
                 )
                 .collect()
         }
@@ -75,7 +79,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessInspection, clock: Cloc
 
 const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
 
-fn of_file_system(usage: &FileSystemUsage, space: Space) -> Check {
+fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let mount = &usage.system.mount;
     let mounted_at = clean(&mount.mount_point.to_string_lossy());
     if space.is_unlimited() {
@@ -132,14 +136,14 @@ fn of_file_system(usage: &FileSystemUsage, space: Space) -> Check {
 }
 
 fn is_nearly_used(left: u64, all: u64) -> bool {
-    (left as f64) < NEARLY_FULL * all as f64
+    (left as f64) < MIN_FREE_SHARE * all as f64
 }
 
 fn share(part: u64, all: u64) -> String {
     percent(part as f64 / all as f64)
 }
 
-fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
+fn unresolved_check(lacking: &Lacking, owner: Option<u32>) -> Check {
     let found = format!(
         "{} {}: {}",
         lacking.folder.what,
@@ -148,7 +152,7 @@ fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
     );
     match (lacking.status, lacking.remedy) {
         (Status::Absent, Some(remedy)) => Check::off(NAME, format!("{found}; {remedy}")),
-        (Status::Forbidden, _) => Check::attention(NAME, found, as_owner(owner)),
+        (Status::Forbidden, _) => Check::attention(NAME, found, rights_remedy(owner)),
         (_, remedy) => Check::attention(NAME, found, remedy.unwrap_or(SEE_MOUNTS)),
     }
 }
@@ -177,7 +181,7 @@ mod tests {
             holds: ["ledger", "snapshots"].into(),
             at: Stamp::default(),
         };
-        of_file_system(&usage, space)
+        file_system_check(&usage, space)
     }
 
     #[test]
@@ -244,7 +248,7 @@ mod tests {
             let threshold = after_size.split(") < ").nth(1).unwrap();
             assert_eq!(
                 threshold.split_whitespace().next(),
-                Some(NEARLY_FULL.to_string().as_str()),
+                Some(MIN_FREE_SHARE.to_string().as_str()),
                 "{alert}"
             );
         }
@@ -257,7 +261,7 @@ mod tests {
                 what: "ledger",
                 path: "/mnt/ledger".into(),
             };
-            of_lacking(
+            unresolved_check(
                 &Lacking {
                     folder,
                     status,

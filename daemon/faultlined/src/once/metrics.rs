@@ -1,7 +1,7 @@
 //! One tick's series of the process, the cgroup and the host, for the terminal.
 
 use anyhow::Context;
-use faultline_core::clock::{Clock, Due};
+use faultline_core::clock::{Clock, DueTick};
 use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
@@ -27,7 +27,7 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let why = clean(&reasons.join("; "));
         anyhow::bail!(
-            "no process to look at; looked for {}. {why}",
+            "no process was found; looked for {}. {why}",
             report.looking_for
         );
     }
@@ -52,7 +52,7 @@ pub(super) fn tick(
     let ticks: Latest<Tick> = Latest::default();
     let hub = Hub::new(vec![Box::new(ticks)]);
     let mut ticker = Ticker::new(&context, host, registry.samplers, hub);
-    Ok(ticker.tick(Due {
+    Ok(ticker.tick(DueTick {
         number: 1,
         lateness: Duration::ZERO,
         missed: 0,

@@ -1,12 +1,12 @@
 //! Checks the admin socket, JSON-RPC and the log with the daemon's pollers.
 
 use super::report::Check;
-use super::rights::{ProcessInspection, as_owner, is_forbidden};
+use super::rights::{ProcessInspection, is_forbidden, rights_remedy};
 use faultline_agave::admin::StartProgress;
 use faultline_agave::identify::Program;
 use faultline_agave::rpc::Health;
 use faultline_core::clock::Clock;
-use faultline_core::config::{Config, Find, Log, MIN_INTERVAL};
+use faultline_core::config::{Config, Log, MIN_INTERVAL, TargetSelector};
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::tail::{self, LogTail};
@@ -19,10 +19,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
-pub(super) const MOST_TIMEOUT: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(1);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
-const LOG_PATIENCE: Duration = Duration::from_secs(4);
+const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -30,10 +30,10 @@ pub(super) fn stage() -> Stage {
     Stage::new("once", &Handle::current())
 }
 
-/// Ends the stage when `inspect` has found something, or after `patience`.
+/// Ends the stage when `inspect` has found something, or after `max_wait`.
 pub(super) async fn wait_for<T>(
     stage: Stage,
-    patience: Duration,
+    max_wait: Duration,
     inspect: impl Fn() -> Option<T>,
 ) -> Option<T> {
     let found = async {
@@ -44,7 +44,7 @@ pub(super) async fn wait_for<T>(
             }
         }
     };
-    let found = tokio::time::timeout(patience, found).await.ok();
+    let found = tokio::time::timeout(max_wait, found).await.ok();
     stage.end(GRACE).await;
     found
 }
@@ -54,44 +54,44 @@ const ADMIN: &str = "admin";
 /// The returned facts select the JSON-RPC address.
 pub(super) async fn admin(
     config: &Config,
-    seen: &ProcessInspection,
+    inspection: &ProcessInspection,
     clock: Clock,
 ) -> (Check, Latest<AdminFacts>) {
-    if let Some(check) = admin_unavailable(config, seen) {
+    if let Some(check) = admin_unavailable(config, inspection) {
         return (check, Latest::default());
     }
     let facts = Latest::default();
-    let timeout = config.admin.timeout.min(MOST_TIMEOUT);
+    let timeout = config.admin.timeout.min(MAX_TIMEOUT);
     let poller = admin::Poller::new(
         &faultline_core::config::Admin {
             timeout,
             ..config.admin
         },
         clock,
-        admin::target_lookup(&seen.following),
+        admin::target_lookup(&inspection.following),
         facts.clone(),
     );
     let mut stage = stage();
     stage.task("admin", |stop| poller.at_once().run(stop));
-    let reported = wait_for(stage, PATIENCE, || {
+    let reported = wait_for(stage, RESPONSE_TIMEOUT, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     });
     let check = match reported.await {
-        Some(reported) => admin_answer(&reported, seen),
+        Some(reported) => admin_answer(&reported, inspection),
         None => Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
     };
     (check, facts)
 }
 
 /// Why the admin socket cannot be checked.
-fn admin_unavailable(config: &Config, seen: &ProcessInspection) -> Option<Check> {
+fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(ADMIN, why));
     if !config.admin.enabled {
         return off("not checked: disabled (admin.enabled), or not a validator");
     }
-    let Some(target) = &seen.target else {
+    let Some(target) = &inspection.target else {
         return off("not asked: no process was found");
     };
     let Some(validator) = &target.validator else {
@@ -105,11 +105,15 @@ fn admin_unavailable(config: &Config, seen: &ProcessInspection) -> Option<Check>
     }
     let found =
         "its ledger is not known: its path is relative, and its working directory may not be read";
-    Some(Check::attention(ADMIN, found, as_owner(seen.owner)))
+    Some(Check::attention(
+        ADMIN,
+        found,
+        rights_remedy(inspection.owner),
+    ))
 }
 
-fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
-    let problems = words(&reported.problems);
+fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
+    let problems = problem_text(&reported.problems);
     match &reported.progress {
         Some(StartProgress::Running) => {
             Check::ok(ADMIN, "it answers: the validator runs").with("lacks", problems)
@@ -123,7 +127,7 @@ fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
         ),
         None => {
             let remedy = match is_forbidden(&reported.problems) {
-                true => as_owner(seen.owner) + ": admin.enabled = false",
+                true => rights_remedy(inspection.owner) + ": admin.enabled = false",
                 false => SEE_LOG.to_owned(),
             };
             Check::attention(ADMIN, problems.unwrap_or_default(), remedy)
@@ -134,7 +138,7 @@ fn admin_answer(reported: &AdminFacts, seen: &ProcessInspection) -> Check {
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
                        look at its log; else see that its ledger has the same path here";
 
-pub(super) fn words(problems: &[Problem]) -> Option<String> {
+pub(super) fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
         .iter()
         .map(|problem| problem.what.as_str())
@@ -143,13 +147,16 @@ pub(super) fn words(problems: &[Problem]) -> Option<String> {
 }
 
 /// The JSON-RPC target; without a process, the configured one.
-pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option<PollTargetLookup> {
-    let validator = seen
+pub(super) fn target_lookup(
+    config: &Config,
+    inspection: &ProcessInspection,
+) -> Option<PollTargetLookup> {
+    let validator = inspection
         .target
         .as_ref()
         .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
-        (_, Some(_)) => Some(admin::target_lookup(&seen.following)),
+        (_, Some(_)) => Some(admin::target_lookup(&inspection.following)),
         (Some(_), None) => {
             let process = ProcessId {
                 pid: 0,
@@ -172,7 +179,7 @@ pub(super) fn target_lookup(config: &Config, seen: &ProcessInspection) -> Option
 /// The returned facts are needed for the vote check.
 pub(super) async fn rpc(
     config: &Config,
-    seen: &ProcessInspection,
+    inspection: &ProcessInspection,
     admin: Latest<AdminFacts>,
     clock: Clock,
 ) -> (Check, rpc::Handle) {
@@ -181,10 +188,10 @@ pub(super) async fn rpc(
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
-    let Some(target) = target_lookup(config, seen) else {
+    let Some(target) = target_lookup(config, inspection) else {
         return off("not asked: no validator was found");
     };
-    let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
+    let timeout = config.rpc.timeout.min(MAX_TIMEOUT);
     let quick = faultline_core::config::Rpc {
         interval: MIN_INTERVAL,
         timeout,
@@ -194,7 +201,7 @@ pub(super) async fn rpc(
     let handle = poller.handle();
     let mut stage = stage();
     stage.task("rpc", |stop| poller.run(stop));
-    let reported = wait_for(stage, PATIENCE, || {
+    let reported = wait_for(stage, RESPONSE_TIMEOUT, || {
         handle
             .facts()
             .filter(|facts| facts.up || !facts.problems.is_empty())
@@ -207,14 +214,14 @@ pub(super) async fn rpc(
             "look at the validator's log; set rpc.url",
         ),
         Some(reported) if reported.up => {
-            answered(&reported, admin.as_deref()).with("probe", probe(config))
+            rpc_ok(&reported, admin.as_deref()).with("probe", probe(config))
         }
-        Some(reported) => unanswered(config, &reported, admin.as_deref()),
+        Some(reported) => rpc_failed(config, &reported, admin.as_deref()),
     };
     (check, handle)
 }
 
-fn unanswered(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+fn rpc_failed(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     let starting = admin
         .and_then(|facts| facts.progress.as_ref())
         .filter(|progress| **progress != StartProgress::Running);
@@ -230,7 +237,7 @@ fn unanswered(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) 
             "rpc",
             format!(
                 "no answer: {}",
-                words(&reported.problems).unwrap_or_default()
+                problem_text(&reported.problems).unwrap_or_default()
             ),
             "if the validator is stopped or hangs (ps -eo pid,stat,comm), look at its log; else set rpc.url (--rpc) to \
                  where it serves JSON-RPC; if it has none, start it with --rpc-port and --private-rpc, or set \
@@ -246,7 +253,7 @@ fn probe(config: &Config) -> Option<String> {
         .then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
 }
 
-fn answered(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
+fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     let name = "rpc";
     if let (Some(rpc), Some(own)) = (
         &reported.identity,
@@ -274,14 +281,14 @@ fn answered(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
                 .as_ref()
                 .map(|version| version.solana_core.clone()),
         )
-        .with("lacks", words(&reported.problems))
+        .with("lacks", problem_text(&reported.problems))
 }
 
 pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let name = "log";
     let Some(log) = &config.log else {
         let why = match config.target.find {
-            Find::ProcessName(_) => "not read: not a validator",
+            TargetSelector::ProcessName(_) => "not read: not a validator",
             _ => "not configured; datapoints come by pushes",
         };
         return Check::off(name, why);
@@ -294,7 +301,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let status_handle = tail.status();
     let mut stage = stage();
     let started = tail.start(&mut stage).map_err(|error| error.to_string());
-    let status = wait_for(stage, LOG_PATIENCE, || {
+    let status = wait_for(stage, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     });
     let status = status.await;

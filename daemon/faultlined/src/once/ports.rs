@@ -18,12 +18,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The start of a response identifies the server.
-const MOST_BYTES: usize = 4096;
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum bytes of a response to read: its start identifies the server.
+const MAX_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listener {
+enum PortState {
     Closed,
     Faultlined,
     /// Another program, or one that does not identify itself.
@@ -33,28 +33,28 @@ enum Listener {
 }
 
 /// Requests `path`; `is_ours` recognizes a faultlined by its response.
-async fn listener(
+async fn probe_port(
     address: SocketAddr,
     path: &str,
     is_ours: fn(StatusCode, &[u8]) -> bool,
-) -> Listener {
+) -> PortState {
     let address = reachable(address);
     let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
-        return Listener::Other;
+        return PortState::Other;
     };
-    let pollers = async {
+    let probe = async {
         match TcpStream::connect(address).await {
             Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Listener::Closed,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return PortState::Closed,
             // An address that this machine does not have.
-            Err(_) => return Listener::Silent,
+            Err(_) => return PortState::Silent,
         }
         let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
         let Ok(response) = client.get(uri).await else {
-            return Listener::Other;
+            return PortState::Other;
         };
         let (status, mut body, mut begin) = (response.status(), response.into_body(), Vec::new());
-        while begin.len() < MOST_BYTES {
+        while begin.len() < MAX_BYTES {
             match body.frame().await {
                 Some(Ok(frame)) => {
                     begin.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
@@ -63,18 +63,18 @@ async fn listener(
             }
         }
         if is_ours(status, &begin) {
-            Listener::Faultlined
+            PortState::Faultlined
         } else {
-            Listener::Other
+            PortState::Other
         }
     };
-    tokio::time::timeout(PATIENCE, pollers)
+    tokio::time::timeout(PROBE_TIMEOUT, probe)
         .await
-        .unwrap_or(Listener::Silent)
+        .unwrap_or(PortState::Silent)
 }
 
-async fn ingest_listener(address: SocketAddr) -> Listener {
-    listener(address, "/health", |status, body| {
+async fn ingest_listener(address: SocketAddr) -> PortState {
+    probe_port(address, "/health", |status, body| {
         status.is_success() && body == ingest::HEALTH.as_bytes()
     })
     .await
@@ -87,7 +87,7 @@ pub(super) async fn ingest(config: &Config) -> Check {
             "pushes are disabled: ingest.enabled is false (the default with [log])",
         );
     }
-    of_port(
+    port_check(
         "ingest",
         "ingest.listen",
         config.ingest.listen,
@@ -97,37 +97,37 @@ pub(super) async fn ingest(config: &Config) -> Check {
 
 pub(super) async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
-    let found = listener(listen, "/", |_, body| {
+    let found = probe_port(listen, "/", |_, body| {
         body.windows(9).any(|word| word == b"faultline")
     })
     .await;
-    if found == Listener::Other && config.metrics.web_config.is_some() {
+    if found == PortState::Other && config.metrics.web_config.is_some() {
         return Check::off(
             "metrics",
             format!(
-                "a program listens at {listen}; behind TLS or a password it is not asked which"
+                "a program listens at {listen}; with TLS or a password, its name is not checked"
             ),
         );
     }
-    of_port("metrics", "metrics.listen", listen, found)
+    port_check("metrics", "metrics.listen", listen, found)
 }
 
-fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -> Check {
+fn port_check(name: &'static str, key: &str, listen: SocketAddr, found: PortState) -> Check {
     let remedy =
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match found {
         _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
-        Listener::Closed => Check::ok(
+        PortState::Closed => Check::ok(
             name,
             format!("{listen} is free; no faultlined listens there now"),
         ),
-        Listener::Faultlined => Check::ok(name, format!("a faultlined listens at {listen}")),
-        Listener::Other => Check::attention(
+        PortState::Faultlined => Check::ok(name, format!("a faultlined listens at {listen}")),
+        PortState::Other => Check::attention(
             name,
             format!("what listens at {listen} does not answer as a faultlined"),
             remedy,
         ),
-        Listener::Silent => Check::attention(
+        PortState::Silent => Check::attention(
             name,
             format!("{listen} gives no answer within 1 s"),
             format!(
@@ -137,7 +137,7 @@ fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -
     }
 }
 
-pub(super) async fn push(config: &Config, seen: &ProcessInspection) -> Check {
+pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
     let name = "push";
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
@@ -146,11 +146,11 @@ pub(super) async fn push(config: &Config, seen: &ProcessInspection) -> Check {
         }
         (None, false) => return Check::off(name, "no pushes are taken (ingest.enabled)"),
     }
-    let validator = seen
+    let validator = inspection
         .target
         .as_ref()
         .and_then(|target| target.validator.as_ref());
-    let (Some(validator), Some(environment)) = (validator, &seen.environment) else {
+    let (Some(validator), Some(environment)) = (validator, &inspection.environment) else {
         return Check::off(name, "not checked: no validator is followed");
     };
     let Ok(environment) = environment else {
@@ -180,18 +180,18 @@ pub(super) async fn push(config: &Config, seen: &ProcessInspection) -> Check {
         Some(Err(mistake)) => {
             Check::attention(name, format!("{METRICS_CONFIG} is wrong: {mistake}"), set)
         }
-        Some(Ok(pushed)) => of_pushes(config, &pushed, set).await,
+        Some(Ok(pushed)) => push_check(config, &pushed, set).await,
     }
 }
 
-async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
+async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
     let (name, listen) = ("push", config.ingest.listen);
-    let leads = lead(&pushed.host, listen);
-    let elsewhere = match leads {
+    let destination = push_destination(&pushed.host, listen);
+    let elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
         }
-        _ => Listener::Closed,
+        _ => PortState::Closed,
     };
     let accepted = config
         .ingest
@@ -199,7 +199,7 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
         .as_ref()
         .is_none_or(|wanted| ingest::accepts(wanted, pushed));
     let host = address_of(&pushed.host);
-    match (leads, elsewhere) {
+    match (destination, elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(
             name,
             format!(
@@ -217,7 +217,7 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
             ),
             set,
         ),
-        (PushDestination::Elsewhere(_), Listener::Faultlined) => Check::ok(
+        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::ok(
             name,
             format!(
                 "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
@@ -255,7 +255,7 @@ enum PushDestination {
     Unknown,
 }
 
-fn lead(host: &str, listen: SocketAddr) -> PushDestination {
+fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     let Ok(uri) = host.parse::<Uri>() else {
         return PushDestination::Elsewhere(None);
     };
@@ -298,8 +298,8 @@ fn address_of(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn leads(host: &str) -> PushDestination {
-        lead(host, "127.0.0.1:9913".parse().unwrap())
+    fn destination(host: &str) -> PushDestination {
+        push_destination(host, "127.0.0.1:9913".parse().unwrap())
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
             "http://localhost:9913",
             "http://127.0.0.1:9913/prefix",
         ] {
-            assert_eq!(leads(here), PushDestination::Here, "{here}");
+            assert_eq!(destination(here), PushDestination::Here, "{here}");
         }
         for elsewhere in [
             "http://127.0.0.1:8086",
@@ -319,21 +319,24 @@ mod tests {
             "",
         ] {
             assert!(
-                matches!(leads(elsewhere), PushDestination::Elsewhere(_)),
+                matches!(destination(elsewhere), PushDestination::Elsewhere(_)),
                 "{elsewhere}"
             );
         }
         assert!(matches!(
-            leads("http://metrics.example.org:8086"),
+            destination("http://metrics.example.org:8086"),
             PushDestination::Elsewhere(None)
         ));
-        assert_eq!(leads("http://this-host:9913"), PushDestination::Unknown);
         assert_eq!(
-            lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
+            destination("http://this-host:9913"),
+            PushDestination::Unknown
+        );
+        assert_eq!(
+            push_destination("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
             PushDestination::Here
         );
         assert_eq!(
-            lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
+            push_destination("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
             PushDestination::Here
         );
     }

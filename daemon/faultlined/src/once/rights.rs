@@ -3,7 +3,7 @@
 use super::metrics;
 use super::report::Check;
 use faultline_core::clock::Clock;
-use faultline_core::config::{Config, Find};
+use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
 use faultline_metrics::{Batch, Problem, Source, Status, Tick};
@@ -33,10 +33,13 @@ impl ProcessInspection {
         let target = finder.find_once();
         let tick = metrics::tick(config, &root, following.clone(), clock)?;
         let Some(target) = target else {
-            let process = missing(config, &following);
+            let process = no_process_check(config, &following);
             let mut host = tick.batches.iter();
             let host = host.find(|batch| batch.source == Source::Host);
-            let rights = host.map(|host| of_batch(host, None)).into_iter().collect();
+            let rights = host
+                .map(|host| batch_check(host, None))
+                .into_iter()
+                .collect();
             return Ok(ProcessInspection {
                 following,
                 target: None,
@@ -56,10 +59,10 @@ impl ProcessInspection {
             .map(|files| files.environment(|name| name == METRICS_CONFIG));
         let mut rights = files
             .zip(environment.as_ref())
-            .map(|(files, environment)| of_files(files, &folder, environment, owner))
+            .map(|(files, environment)| file_checks(files, &folder, environment, owner))
             .unwrap_or_default();
-        rights.extend(of_tick(&tick, owner));
-        rights.extend(of_memory(&tick));
+        rights.extend(batch_checks(&tick, owner));
+        rights.extend(memory_check(&tick));
         let process = describe(&target, owner, &root);
         Ok(ProcessInspection {
             following,
@@ -72,26 +75,26 @@ impl ProcessInspection {
     }
 }
 
-fn missing(config: &Config, following: &Following) -> Check {
+fn no_process_check(config: &Config, following: &Following) -> Check {
     let problems = following.report().problems;
     let is_hidden = is_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let remedy = match &config.target.find {
-        Find::Pid(_) | Find::ProcessTree(_) if is_hidden => {
+        TargetSelector::Pid(_) | TargetSelector::ProcessTree(_) if is_hidden => {
             "start the daemon with rights on this process, and check again with the same rights".to_owned()
         }
-        Find::Scan => {
+        TargetSelector::Scan => {
             "if the validator does not run, start it; else say which process it is: target.unit, target.ledger or target.pid (--unit, --ledger, \
              --pid)"
                 .to_owned()
         }
-        Find::Pid(pid) | Find::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
-        Find::Ledger(folder) => format!(
+        TargetSelector::Pid(pid) | TargetSelector::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
+        TargetSelector::Ledger(folder) => format!(
             "start the validator with --ledger {}, correct target.ledger, or set target.unit instead",
             faultline_text::path(folder)
         ),
-        Find::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
-        Find::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
+        TargetSelector::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
+        TargetSelector::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
     };
     Check::attention("process", problems.join("; "), remedy)
 }
@@ -130,8 +133,8 @@ fn found_by(method: &'static str) -> &'static str {
     }
 }
 
-/// Files that only its user or root may read, and the number of descriptors.
-fn of_files(
+/// Checks the files that only the process's user or root may read.
+fn file_checks(
     mut files: ProcessFiles,
     folder: &Path,
     environment: &Result<Environment, ReadError>,
@@ -147,20 +150,27 @@ fn of_files(
     ];
     let check = |(name, what, error): (_, _, Option<ReadError>)| {
         let what = format!("{}/{name}: {what}", folder.display());
-        of_file(name, &what, error.as_ref(), owner)
+        file_check(name, &what, error.as_ref(), owner)
     };
     all.map(check).into()
 }
 
-fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Check {
+fn file_check(
+    name: &'static str,
+    what: &str,
+    error: Option<&ReadError>,
+    owner: Option<u32>,
+) -> Check {
     match error {
         None => Check::ok(name, what),
         Some(error) => match error.kind() {
             ErrorKind::Absent => Check::off(name, error),
-            ErrorKind::Forbidden => {
-                Check::attention(name, format!("no right to read {what}"), as_owner(owner))
-            }
-            ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, AGAIN),
+            ErrorKind::Forbidden => Check::attention(
+                name,
+                format!("no right to read {what}"),
+                rights_remedy(owner),
+            ),
+            ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, CHECK_AGAIN),
         },
     }
 }
@@ -169,9 +179,9 @@ pub(super) fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) 
     { problems.into_iter() }.any(|problem| problem.status == Status::Forbidden)
 }
 
-const AGAIN: &str = "check again; if it stays so, report it with this line";
+const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";
 
-pub(super) fn as_owner(owner: Option<u32>) -> String {
+pub(super) fn rights_remedy(owner: Option<u32>) -> String {
     if owner == Some(rustix::process::geteuid().as_raw()) {
         return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
                 without them, give the daemon CAP_SYS_PTRACE, or do without this value"
@@ -186,7 +196,7 @@ pub(super) fn as_owner(owner: Option<u32>) -> String {
     )
 }
 
-fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
+fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
     let wanted = |batch: &&Arc<Batch>| {
         matches!(
             batch.source,
@@ -196,10 +206,10 @@ fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
     tick.batches
         .iter()
         .filter(wanted)
-        .map(move |batch| of_batch(batch, owner))
+        .map(move |batch| batch_check(batch, owner))
 }
 
-fn of_memory(tick: &Tick) -> Option<Check> {
+fn memory_check(tick: &Tick) -> Option<Check> {
     let memory = MemoryStatus::of(tick)?;
     let facts = memory.facts();
     let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
@@ -213,7 +223,7 @@ fn of_memory(tick: &Tick) -> Option<Check> {
     Some(Check::attention("memory", found, remedy))
 }
 
-fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
+fn batch_check(batch: &Batch, owner: Option<u32>) -> Check {
     let (name, what) = match batch.source {
         Source::Process => ("status", "memory, page faults and CPU of the process"),
         Source::Threads => ("threads", "page faults, CPU and waiting of its threads"),
@@ -221,13 +231,13 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
         _ => ("host", "memory and pressure of this machine"),
     };
     // The checks of single files report these problems already.
-    let own_line =
+    let has_own_check =
         |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
     let (absent, mut bad): (Vec<_>, Vec<_>) = batch
         .problems
         .iter()
         .partition(|problem| problem.status == Status::Absent);
-    bad.retain(|problem| !own_line(&problem.what));
+    bad.retain(|problem| !has_own_check(&problem.what));
     if bad.is_empty() && batch.up {
         let note = match absent.len() {
             0 => String::new(),
@@ -239,9 +249,9 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
     let first = all.iter().take(3).map(|problem| problem.what.as_str());
     let lines: Vec<&str> = first.collect();
     let remedy = if is_forbidden(all) {
-        as_owner(owner)
+        rights_remedy(owner)
     } else {
-        AGAIN.to_owned()
+        CHECK_AGAIN.to_owned()
     };
     Check::attention(name, format!("{what}: {}", lines.join("; ")), remedy)
 }

@@ -1,6 +1,6 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::pollers::{MOST_TIMEOUT, stage, target_lookup, wait_for, words};
+use super::pollers::{MAX_TIMEOUT, problem_text, stage, target_lookup, wait_for};
 use super::report::Check;
 use super::rights::ProcessInspection;
 use faultline_core::clock::Clock;
@@ -14,12 +14,12 @@ use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Call it only after JSON-RPC responded.
+/// Call it only after the JSON-RPC check, whose facts it uses.
 pub(super) async fn check(
     config: &Config,
-    seen: &ProcessInspection,
+    inspection: &ProcessInspection,
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
     clock: Clock,
 ) -> Check {
@@ -28,11 +28,11 @@ pub(super) async fn check(
         return Check::off(name, "not checked: disabled (validator.enabled)");
     }
     let target_lookup =
-        target_lookup(config, seen).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
+        target_lookup(config, inspection).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
     let Some(target_lookup) = target_lookup else {
         return Check::off(name, "not asked: JSON-RPC does not answer");
     };
-    let timeout = config.validator.timeout.min(MOST_TIMEOUT);
+    let timeout = config.validator.timeout.min(MAX_TIMEOUT);
     let quick = config::Validator {
         interval: MIN_INTERVAL,
         timeout,
@@ -45,12 +45,12 @@ pub(super) async fn check(
     let handle = poller.handle();
     let mut stage = stage();
     stage.task("votes", |stop| poller.run(stop));
-    let whole = wait_for(stage, PATIENCE, || {
+    let complete = wait_for(stage, RESPONSE_TIMEOUT, || {
         handle.standing().filter(|standing| standing.is_whole)
     });
-    let standing = whole.await.or_else(|| handle.standing());
+    let standing = complete.await.or_else(|| handle.standing());
     match standing {
-        Some(standing) => found(&standing, config.validator.vote_account.is_some(), is_far),
+        Some(standing) => vote_check(&standing, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
             name,
             "no answer within 5 s, or the identity is not known",
@@ -59,9 +59,9 @@ pub(super) async fn check(
     }
 }
 
-fn found(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
+fn vote_check(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
     let name = "votes";
-    let lacks = words(&standing.problems);
+    let lacks = problem_text(&standing.problems);
     let (account, own) = match (&standing.account, &standing.own) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {

@@ -3,8 +3,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-fn appear(file: &mut ReadyFile) {
-    file.appear(
+fn create(file: &mut ReadyFile) {
+    file.create(
         vec!["127.0.0.1:1".to_owned(), "/run/m.sock".to_owned()],
         None,
     )
@@ -35,7 +35,7 @@ fn the_ready_file_names_the_process_and_is_removed_on_drop() {
     let path = folder.path().join("ready");
     let mut file = ReadyFile::open(&path).unwrap();
     assert_eq!(names(folder.path()), <[OsString; 0]>::default());
-    appear(&mut file);
+    create(&mut file);
     let expected = serde_json::json!({
         "format": 1, "pid": std::process::id(), "metrics": ["127.0.0.1:1", "/run/m.sock"], "ingest": null, "target": null,
     });
@@ -71,8 +71,8 @@ fn a_ready_file_link_is_replaced_and_its_target_unchanged() {
     symlink(&other, &path).unwrap();
     let mut file = ReadyFile::open(&path).unwrap();
     // Where it writes first there may be a link too.
-    symlink(&other, folder.path().join(file.part())).unwrap();
-    appear(&mut file);
+    symlink(&other, folder.path().join(file.part_name())).unwrap();
+    create(&mut file);
     assert!(!path.is_symlink() && path.is_file());
     fs::remove_file(&path).unwrap();
     symlink(&other, &path).unwrap();
@@ -116,9 +116,9 @@ fn an_unwritable_ready_file_is_removed_and_recreated_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ready");
     let mut file = ReadyFile::open(&path).unwrap();
-    appear(&mut file);
+    create(&mut file);
     // Neither written first nor replaced: a folder is not removed like a file.
-    let obstacle = folder.path().join(file.part());
+    let obstacle = folder.path().join(file.part_name());
     fs::create_dir(&obstacle).unwrap();
     file.update(target(4));
     assert!(

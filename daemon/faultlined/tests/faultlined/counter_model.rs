@@ -280,8 +280,8 @@ proptest! {
             match model.alive {
                 Some(life) => {
                     prop_assert_eq!(process, Some(ProcessId { pid: PID, start_ticks: life.start }));
-                    prop_assert_eq!(tick.number_of(&p::PAGE_FAULTS, &["minor"]), Some(life.minor as f64));
-                    let started = tick.number_of(&p::START_TIME, &[]).unwrap();
+                    prop_assert_eq!(tick.value_of(&p::PAGE_FAULTS, &["minor"]), Some(life.minor as f64));
+                    let started = tick.value_of(&p::START_TIME, &[]).unwrap();
                     prop_assert!((started - 1_763_000_000.0 - life.start as f64 / 100.0).abs() < 1e-3);
                     pools_add_up(&tick, life, false)?;
                 }

@@ -65,9 +65,9 @@ fn binding(tick: &Tick) -> Option<(String, f64)> {
         .first()?
         .as_str()
         .to_owned();
-    let headroom = tick.number_of(&m::HEADROOM, &[&level])? / GIB as f64;
-    let limit = tick.number_of(&m::EFFECTIVE_LIMIT, &[])?;
-    let unreclaimable = tick.number_of(&m::UNRECLAIMABLE, &[])?;
+    let headroom = tick.value_of(&m::HEADROOM, &[&level])? / GIB as f64;
+    let limit = tick.value_of(&m::EFFECTIVE_LIMIT, &[])?;
+    let unreclaimable = tick.value_of(&m::UNRECLAIMABLE, &[])?;
     assert_eq!(
         (limit - unreclaimable).max(0.0) / GIB as f64,
         headroom,
@@ -298,7 +298,7 @@ fn the_level_reached_first_binds_with_its_remaining_headroom() {
         let rounded = found.map(|(level, gib)| (level, (gib * 1e4).round() / 1e4));
         assert_eq!(rounded, right, "{}", case.name);
         assert!(
-            tick.number_of(&m::HEADROOM, &["machine"]).is_some(),
+            tick.value_of(&m::HEADROOM, &["machine"]).is_some(),
             "{}: the machine is known",
             case.name
         );
@@ -317,8 +317,8 @@ fn systemd_oomd_and_the_commit_limit_are_recognized() {
     host.find();
     let tick = host.tick();
     assert_eq!(
-        tick.number_of(&m::COMMIT_HEADROOM, &[]),
+        tick.value_of(&m::COMMIT_HEADROOM, &[]),
         Some(3.0 * GIB as f64)
     );
-    assert_eq!(tick.number_of(&m::OOMD, &[]), Some(1.0));
+    assert_eq!(tick.value_of(&m::OOMD, &[]), Some(1.0));
 }

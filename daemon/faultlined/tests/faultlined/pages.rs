@@ -8,7 +8,7 @@
 
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
-use faultline_core::config::{self, Config, Find, Metrics};
+use faultline_core::config::{self, Config, Metrics, TargetSelector};
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
@@ -47,7 +47,7 @@ impl Case {
         };
         let [first, _] = &self.configs;
         let intake = Intake::new(&first.datapoints);
-        intake.is_configured(ID, now);
+        intake.set_configured_identity(ID, now);
         for (config, lines) in self.configs.iter().zip(&self.lines) {
             intake.reconfigure(&config.datapoints);
             let mut push = intake.begin(now);
@@ -158,7 +158,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         ticks,
         history: History::default(),
         constant,
-        page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,
         host_name: None,

@@ -2,7 +2,7 @@
 
 use crate::support::pretend::Pretend;
 use crate::support::{compiled, start};
-use faultline_core::config::{Config, Find};
+use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{pools as q, process as p};
 use faultline_testkit::Result;
@@ -65,7 +65,7 @@ int main(void) {
 "#;
 
 fn cpu(tick: &Tick, pool: &str) -> [f64; 2] {
-    ["user", "system"].map(|mode| tick.number_of(&q::CPU, &[pool, mode]).unwrap_or_default())
+    ["user", "system"].map(|mode| tick.value_of(&q::CPU, &[pool, mode]).unwrap_or_default())
 }
 
 fn within(seen: f64, expected: f64) -> bool {
@@ -82,7 +82,7 @@ fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     };
     let running = start(program, &[], folder.path())?;
     let mut config = Config::default();
-    config.target.find = Find::Pid(running.pid());
+    config.target.find = TargetSelector::Pid(running.pid());
     let mut daemon = Pretend::real(&config);
     daemon.find();
     let output = folder.path().join("output");

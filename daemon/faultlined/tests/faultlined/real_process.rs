@@ -9,7 +9,7 @@
 use crate::support::limited::LimitedCgroup;
 use crate::support::pretend::Pretend;
 use crate::support::{compiled, start};
-use faultline_core::config::{Config, Find};
+use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{cgroup as c, memory as m, process as p};
 use faultline_testkit::Result;
@@ -54,7 +54,7 @@ int main(void) {
 /// A daemon that follows this process.
 fn following(pid: u32) -> Pretend {
     let mut config = Config::default();
-    config.target.find = Find::Pid(pid);
+    config.target.find = TargetSelector::Pid(pid);
     let mut daemon = Pretend::real(&config);
     daemon.find();
     daemon
@@ -95,7 +95,7 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
     let mut daemon = following(pid);
     let before = daemon.tick();
     assert_eq!(cgroup(&before), own.path());
-    assert!(before.number_of(&p::VIRTUAL, &[]) > Some(0.0));
+    assert!(before.value_of(&p::VIRTUAL, &[]) > Some(0.0));
 
     signal(pid, "USR1")?;
     eventually_seeing(
@@ -112,17 +112,17 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
     );
     let tick = daemon.tick_after(LONG);
     assert_eq!(cgroup(&tick), own.path());
-    let usage = tick.number_of(&c::USAGE, &[]).unwrap_or_default();
+    let usage = tick.value_of(&c::USAGE, &[]).unwrap_or_default();
     assert!(
         usage >= USED as f64 && usage <= LIMIT as f64,
         "{usage} is not this cgroup's"
     );
-    assert_eq!(tick.number_of(&m::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
-    assert_eq!(tick.number_of(&p::STATE, &["zombie"]), Some(1.0));
+    assert_eq!(tick.value_of(&m::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
+    assert_eq!(tick.value_of(&p::STATE, &["zombie"]), Some(1.0));
     // The main thread has no memory any more; the file of a living thread reports that of all.
-    assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
-    assert!(tick.number_of(&p::RESIDENT, &["anon"]) >= Some(USED as f64));
-    assert_eq!(tick.number_of(&p::OPEN_FDS, &[]), None);
+    assert_eq!(tick.value_of(&p::VIRTUAL, &[]), None);
+    assert!(tick.value_of(&p::RESIDENT, &["anon"]) >= Some(USED as f64));
+    assert_eq!(tick.value_of(&p::OPEN_FDS, &[]), None);
     drop(running);
     Ok(())
 }
@@ -155,21 +155,18 @@ fn a_moved_process_has_its_new_limit_next_tick_without_old_kills() -> Result<()>
     let mut daemon = following(pid);
     let before = daemon.tick();
     assert_eq!(
-        before.number_of(&m::EFFECTIVE_LIMIT, &[]),
+        before.value_of(&m::EFFECTIVE_LIMIT, &[]),
         Some(LIMIT as f64)
     );
-    let kills = |tick: &Tick| tick.number_of(&c::EVENTS, &["oom_kill"]);
+    let kills = |tick: &Tick| tick.value_of(&c::EVENTS, &["oom_kill"]);
     assert_eq!(kills(&before), Some(0.0));
 
     new.write("cgroup.procs", pid.into())
         .expect("a process can be moved");
     let after = daemon.tick();
     assert_eq!(cgroup(&after), new.path());
-    assert_eq!(
-        after.number_of(&m::EFFECTIVE_LIMIT, &[]),
-        Some(SMALL as f64)
-    );
-    assert!(after.number_of(&c::USAGE, &[]) <= Some(SMALL as f64));
+    assert_eq!(after.value_of(&m::EFFECTIVE_LIMIT, &[]), Some(SMALL as f64));
+    assert!(after.value_of(&c::USAGE, &[]) <= Some(SMALL as f64));
     assert_eq!(kills(&after), Some(0.0), "killed before it came");
     drop(running);
     Ok(())
@@ -225,8 +222,8 @@ fn a_stopped_or_frozen_process_is_reported_as_such() -> Result<()> {
         eventually_seeing(PATIENCE, what, || {
             let tick = daemon.tick_after(LONG);
             let seen = (
-                tick.number_of(&p::STATE, &[state]),
-                tick.number_of(&c::FROZEN, &[]),
+                tick.value_of(&p::STATE, &[state]),
+                tick.value_of(&c::FROZEN, &[]),
             );
             if seen.0 == Some(1.0) && (frozen.is_none() || seen.1 == frozen) {
                 Ok(())

@@ -365,7 +365,7 @@ fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
 }
 
 fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
-    tick.number_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()])
+    tick.value_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()])
         .unwrap_or(0.0)
 }
 
@@ -685,16 +685,16 @@ fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
 #[test]
 fn virtual_size_is_absent_not_0_once_memory_is_released() {
     let mut pretend = Pretend::following(HOST);
-    assert!(pretend.tick().number_of(&p::VIRTUAL, &[]) > Some(0.0));
+    assert!(pretend.tick().value_of(&p::VIRTUAL, &[]) > Some(0.0));
     set_stat(
         &pretend,
         "proc/4242/stat",
         &[(FLAGS, EXITING), (VSIZE, "0")],
     );
     let tick = pretend.tick();
-    assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
+    assert_eq!(tick.value_of(&p::VIRTUAL, &[]), None);
     assert!(
-        tick.number_of(&p::THREADS, &[]) > Some(0.0),
+        tick.value_of(&p::THREADS, &[]) > Some(0.0),
         "the rest is still told"
     );
 }
@@ -702,7 +702,7 @@ fn virtual_size_is_absent_not_0_once_memory_is_released() {
 #[test]
 fn the_boot_time_is_reread_only_after_a_clock_step() {
     let mut pretend = Pretend::following(HOST);
-    let started = pretend.tick().number_of(&START_TIME, &[]).unwrap();
+    let started = pretend.tick().value_of(&START_TIME, &[]).unwrap();
     let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
     let (before, boot) = stat.split_once("btime ").unwrap();
     let (boot, after) = boot.split_once('\n').unwrap();
@@ -714,11 +714,11 @@ fn the_boot_time_is_reread_only_after_a_clock_step() {
     set(&pretend, boot + 7200);
     for _ in 0..3 {
         let tick = pretend.tick_after(LONG);
-        assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+        assert_eq!(tick.value_of(&START_TIME, &[]), Some(started));
     }
     pretend.started += Duration::from_secs(7200);
     let tick = pretend.tick();
-    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started + 7200.0));
+    assert_eq!(tick.value_of(&START_TIME, &[]), Some(started + 7200.0));
     // A process that is found after the step starts by the new clock.
     set(&pretend, boot);
     pretend.target = None;
@@ -728,7 +728,7 @@ fn the_boot_time_is_reread_only_after_a_clock_step() {
     set(&pretend, boot + 1);
     pretend.find();
     let tick = pretend.tick();
-    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+    assert_eq!(tick.value_of(&START_TIME, &[]), Some(started));
 }
 
 fn label(tick: &Tick) -> String {
@@ -765,7 +765,7 @@ fn a_process_is_followed_into_another_cgroup_including_the_root() {
     let tick = pretend.tick();
     assert_eq!(label(&tick), "/");
     assert_eq!(
-        tick.number_of(&USAGE, &[]),
+        tick.value_of(&USAGE, &[]),
         None,
         "this host's topmost cgroup does not count its memory"
     );
@@ -804,9 +804,9 @@ fn write_small_cgroup(host: &PretendHost) {
 /// Counters of the cgroup: kills, major faults, stalls.
 fn cgroup_counters(tick: &Tick) -> [f64; 3] {
     [
-        tick.number_of(&EVENTS, &["oom_kill"]),
-        tick.number_of(&PAGE_FAULTS, &["major"]),
-        tick.number_of(&PRESSURE, &["memory", "full"]),
+        tick.value_of(&EVENTS, &["oom_kill"]),
+        tick.value_of(&PAGE_FAULTS, &["major"]),
+        tick.value_of(&PRESSURE, &["memory", "full"]),
     ]
     .map(Option::unwrap)
 }
@@ -827,8 +827,8 @@ fn a_moved_process_reports_its_new_cgroup_with_continuous_counters() {
         .write("proc/4242/cgroup", "0::/small.scope\n")
         .unwrap();
     let tick = pretend.tick();
-    assert_eq!(tick.number_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
-    assert_eq!(tick.number_of(&STAT, &["anon"]), Some(4096.0));
+    assert_eq!(tick.value_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
+    assert_eq!(tick.value_of(&STAT, &["anon"]), Some(4096.0));
     assert_eq!(cgroup_counters(&tick), before, "neither growth nor a reset");
     write(&pretend, "memory.events", memory_events(41));
     let [kills, faults, _] = cgroup_counters(&pretend.tick());

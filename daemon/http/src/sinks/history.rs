@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A figure with what the page calls it. Counters are shown as growth per second.
+/// A figure and its title on the page. Counters are shown as growth per second.
 #[derive(Debug, Clone, Copy)]
 pub struct Plot {
     pub title: &'static str,
@@ -30,12 +30,13 @@ const fn plot(title: &'static str, figure: Figure) -> Plot {
     Plot { title, figure }
 }
 
-pub const SPAN: Duration = Duration::from_secs(60);
+pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
 
-const MOST_POINTS: usize = 120;
+const MAX_POINTS: usize = 120;
 
-/// Tolerance in seconds between wall clock and uptime over two samples, whose arrival times vary.
-const CLOCK_MOVED: f64 = 10.0;
+/// Tolerance in seconds between the wall clock and the uptime that passed between two samples. A
+/// larger difference means that the clock was set.
+const CLOCK_TOLERANCE: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -46,7 +47,8 @@ struct Point {
 }
 
 impl Point {
-    /// `None` without a value. The total of a source that is down keeps its old value.
+    /// `None` without a value, and for a counter whose source is down: it would repeat its old
+    /// value.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
         let value = plot.figure.of(tick)?;
         let source = plot.figure.source();
@@ -54,11 +56,11 @@ impl Point {
         if plot.figure.is_counter() && !batch.up {
             return None;
         }
-        // Pushes are rare; each covers the time since the previous one.
+        // A push covers the time since the previous push, not since the previous tick.
         let pushed = tick
-            .number_of(&LAST_PUSH, &[])
+            .value_of(&LAST_PUSH, &[])
             .filter(|_| source == Source::Datapoints);
-        let received = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
+        let received = pushed.or_else(|| tick.value_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
@@ -71,20 +73,20 @@ impl Point {
     fn growth(&self, earlier: &Self) -> Option<f64> {
         let (growth, seconds) = (self.value - earlier.value, self.received - earlier.received);
         let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
-            > CLOCK_MOVED;
+            > CLOCK_TOLERANCE;
         (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
     }
 }
 
-/// (uptime, one point per plot).
+/// Uptime of a tick, and one point for each plot.
 type Row = (Duration, [Option<Point>; PLOTS.len()]);
 
 #[derive(Debug, Clone, Default)]
 pub struct History(Arc<Mutex<VecDeque<Row>>>);
 
 impl History {
-    /// The points of each plot as (seconds before the newest row, value). A gap or a fallen counter
-    /// gives no point.
+    /// The points of each plot as (seconds before the newest row, value). There is no point at a
+    /// gap, or where a counter fell.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
         let rows: Vec<Row> = self.0.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
@@ -105,15 +107,15 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
             .map(|point| (age(&point), point.value))
             .collect();
     }
-    let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
+    let (mut shown, mut previous, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
-        match (before, point) {
-            // The tick repeats the last sample: the growth stays.
+        match (previous, point) {
+            // The tick repeats the source's last sample, so the growth does not change.
             (Some(earlier), Some(later)) if later.received == earlier.received => {}
             (Some(earlier), Some(later)) => {
-                (before, growth) = (Some(later), later.growth(&earlier))
+                (previous, growth) = (Some(later), later.growth(&earlier))
             }
-            (_, point) => (before, growth) = (point, None),
+            (_, point) => (previous, growth) = (point, None),
         }
         shown.extend(
             point
@@ -127,7 +129,7 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
         let mut rows = self.0.lock();
-        let spacing = SPAN / MOST_POINTS as u32;
+        let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows
             .back()
             .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing)
@@ -138,7 +140,7 @@ impl Sink for History {
         rows.push_back((tick.at.uptime, row));
         while rows
             .front()
-            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN)
+            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > HISTORY_SPAN)
         {
             rows.pop_front();
         }

@@ -1,5 +1,5 @@
 use super::WebState;
-use super::auth::{Users, Verdict};
+use super::auth::{AuthResult, Users};
 use super::flight_save;
 use super::health::health;
 use super::landing;
@@ -33,32 +33,32 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Router {
     state: WebState,
     users: Option<Users>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    names: Option<AllowedHosts>,
+    allowed_hosts: Option<AllowedHosts>,
     pages: Pages,
     native_histograms: bool,
-    /// Limits marks and saves: any client may request them, and each takes disk space.
+    /// Limit for marks. Any client may request marks and saves, and each takes disk space.
     marks: Mutex<RateLimit>,
     saves: Mutex<RateLimit>,
 }
 
-impl Site {
+impl Router {
     pub(super) fn new(
         state: WebState,
         users: Option<Users>,
         headers: Vec<(HeaderName, HeaderValue)>,
-        names: Option<AllowedHosts>,
+        allowed_hosts: Option<AllowedHosts>,
         native_histograms: bool,
     ) -> Self {
-        Site {
+        Router {
             pages: Pages::new(state.constant.clone(), state.dropped_series.clone()),
             state,
             users,
             headers,
-            names,
+            allowed_hosts,
             native_histograms,
             marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
             saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
@@ -72,13 +72,13 @@ impl Site {
     /// Never fails. The server sends only the head for HEAD. File system sockets accept any host
     /// name, because no browser uses them.
     pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
-        let unknown = self
-            .names
+        let host_error = self
+            .allowed_hosts
             .as_ref()
             .filter(|_| !peer.is_local())
-            .and_then(|names| names.refuse(&request));
-        let denied = match unknown {
-            Some(why) => Some(sentence(StatusCode::FORBIDDEN, why)),
+            .and_then(|allowed_hosts| allowed_hosts.refuse(&request));
+        let denied = match host_error {
+            Some(why) => Some(text_response(StatusCode::FORBIDDEN, why)),
             None => self.deny(&request, peer).await,
         };
         let mut answer = match denied {
@@ -101,30 +101,32 @@ impl Site {
 
     async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
-        let verdict = users
-            .judge(
-                text_of(request.headers(), header::AUTHORIZATION).as_deref(),
+        let auth_result = users
+            .authenticate(
+                header_text(request.headers(), header::AUTHORIZATION).as_deref(),
                 peer,
                 now,
             )
             .await;
-        if matches!(verdict, Verdict::Wrong | Verdict::TooMany(_)) {
+        if matches!(auth_result, AuthResult::Wrong | AuthResult::TooMany(_)) {
             self.state.auth_failures.note(peer, now);
         }
-        match verdict {
-            Verdict::Admitted => None,
-            Verdict::NotGiven | Verdict::Wrong => Some(unauthorized()),
-            Verdict::TooMany(wait) => Some(too_many(wait)),
+        match auth_result {
+            AuthResult::Admitted => None,
+            AuthResult::Missing | AuthResult::Wrong => Some(unauthorized()),
+            AuthResult::TooMany(wait) => Some(too_many(wait)),
         }
     }
 
     fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
         let path = request.uri().path();
         match path {
-            "/mark" => return refused(request).unwrap_or_else(|| self.mark(request.uri().query())),
+            "/mark" => {
+                return check_post(request).unwrap_or_else(|| self.mark(request.uri().query()));
+            }
             "/metrics" | "/healthz" | "/readyz" | "/status" | "/" => {}
             _ => {
-                return sentence(
+                return text_response(
                     StatusCode::NOT_FOUND,
                     "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
                 );
@@ -142,39 +144,39 @@ impl Site {
         }
     }
 
-    /// Answers once the recording is saved.
+    /// Responds once the recording is saved.
     async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
-        if let Some(answer) = refused(request) {
+        if let Some(answer) = check_post(request) {
             return answer;
         }
         let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
         let (status, text) =
             flight_save::save(flight, request.uri().query(), &self.saves, now).await;
-        sentence(status, text)
+        text_response(status, text)
     }
 
     fn mark(&self, query: Option<&str>) -> Response<Body> {
         let Some(recorder) = &self.state.recorder else {
-            return sentence(
+            return text_response(
                 StatusCode::NOT_FOUND,
                 "Nothing is recorded; start faultlined with --record.",
             );
         };
         let (name, kind) = match (mark::name(query), mark::kind(query)) {
             (Ok(name), Ok(kind)) => (name, kind),
-            (Err(why), _) | (_, Err(why)) => return sentence(StatusCode::BAD_REQUEST, why),
+            (Err(why), _) | (_, Err(why)) => return text_response(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
         if !self.marks.lock().allows(now.uptime) {
-            return sentence(
+            return text_response(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many marks: the limit is 60 at once, then one a second.",
             );
         }
         if recorder.mark(now, name, kind) {
-            sentence(StatusCode::OK, "marked")
+            text_response(StatusCode::OK, "marked")
         } else {
-            sentence(
+            text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Too many marks wait to be written; try again.",
             )
@@ -184,26 +186,26 @@ impl Site {
     fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
         // Compression costs more CPU than a copy within the host.
         let gzip = !peer.is_same_host()
-            && accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
+            && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.ticks.get() else {
             return no_sample();
         };
         let dialect = dialect(
-            text_of(headers, header::ACCEPT).as_deref(),
+            header_text(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
         let (page, compressed) = match self.pages.get(&tick, dialect, gzip) {
             Ok(page) => page,
             Err(error) => {
                 tracing::error!(?dialect, %error, "the page could not be encoded");
-                return sentence(
+                return text_response(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "The page could not be encoded.",
                 );
             }
         };
         let kind = HeaderValue::from_static(dialect.content_type());
-        let answer = whole(StatusCode::OK, kind, page);
+        let answer = response(StatusCode::OK, kind, page);
         let answer = with(answer, header::VARY, VARY);
         match compressed {
             true => with(answer, header::CONTENT_ENCODING, GZIP),
@@ -213,8 +215,8 @@ impl Site {
 
     fn healthz(&self) -> Response<Body> {
         match self.stale() {
-            None => sentence(StatusCode::OK, "ok"),
-            Some(stale) => sentence(
+            None => text_response(StatusCode::OK, "ok"),
+            Some(stale) => text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("not healthy: {stale}"),
             ),
@@ -226,7 +228,7 @@ impl Site {
         health(newest, self.state.clock.now(), self.state.interval).err()
     }
 
-    /// That of the newest tick; `None` before the first.
+    /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
         Some(Status::of(&tick, self.state.clock.now(), self.stale()))
@@ -237,10 +239,10 @@ impl Site {
             return no_sample();
         };
         match serde_json::to_vec(&status) {
-            Ok(json) => whole(StatusCode::OK, JSON, Bytes::from(json)),
+            Ok(json) => response(StatusCode::OK, JSON, Bytes::from(json)),
             Err(error) => {
                 tracing::error!(%error, "the status could not be encoded");
-                sentence(
+                text_response(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "The status could not be encoded.",
                 )
@@ -248,12 +250,12 @@ impl Site {
         }
     }
 
-    /// Ready after the first tick, which includes one search for the validator. It need not be
-    /// found: the daemon exists to wait for it.
+    /// Ready after the first tick, which includes one search for the validator. The validator need
+    /// not be found, because the daemon also waits for it.
     fn readyz(&self) -> Response<Body> {
         match self.state.ticks.get() {
-            Some(_) => sentence(StatusCode::OK, "ready"),
-            None => sentence(
+            Some(_) => text_response(StatusCode::OK, "ready"),
+            None => text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "not ready: the first tick is not done",
             ),
@@ -268,25 +270,25 @@ impl Site {
             plots: self.state.history.series(),
             info: &self.state.page,
         };
-        let answer = whole(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
+        let answer = response(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
         with(answer, header::CONTENT_SECURITY_POLICY, POLICY)
     }
 }
 
 fn no_sample() -> Response<Body> {
-    sentence(
+    text_response(
         StatusCode::SERVICE_UNAVAILABLE,
         "No sample yet: the first one comes after the first search for the validator.",
     )
 }
 
-/// Rejects requests from pages of other sites, which a browser would send.
-fn refused(request: &Request<()>) -> Option<Response<Body>> {
+/// Rejects requests that are not POST, or that a browser sends for a page of another site.
+fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method("Only POST is answered here.", "POST"));
     }
     request_checks::is_foreign(request).then(|| {
-        sentence(
+        text_response(
             StatusCode::FORBIDDEN,
             "Pages of other sites may not ask for this.",
         )
@@ -294,12 +296,12 @@ fn refused(request: &Request<()>) -> Option<Response<Body>> {
 }
 
 fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
-    let answer = sentence(StatusCode::METHOD_NOT_ALLOWED, text);
+    let answer = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
     with(answer, header::ALLOW, HeaderValue::from_static(allowed))
 }
 
 /// Joins repeated headers into one list; `None` if missing or not ASCII.
-fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)
         .iter()
@@ -309,7 +311,7 @@ fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 fn unauthorized() -> Response<Body> {
-    let answer = sentence(
+    let answer = text_response(
         StatusCode::UNAUTHORIZED,
         "User and password are needed, and these are not right.",
     );
@@ -320,17 +322,17 @@ fn unauthorized() -> Response<Body> {
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
-    let answer = sentence(StatusCode::TOO_MANY_REQUESTS, text);
+    let answer = text_response(StatusCode::TOO_MANY_REQUESTS, text);
     with(answer, header::RETRY_AFTER, HeaderValue::from(seconds))
 }
 
-fn sentence(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     let mut text = text.into();
     text.push('\n');
-    whole(status, TEXT, Bytes::from(text))
+    response(status, TEXT, Bytes::from(text))
 }
 
-fn whole(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
+fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
     with(answer, header::CONTENT_TYPE, kind)

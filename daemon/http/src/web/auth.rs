@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// More only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
+/// Maximum cached results. Correct credentials exceed it only if users have several passwords that
+/// are equal for bcrypt, which reads 72 bytes.
 const MAX_REMEMBERED: usize = 200;
 
-const SLOW_COST: u32 = 12;
+const MAX_USUAL_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
 pub(super) fn cost(hash: &str) -> u32 {
@@ -26,9 +27,9 @@ pub(super) fn cost(hash: &str) -> u32 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AuthResult {
     Admitted,
-    NotGiven,
+    Missing,
     Wrong,
     /// Too many checks failed recently: no check for this long.
     TooMany(Duration),
@@ -36,15 +37,15 @@ pub(super) enum Verdict {
 
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
-    /// Per process: cached tags cannot be guessed or reused elsewhere.
+    /// A random key for each process, so that cached tags cannot be guessed or reused.
     key: hmac::Key,
     /// Whether credentials were right, by their HMAC.
     checked: Mutex<HashMap<Vec<u8>, bool>>,
     guesses: Mutex<Guesses>,
     /// The slowest hash, used to check unknown users.
-    longest: Option<String>,
+    slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
-    checking: Arc<Semaphore>,
+    check_permit: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Users {
@@ -61,21 +62,21 @@ impl Users {
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
-        let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
+        let slowest_hash = hashes.values().max_by_key(|hash| cost(hash)).cloned();
         Ok(Users {
             hashes,
             key,
             checked: Mutex::default(),
             guesses: Mutex::new(Guesses::new()),
-            longest,
-            checking: Arc::new(Semaphore::new(1)),
+            slowest_hash,
+            check_permit: Arc::new(Semaphore::new(1)),
         })
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
         let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
-        let slow = most.filter(|most| *most > SLOW_COST).map(|most| {
+        let slow = most.filter(|most| *most > MAX_USUAL_COST).map(|most| {
             format!(
                 "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"
@@ -90,69 +91,69 @@ impl Users {
 
     /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as
     /// long as a wrong password.
-    pub(super) async fn judge(
+    pub(super) async fn authenticate(
         &self,
         authorization: Option<&str>,
         peer: Peer,
         now: Duration,
-    ) -> Verdict {
+    ) -> AuthResult {
         let Some(authorization) = authorization else {
-            return Verdict::NotGiven;
+            return AuthResult::Missing;
         };
         let Some((user, password)) = credentials(authorization) else {
-            return Verdict::Wrong;
+            return AuthResult::Wrong;
         };
-        // A user has no colon: no other user and password make the same bytes.
+        // A user name has no colon, so these bytes belong to one user and password only.
         let credentials = [user.as_bytes(), b":", &password].concat();
         let tag = hmac::sign(&self.key, &credentials).as_ref().to_vec();
         match self.checked.lock().get(&tag) {
-            Some(true) => return Verdict::Admitted,
-            Some(false) => return Verdict::Wrong,
+            Some(true) => return AuthResult::Admitted,
+            Some(false) => return AuthResult::Wrong,
             None => {}
         }
         let known = self.hashes.get(&user);
-        let Some(hash) = known.or(self.longest.as_ref()).cloned() else {
-            return Verdict::Wrong;
+        let Some(hash) = known.or(self.slowest_hash.as_ref()).cloned() else {
+            return AuthResult::Wrong;
         };
         let queue = match self.guesses.lock().begin(peer, now) {
             Ok(queue) => queue,
-            Err(wait) => return Verdict::TooMany(wait),
+            Err(wait) => return AuthResult::TooMany(wait),
         };
         let Some(turn) = self.turn(queue).await else {
-            return Verdict::Wrong;
+            return AuthResult::Wrong;
         };
         let check = move || {
-            // The permit ends with the check, even if the request is gone.
+            // The permit ends with the check, even if the client has disconnected.
             let _turn = turn;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
         let checked = tokio::task::spawn_blocking(check).await;
-        let right = checked.unwrap_or(false) && known.is_some();
-        self.remember(tag, right);
-        if !right {
-            return Verdict::Wrong;
+        let is_correct = checked.unwrap_or(false) && known.is_some();
+        self.remember(tag, is_correct);
+        if !is_correct {
+            return AuthResult::Wrong;
         }
-        self.guesses.lock().forgive(peer);
-        Verdict::Admitted
+        self.guesses.lock().uncount(peer);
+        AuthResult::Admitted
     }
 
-    /// Waits for the other checks of the peer, then for those of all.
+    /// Waits for the other checks of the same peer, then for those of all peers.
     async fn turn(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = queue.acquire_owned().await.ok()?;
-        let all = Arc::clone(&self.checking).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
         Some([own, all])
     }
 
-    /// If there is no space left, wrong credentials are forgotten first.
-    fn remember(&self, tag: Vec<u8>, right: bool) {
+    /// If the cache is full, wrong credentials are removed first.
+    fn remember(&self, tag: Vec<u8>, is_correct: bool) {
         let mut checked = self.checked.lock();
         if checked.len() >= MAX_REMEMBERED {
-            checked.retain(|_, right| *right);
+            checked.retain(|_, is_correct| *is_correct);
         }
         if checked.len() >= MAX_REMEMBERED {
             checked.clear();
         }
-        checked.insert(tag, right);
+        checked.insert(tag, is_correct);
     }
 }
 
@@ -198,15 +199,15 @@ mod tests {
     async fn a_correct_password_is_accepted_and_cached() {
         let users = users();
         assert_eq!(
-            users.judge(Some(GOOD), Peer::LOCAL, NOW).await,
-            Verdict::Admitted
+            users.authenticate(Some(GOOD), Peer::LOCAL, NOW).await,
+            AuthResult::Admitted
         );
         assert_eq!(remembered(&users), [true]);
         assert_eq!(
             users
-                .judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
+                .authenticate(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
                 .await,
-            Verdict::Admitted
+            AuthResult::Admitted
         );
         assert_eq!(remembered(&users), [true]);
     }
@@ -223,12 +224,15 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                users.judge(Some(bad), Peer::LOCAL, NOW).await,
-                Verdict::Wrong,
+                users.authenticate(Some(bad), Peer::LOCAL, NOW).await,
+                AuthResult::Wrong,
                 "{bad}"
             );
         }
-        assert_eq!(users.judge(None, Peer::LOCAL, NOW).await, Verdict::NotGiven);
+        assert_eq!(
+            users.authenticate(None, Peer::LOCAL, NOW).await,
+            AuthResult::Missing
+        );
         assert_eq!(remembered(&users), [false, false]);
     }
 
@@ -237,8 +241,8 @@ mod tests {
         let users = users();
         let guesser = Peer::at([192, 0, 2, 1].into());
         assert_eq!(
-            users.judge(Some(GOOD), guesser, NOW).await,
-            Verdict::Admitted
+            users.authenticate(Some(GOOD), guesser, NOW).await,
+            AuthResult::Admitted
         );
         let mut verdicts = Vec::new();
         for number in 0..20 {
@@ -246,40 +250,42 @@ mod tests {
             let user = ["alice", "bob"][number % 2];
             verdicts.push(
                 users
-                    .judge(Some(&basic(&format!("{user}:{number}"))), guesser, NOW)
+                    .authenticate(Some(&basic(&format!("{user}:{number}"))), guesser, NOW)
                     .await,
             );
         }
         let checked = verdicts
             .iter()
-            .take_while(|verdict| **verdict == Verdict::Wrong)
+            .take_while(|auth_result| **auth_result == AuthResult::Wrong)
             .count();
         assert_eq!(checked, 5);
         assert!(
             verdicts[checked..]
                 .iter()
-                .all(|verdict| matches!(verdict, Verdict::TooMany(_))),
+                .all(|auth_result| matches!(auth_result, AuthResult::TooMany(_))),
             "{verdicts:?}"
         );
         assert_eq!(
-            users.judge(Some(&basic("alice:0")), guesser, NOW).await,
-            Verdict::Wrong,
+            users
+                .authenticate(Some(&basic("alice:0")), guesser, NOW)
+                .await,
+            AuthResult::Wrong,
             "known to be wrong"
         );
         assert_eq!(
-            users.judge(Some(GOOD), guesser, NOW).await,
-            Verdict::Admitted,
+            users.authenticate(Some(GOOD), guesser, NOW).await,
+            AuthResult::Admitted,
             "remembered"
         );
         users.checked.lock().clear();
         assert!(matches!(
-            users.judge(Some(GOOD), guesser, NOW).await,
-            Verdict::TooMany(_)
+            users.authenticate(Some(GOOD), guesser, NOW).await,
+            AuthResult::TooMany(_)
         ));
         let elsewhere = Peer::at([192, 0, 2, 2].into());
         assert_eq!(
-            users.judge(Some(GOOD), elsewhere, NOW).await,
-            Verdict::Admitted
+            users.authenticate(Some(GOOD), elsewhere, NOW).await,
+            AuthResult::Admitted
         );
     }
 
@@ -295,13 +301,13 @@ mod tests {
             let wrong = basic(&format!("alice:{number}"));
             assert!(
                 users
-                    .judge(Some(&wrong), Peer::LOCAL, NOW)
+                    .authenticate(Some(&wrong), Peer::LOCAL, NOW)
                     .now_or_never()
                     .is_none()
             );
-            assert_eq!(users.checking.available_permits(), 0);
+            assert_eq!(users.check_permit.available_permits(), 0);
         }
-        drop(users.checking.acquire().await);
+        drop(users.check_permit.acquire().await);
     }
 
     #[tokio::test]
@@ -354,7 +360,7 @@ mod tests {
                 .map(|(number, cost)| (number.to_string(), hash(*cost)));
             Users::new(hashes.collect()).unwrap()
         };
-        assert_eq!(users(&[4, 11, 10]).longest, Some(hash(11)));
+        assert_eq!(users(&[4, 11, 10]).slowest_hash, Some(hash(11)));
         let warned = |costs: &[u32]| users(costs).warnings().len();
         assert_eq!(
             (

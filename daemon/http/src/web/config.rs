@@ -1,5 +1,5 @@
 //! The web config file in the format of Prometheus' exporters (exporter-toolkit). Unsupported keys
-//! are errors: a silently missing protection protects nobody.
+//! are errors: ignoring them could silently remove a protection.
 
 use super::auth::{Users, cost};
 use super::error::WebError;
@@ -20,7 +20,8 @@ pub(super) struct WebConfig {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// A hash of a higher cost takes longer than a request may: ten seconds and more.
+/// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than a request
+/// may take.
 const MAX_COST: u32 = 16;
 
 const HEADERS: [&str; 5] = [
@@ -42,22 +43,22 @@ const UNSUPPORTED: [(&str, &str); 8] = [
     ),
     (
         "client_allowed_sans",
-        "sign the clients that may look with a CA of their own (client_ca_file)",
+        "sign the certificates of allowed clients with a separate CA (client_ca_file)",
     ),
-    ("cipher_suites", OWN),
-    ("curve_preferences", OWN),
-    ("prefer_server_cipher_suites", OWN),
+    ("cipher_suites", LIBRARY_DECIDES),
+    ("curve_preferences", LIBRARY_DECIDES),
+    ("prefer_server_cipher_suites", LIBRARY_DECIDES),
 ];
-const OWN: &str = "the TLS library offers only what is considered safe; remove it";
+const LIBRARY_DECIDES: &str = "the TLS library offers only what is considered safe; remove it";
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct File {
     tls_server_config: Option<Tls>,
     http_server_config: Option<Http>,
-    basic_auth_users: Option<Texts>,
+    basic_auth_users: Option<OptionalTexts>,
     #[serde(flatten)]
-    others: Others,
+    others: UnknownKeys,
 }
 
 #[derive(Default, Deserialize)]
@@ -70,24 +71,24 @@ struct Tls {
     min_version: Option<String>,
     max_version: Option<String>,
     #[serde(flatten)]
-    others: Others,
+    others: UnknownKeys,
 }
 
-/// `http2` is a permission, not a demand: HTTP/1.1 is always used.
+/// `http2` only permits HTTP/2, so it may be ignored: the server always uses HTTP/1.1.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Http {
     #[serde(rename = "http2")]
     _http2: Option<bool>,
-    headers: Option<Texts>,
+    headers: Option<OptionalTexts>,
     #[serde(flatten)]
-    others: Others,
+    others: UnknownKeys,
 }
 
-/// By name. An empty header is not sent, and an empty hash is ignored.
-type Texts = BTreeMap<String, Option<String>>;
+/// Headers or password hashes by name. An empty header is not sent, and an empty hash is ignored.
+type OptionalTexts = BTreeMap<String, Option<String>>;
 
-type Others = BTreeMap<String, IgnoredAny>;
+type UnknownKeys = BTreeMap<String, IgnoredAny>;
 
 impl WebConfig {
     /// Relative paths in it start at its folder.
@@ -95,15 +96,15 @@ impl WebConfig {
     /// # Errors
     /// The first error; [`WebConfig::read`] returns all.
     pub(super) fn load(path: &Path) -> Result<WebConfig, WebError> {
-        let (config, mistakes) = Self::read(path);
-        mistakes.into_iter().next().map_or(Ok(config), Err)
+        let (config, errors) = Self::read(path);
+        errors.into_iter().next().map_or(Ok(config), Err)
     }
 
     /// Returns every error; a syntax or type error alone. Invalid parts are left out of the result.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = Reader {
             path: path.to_owned(),
-            mistakes: Vec::new(),
+            errors: Vec::new(),
         };
         let options = serde_saphyr::options! { with_snippet: false };
         let file = std::fs::read_to_string(path).map_err(|source| WebError::Read {
@@ -118,12 +119,12 @@ impl WebConfig {
             })
         });
         let file = file
-            .map_err(|mistake| reader.mistakes.push(mistake))
+            .map_err(|mistake| reader.errors.push(mistake))
             .ok()
             .flatten()
             .unwrap_or_default();
         let config = reader.file(file);
-        (config, reader.mistakes)
+        (config, reader.errors)
     }
 
     /// True if it requires passwords or encrypts.
@@ -134,25 +135,25 @@ impl WebConfig {
 
 struct Reader {
     path: PathBuf,
-    mistakes: Vec<WebError>,
+    errors: Vec<WebError>,
 }
 
 impl Reader {
-    fn wrong(&mut self, key: &str, what: impl Into<String>) {
-        self.mistakes.push(WebError::Key {
+    fn add_error(&mut self, key: &str, what: impl Into<String>) {
+        self.errors.push(WebError::Key {
             path: self.path.clone(),
             key: key.to_owned(),
             what: what.into(),
         });
     }
 
-    fn others(&mut self, prefix: &str, others: Others, known: &str) {
+    fn others(&mut self, prefix: &str, others: UnknownKeys, known: &str) {
         for key in others.into_keys() {
             let what = match UNSUPPORTED.iter().find(|(name, _)| *name == key) {
                 Some((_, advice)) => format!("is not supported: {advice}"),
                 None => format!("unknown key; known here: {known}"),
             };
-            self.wrong(&format!("{prefix}{key}"), what);
+            self.add_error(&format!("{prefix}{key}"), what);
         }
     }
 
@@ -182,7 +183,7 @@ impl Reader {
         let versions = self.versions(tls.min_version, tls.max_version);
         let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
-            self.wrong(
+            self.add_error(
                 "tls_server_config",
                 "cert_file and key_file are both needed",
             );
@@ -199,17 +200,17 @@ impl Reader {
 
     fn versions(
         &mut self,
-        least: Option<String>,
-        most: Option<String>,
+        min: Option<String>,
+        max: Option<String>,
     ) -> Option<Vec<&'static SupportedProtocolVersion>> {
-        let (least, most) = (
-            self.version("min_version", least, &TLS12),
-            self.version("max_version", most, &TLS13),
+        let (min, max) = (
+            self.version("min_version", min, &TLS12),
+            self.version("max_version", max, &TLS13),
         );
-        let (least, most) = (least?, most?);
-        match (least == &TLS13, most == &TLS13) {
+        let (min, max) = (min?, max?);
+        match (min == &TLS13, max == &TLS13) {
             (true, false) => {
-                self.wrong("tls_server_config.min_version", "is above max_version");
+                self.add_error("tls_server_config.min_version", "is above max_version");
                 None
             }
             (false, false) => Some(vec![&TLS12]),
@@ -222,10 +223,10 @@ impl Reader {
         &mut self,
         key: &str,
         text: Option<String>,
-        usual: &'static SupportedProtocolVersion,
+        default_version: &'static SupportedProtocolVersion,
     ) -> Option<&'static SupportedProtocolVersion> {
         let what = match text.as_deref() {
-            None => return Some(usual),
+            None => return Some(default_version),
             Some("TLS12") => return Some(&TLS12),
             Some("TLS13") => return Some(&TLS13),
             Some(old @ ("TLS10" | "TLS11")) => {
@@ -233,7 +234,7 @@ impl Reader {
             }
             Some(other) => format!("{other:?} is neither TLS12 nor TLS13"),
         };
-        self.wrong(&format!("tls_server_config.{key}"), what);
+        self.add_error(&format!("tls_server_config.{key}"), what);
         None
     }
 
@@ -246,23 +247,23 @@ impl Reader {
         let ca = ca.map(|file| self.relative_to_config(&file));
         match (kind.unwrap_or("NoClientCert"), ca) {
             ("NoClientCert" | "", None) => return Some(ClientCertificates::NotRequested),
-            ("NoClientCert" | "", Some(_)) => self.wrong(
+            ("NoClientCert" | "", Some(_)) => self.add_error(
                 "tls_server_config.client_ca_file",
                 "has no effect without client_auth_type: set it to RequireAndVerifyClientCert, or remove client_ca_file",
             ),
             ("RequireAndVerifyClientCert", Some(ca)) => return Some(ClientCertificates::Required(ca)),
             ("VerifyClientCertIfGiven", Some(ca)) => return Some(ClientCertificates::IfGiven(ca)),
             (kind @ ("RequireAndVerifyClientCert" | "VerifyClientCertIfGiven"), None) => {
-                self.wrong(key, format!("{kind} needs client_ca_file"));
+                self.add_error(key, format!("{kind} needs client_ca_file"));
             }
-            (kind @ ("RequestClientCert" | "RequireAnyClientCert"), _) => self.wrong(
+            (kind @ ("RequestClientCert" | "RequireAnyClientCert"), _) => self.add_error(
                 key,
                 format!(
                     "{kind} is not supported, because it accepts unverified certificates: write \
                      RequireAndVerifyClientCert"
                 ),
             ),
-            (other, _) => self.wrong(
+            (other, _) => self.add_error(
                 key,
                 format!("{other:?} is none of NoClientCert, VerifyClientCertIfGiven, RequireAndVerifyClientCert"),
             ),
@@ -270,8 +271,8 @@ impl Reader {
         None
     }
 
-    fn users(&mut self, users: Texts) -> Option<Users> {
-        let before = self.mistakes.len();
+    fn users(&mut self, users: OptionalTexts) -> Option<Users> {
+        let before = self.errors.len();
         let users: BTreeMap<_, _> = users
             .into_iter()
             .map(|(user, hash)| (user, hash.unwrap_or_default()))
@@ -285,17 +286,17 @@ impl Reader {
             } else {
                 continue;
             };
-            self.wrong(&format!("basic_auth_users.{user}"), what);
+            self.add_error(&format!("basic_auth_users.{user}"), what);
         }
-        if users.is_empty() || self.mistakes.len() > before {
+        if users.is_empty() || self.errors.len() > before {
             return None;
         }
         Users::new(users)
-            .map_err(|error| self.mistakes.push(error))
+            .map_err(|error| self.errors.push(error))
             .ok()
     }
 
-    fn headers(&mut self, headers: Texts) -> Vec<(HeaderName, HeaderValue)> {
+    fn headers(&mut self, headers: OptionalTexts) -> Vec<(HeaderName, HeaderValue)> {
         let mut read = Vec::new();
         let given = headers
             .into_iter()
@@ -306,7 +307,7 @@ impl Reader {
                 .iter()
                 .any(|known| known.eq_ignore_ascii_case(&name))
             {
-                self.wrong(
+                self.add_error(
                     &key,
                     format!("cannot be set; known are {}", HEADERS.join(", ")),
                 );
@@ -314,7 +315,7 @@ impl Reader {
             }
             match (name.parse(), value.parse()) {
                 (Ok(name), Ok(value)) => read.push((name, value)),
-                _ => self.wrong(&key, "holds characters that a header cannot carry"),
+                _ => self.add_error(&key, "holds characters that a header cannot carry"),
             }
         }
         read

@@ -1,4 +1,4 @@
-use super::answer::{Body, Site};
+use super::answer::{Body, Router};
 use super::tls::Acceptor;
 use faultline_core::connection_limit::{Connection, Timeouts};
 use faultline_core::socket::{Stream, set_nodelay};
@@ -16,11 +16,11 @@ use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 
 const TIMEOUTS: Timeouts = Timeouts {
-    // From one request to the next, including sending the response: longer than a minute, the
-    // slowest usual scrape interval.
+    // From one request to the next, including sending the response. Longer than the slowest usual
+    // scrape interval of a minute.
     idle: Duration::from_secs(75),
-    // From the first byte of a request (or the connection's start, TLS included) to the end of its
-    // head.
+    // From the first byte of a request to the end of its head. For the first request, from the
+    // start of the connection, TLS included.
     head: Duration::from_secs(10),
     // Time to respond; only password checks take long.
     serving: Duration::from_secs(30),
@@ -32,17 +32,17 @@ const HEAD_BYTES: usize = 16 * 1024;
 pub(super) async fn serve(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
-    site: Arc<Site>,
+    site: Arc<Router>,
     connection: Arc<Connection>,
     stop: Stop,
 ) {
-    // TLS comes first, whose beginning is the client's.
+    // The client begins with the TLS handshake, which counts as part of the head.
     connection.head_begins();
     tokio::select! {
         biased;
-        ended = talk(stream, tls, &site, &connection, &stop) => {
-            // A client error: it closed, or sent no valid HTTP or TLS.
-            if let Err(error) = ended {
+        served_result = serve_http(stream, tls, &site, &connection, &stop) => {
+            // The client's fault: it disconnected, or sent invalid HTTP or TLS.
+            if let Err(error) = served_result {
                 tracing::debug!(error, "a web connection ended early");
             }
         }
@@ -51,10 +51,10 @@ pub(super) async fn serve(
     }
 }
 
-async fn talk(
+async fn serve_http(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
-    site: &Site,
+    site: &Router,
     connection: &Connection,
     stop: &Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -77,7 +77,7 @@ async fn talk(
     let mut http = hyper::server::conn::http1::Builder::new();
     let mut served = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
     tokio::select! {
-        ended = served.as_mut() => return Ok(ended?),
+        served_result = served.as_mut() => return Ok(served_result?),
         () = stop.wait() => served.as_mut().graceful_shutdown(),
     }
     Ok(served.await?)

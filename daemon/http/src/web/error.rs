@@ -33,7 +33,7 @@ pub enum WebError {
         key: String,
         what: String,
     },
-    #[error("the system gave no random bytes, which checking passwords needs")]
+    #[error("the system provides no random bytes; password checks need them")]
     Random,
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub(super) const PATH: &str = "/flight/save";
 
 /// Timeout of the save, below the connection's response timeout.
-const PATIENCE: Duration = Duration::from_secs(25);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// 200 with the recording's path, or 409 while the flight recorder is off. `pace` counts only saves
-/// that start.
+/// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
+/// saves that start.
 pub(super) async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
@@ -36,17 +36,17 @@ pub(super) async fn save(
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
-        limit.lock().give_back();
+        limit.lock().uncount();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many saves are queued; try again later.".to_owned(),
         );
     };
-    match tokio::time::timeout(PATIENCE, answer).await {
+    match tokio::time::timeout(SAVE_TIMEOUT, answer).await {
         Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
         Ok(Ok(Err(why))) => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            format!("It could not be saved: {why}"),
+            format!("The flight recording could not be saved: {why}"),
         ),
         Ok(Err(_)) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -54,7 +54,7 @@ pub(super) async fn save(
         ),
         Err(_) => (
             StatusCode::ACCEPTED,
-            "It is still being saved; the log will say where.".to_owned(),
+            "The save is still running; the log will show its path.".to_owned(),
         ),
     }
 }

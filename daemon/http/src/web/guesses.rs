@@ -11,19 +11,19 @@ use tokio::sync::Semaphore;
 #[derive(Debug)]
 pub(super) struct Guesses {
     all: RateLimit,
-    /// Peers that have used nothing are left out, so that `all` bounds their number.
+    /// Peers with counted checks only, so that `all` limits their number.
     peers: HashMap<Peer, PeerGuesses>,
 }
 
 #[derive(Debug)]
 struct PeerGuesses {
     limit: RateLimit,
-    /// One check at a time: who guesses from one address delays the others by one check.
+    /// One check at a time, so that a guessing peer delays others by at most one check.
     queue: Arc<Semaphore>,
 }
 
 impl Guesses {
-    /// For all together a tenth of a core, as long as a check takes a tenth of a second.
+    /// Limits all checks together to a tenth of a core if a check takes a tenth of a second.
     pub(super) fn new() -> Self {
         Guesses {
             all: RateLimit::new(10, Duration::from_secs(1)),
@@ -31,30 +31,31 @@ impl Guesses {
         }
     }
 
-    /// Begins a check, which counts until it is forgiven. Returns the queue of the peer's checks.
+    /// Counts a check that begins; a correct password uncounts it. Returns the queue of the peer's
+    /// checks.
     ///
     /// # Errors
-    /// It is too early for it: how long it would have to wait.
+    /// The limit is reached. Contains the time until the next check is allowed.
     pub(super) fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
         self.peers
             .retain(|_, peer| !peer.limit.is_unused(now) || Arc::strong_count(&peer.queue) > 1);
-        let own = self.peers.entry(peer).or_insert_with(|| PeerGuesses {
+        let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerGuesses {
             limit: RateLimit::new(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
-        let wait = own.limit.wait(now).max(self.all.wait(now));
+        let wait = peer_attempts.limit.wait(now).max(self.all.wait(now));
         if !wait.is_zero() {
             return Err(wait);
         }
-        own.limit.count(now);
+        peer_attempts.limit.count(now);
         self.all.count(now);
-        Ok(Arc::clone(&own.queue))
+        Ok(Arc::clone(&peer_attempts.queue))
     }
 
     pub(super) fn forgive(&mut self, peer: Peer) {
-        self.all.give_back();
-        if let Some(own) = self.peers.get_mut(&peer) {
-            own.limit.give_back();
+        self.all.uncount();
+        if let Some(peer_attempts) = self.peers.get_mut(&peer) {
+            peer_attempts.limit.uncount();
         }
     }
 }

@@ -8,15 +8,15 @@ mod target;
 
 use super::PageInfo;
 use crate::sinks::history::Plot;
-use faultline_status::{Part, Status, Tone};
+use faultline_status::{Status, StatusItem, Tone};
 use faultline_text::{count, escaped, moment};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
 pub(super) struct View<'a> {
-    /// That of the newest tick; `None` before the first.
+    /// The status at the newest tick; `None` before the first tick.
     pub(super) status: Option<Status>,
-    /// Why sampling has stopped; `None` while it goes on.
+    /// Why the newest tick is too old; `None` while sampling works.
     pub(super) stale: Option<String>,
     pub(super) interval: Duration,
     pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
@@ -94,8 +94,8 @@ fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// A section of one line; nothing without facts.
-fn facts(title: &str, facts: &[Part], out: &mut String) -> fmt::Result {
+/// Writes a section of one line, or nothing without facts.
+fn facts(title: &str, facts: &[StatusItem], out: &mut String) -> fmt::Result {
     if facts.is_empty() {
         return Ok(());
     }
@@ -108,7 +108,7 @@ fn facts(title: &str, facts: &[Part], out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// A share of a whole.
+/// Writes a bar for a share from 0 to 1.
 fn bar(share: f64, tone: Tone, of: &str, out: &mut String) -> fmt::Result {
     let class = match tone {
         Tone::Plain | Tone::Good => "good",
@@ -122,7 +122,7 @@ fn bar(share: f64, tone: Tone, of: &str, out: &mut String) -> fmt::Result {
     )
 }
 
-fn parts(parts: &[Part], out: &mut String) -> fmt::Result {
+fn parts(parts: &[StatusItem], out: &mut String) -> fmt::Result {
     for part in parts {
         let class = match part.tone {
             Tone::Plain => "nowrap",

@@ -1,7 +1,7 @@
-//! Rejects requests that browser pages send without their user's intent. A page can point its own
-//! site's name at this port (DNS rebinding), so the host name must be one that no other site can
-//! have. It can also send forms to any site, with the browser's stored passwords; the browser then
-//! names the page's origin.
+//! Rejects requests that browser pages send without their user's intent. There are two attacks. A
+//! page can point its own site's name at this port (DNS rebinding), so only host names are accepted
+//! that no other site can have. A page can also send forms to any site, with the browser's stored
+//! passwords; such a request names the page's origin.
 
 use faultline_text::is_unfit;
 use hyper::Request;
@@ -21,27 +21,27 @@ pub(super) struct AllowedHosts {
 }
 
 impl AllowedHosts {
-    pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
-        let own = own
+    pub(super) fn new(configured: &[String], host_name: Option<&str>) -> Self {
+        let host_name = host_name
             .map(str::to_ascii_lowercase)
             .filter(|name| !name.is_empty());
         AllowedHosts {
-            names: configured.iter().cloned().chain(own).collect(),
+            names: configured.iter().cloned().chain(host_name).collect(),
             logged: AtomicBool::new(false),
         }
     }
 
-    /// Why the host name is rejected. A request without one, as from old clients, is not a
-    /// browser's.
-    pub(super) fn refuse(&self, request: &Request<()>) -> Option<String> {
+    /// Why the host name is rejected; `None` if it is accepted. A request without host name is
+    /// accepted: it comes from an old client, not from a browser.
+    pub(super) fn host_error(&self, request: &Request<()>) -> Option<String> {
         let given = request
             .headers()
             .get_all(HOST)
             .iter()
             .map(|value| value.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(Authority::as_str);
-        let unknown = given.chain(target).find(|host| !self.knows(host))?;
-        // The client chooses it, and may choose something that is no name at all.
+        let unknown = given.chain(target).find(|host| !self.is_allowed(host))?;
+        // The client chooses the name, so it is sanitized for the log and the response.
         let name: String = unknown
             .chars()
             .filter(|c| c.is_ascii_graphic())
@@ -59,7 +59,7 @@ impl AllowedHosts {
         ))
     }
 
-    fn knows(&self, host: &str) -> bool {
+    fn is_allowed(&self, host: &str) -> bool {
         if host.is_empty() {
             return true;
         }
@@ -117,13 +117,15 @@ pub(super) fn is_foreign(request: &Request<()>) -> bool {
         .any(|site| site != "same-origin" && site != "none");
     let origins = headers.get_all(ORIGIN);
     another_site
-        || origins
-            .iter()
-            .any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
+        || origins.iter().any(|origin| {
+            !origin
+                .to_str()
+                .is_ok_and(|origin| is_same_host(origin, headers))
+        })
 }
 
 /// True if an origin matches the request's host. Ignores the scheme: TLS may end at a proxy.
-fn is_own(origin: &str, headers: &HeaderMap) -> bool {
+fn is_same_host(origin: &str, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str());
     let (Some(Ok(host)), None) = (hosts.next(), hosts.next()) else {
         return false;
@@ -163,7 +165,7 @@ mod tests {
             "node1.example.org",
             "node1.example.org.:80",
         ] {
-            assert!(names().knows(host), "{host}");
+            assert!(names().is_allowed(host), "{host}");
         }
         for host in [
             "evil.example",
@@ -182,10 +184,10 @@ mod tests {
             "?",
             ".",
         ] {
-            assert!(!names().knows(host), "{host}");
+            assert!(!names().is_allowed(host), "{host}");
         }
         assert!(
-            !AllowedHosts::new(&[], Some("")).knows("."),
+            !AllowedHosts::new(&[], Some("")).is_allowed("."),
             "a machine without a name"
         );
     }
@@ -246,9 +248,9 @@ mod tests {
         #[test]
         fn host_names_of_other_sites_are_rejected(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
             let evil = format!("{label}.example");
-            prop_assert!(!names().knows(&evil));
+            prop_assert!(!names().is_allowed(&evil));
             // Whatever is asked for, it is answered.
-            let _ = names().knows(&host);
+            let _ = names().is_allowed(&host);
         }
     }
 }

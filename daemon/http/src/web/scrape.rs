@@ -20,7 +20,7 @@ pub(super) struct Pages {
 #[derive(Debug, Default)]
 struct EncodedPages {
     exposition: Option<Exposition>,
-    /// One for each dialect: the page of the last request, at most one tick old.
+    /// The page of the last request in each format, at most one tick old.
     pages: [Option<CachedPage>; 3],
     compressor: Option<Compressor>,
 }
@@ -40,8 +40,11 @@ impl Pages {
         }
     }
 
-    /// The page, and whether it is compressed: it is if the scraper accepts gzip and the page is
-    /// large. Fails as [`Exposition::page`].
+    /// The page, and whether it is compressed. It is compressed if the scraper accepts gzip and the
+    /// page is large.
+    ///
+    /// # Errors
+    /// Those of [`Exposition::page`].
     pub(super) fn get(
         &self,
         tick: &Arc<Tick>,
@@ -102,14 +105,14 @@ fn cached_page<'a>(
     Ok(slot.insert(cached))
 }
 
-/// gzip at the fastest level: slower levels gain little for repetitive pages. It is kept between
-/// pages, because to allocate its 240 kB costs as much as the compression.
+/// gzip at the fastest level: slower levels gain little for repetitive pages. The compressor is
+/// reused, because allocating its 240 kB costs as much as the compression.
 #[derive(Debug)]
 struct Compressor(Compress);
 
 impl Default for Compressor {
     fn default() -> Self {
-        // 8 KiB. The largest window, of 32 KiB, takes 96 kB more of memory, and pages are 2 % smaller.
+        // 8 KiB. The largest window (32 KiB) takes 96 kB more memory and makes pages 2 % smaller.
         const WINDOW_BITS: u8 = 13;
         Compressor(Compress::new_gzip(Compression::fast(), WINDOW_BITS))
     }
@@ -117,7 +120,7 @@ impl Default for Compressor {
 
 impl Compressor {
     fn compress(&mut self, page: &[u8]) -> Result<Bytes, CompressError> {
-        // A compressed page is a few times this size.
+        // Bytes by which the output grows. A compressed page is a few times this size.
         const GROWTH: usize = 4096;
         self.0.reset();
         let (mut out, mut read) = (Vec::new(), 0);

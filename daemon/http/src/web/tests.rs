@@ -32,7 +32,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         ticks: ticks.clone(),
         history: History::default(),
         constant: ConstantLabels::new(),
-        page: Arc::new(PageInfo::new("0.0.0", &Find::Scan, None)),
+        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,
         host_name: Some("node1".to_owned()),
@@ -211,7 +211,7 @@ fn only_responses_to_other_hosts_are_compressed() {
     server.tick(7);
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
     assert_eq!(plain.header("content-encoding"), None);
-    let site = Site::new(
+    let site = Router::new(
         state(server.clock, &server.ticks),
         None,
         Vec::new(),

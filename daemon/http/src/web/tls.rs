@@ -52,11 +52,11 @@ type Versions = Vec<Option<FileVersion>>;
 #[derive(Debug)]
 pub(super) struct Acceptor {
     files: TlsFiles,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedConfig>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedConfig {
     config: Arc<ServerConfig>,
     versions: Versions,
     error: Option<String>,
@@ -64,12 +64,12 @@ struct Loaded {
 
 impl Acceptor {
     pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
-        // Read before the files: a change in between is noticed later.
+        // The versions are read before the files, so that a change in between causes a reload.
         let versions = files.versions();
         let config = Arc::new(files.load()?);
         Ok(Acceptor {
             files,
-            loaded: Mutex::new(Loaded {
+            loaded: Mutex::new(LoadedConfig {
                 config,
                 versions,
                 error: None,
@@ -97,7 +97,7 @@ impl Acceptor {
         match self.files.load() {
             Ok(config) => {
                 tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
-                *loaded = Loaded {
+                *loaded = LoadedConfig {
                     config: Arc::new(config),
                     versions,
                     error: None,
@@ -166,23 +166,27 @@ impl TlsFiles {
             .clients
             .authorities()
             .map(|ca| self.client_authorities(ca).map(drop));
-        let each = [
+        let errors = [
             Some(self.certificates(&self.cert, "cert_file").map(drop)),
             Some(self.private_key().map(drop)),
             ca,
         ];
-        let each: Vec<WebError> = each.into_iter().flatten().filter_map(Result::err).collect();
-        if each.is_empty() {
+        let errors: Vec<WebError> = errors
+            .into_iter()
+            .flatten()
+            .filter_map(Result::err)
+            .collect();
+        if errors.is_empty() {
             self.load().err().into_iter().collect()
         } else {
-            each
+            errors
         }
     }
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
         let text = read(&self.key)?;
         let key = PrivateKeyDer::from_pem_slice(&text)
-            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))?;
+            .map_err(|error| self.pem_error("key_file", &self.key, "private key", &error))?;
         match rustls::crypto::ring::sign::any_supported_type(&key) {
             Ok(_) => Ok(key),
             Err(error) => Err(self.unusable_key(&key, &error)),
@@ -191,10 +195,10 @@ impl TlsFiles {
 
     fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
         let path = self.key.display();
-        let Some(kind) = key_kind::of_refused_key(key) else {
-            return self.wrong("key_file", format!("{path}: {error}"));
+        let Some(kind) = key_kind::unsupported_key_kind(key) else {
+            return self.key_error("key_file", format!("{path}: {error}"));
         };
-        self.wrong(
+        self.key_error(
             "key_file",
             format!(
                 "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
@@ -203,7 +207,7 @@ impl TlsFiles {
         )
     }
 
-    /// CA certificates, of which the library can use at least one.
+    /// The CA certificates. It is an error if the library cannot use any of them.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
         let mut curves = certificates
@@ -215,7 +219,7 @@ impl TlsFiles {
         else {
             return Ok(certificates);
         };
-        Err(self.wrong(
+        Err(self.key_error(
             "client_ca_file",
             format!(
                 "{}: the TLS library cannot check signatures of this authority's key ({curve}): sign the clients with a \
@@ -229,7 +233,7 @@ impl TlsFiles {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions)
-            .map_err(|error| self.wrong("min_version", error))?;
+            .map_err(|error| self.key_error("min_version", error))?;
         let builder = match self.clients.authorities() {
             None => builder.with_no_client_auth(),
             Some(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider)?),
@@ -237,7 +241,7 @@ impl TlsFiles {
         let chain = self.certificates(&self.cert, "cert_file")?;
         let key = self.private_key()?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            self.wrong(
+            self.key_error(
                 "cert_file",
                 format!(
                     "{} cannot be used with {}: {error}",
@@ -258,7 +262,7 @@ impl TlsFiles {
         let mut roots = RootCertStore::empty();
         for certificate in self.client_authorities(ca)? {
             roots.add(certificate).map_err(|error| {
-                self.wrong("client_ca_file", format!("{}: {error}", ca.display()))
+                self.key_error("client_ca_file", format!("{}: {error}", ca.display()))
             })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -268,7 +272,7 @@ impl TlsFiles {
         };
         builder
             .build()
-            .map_err(|error| self.wrong("client_ca_file", error))
+            .map_err(|error| self.key_error("client_ca_file", error))
     }
 
     fn certificates(
@@ -282,20 +286,20 @@ impl TlsFiles {
             Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
             found => found,
         };
-        found.map_err(|error| self.not_pem(key, path, "certificate", &error))
+        found.map_err(|error| self.pem_error(key, path, "certificate", &error))
     }
 
-    fn not_pem(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
+    fn pem_error(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         match error {
-            pem::Error::NoItemsFound => self.wrong(
+            pem::Error::NoItemsFound => self.key_error(
                 key,
                 format!("{} holds no {what} in PEM form", path.display()),
             ),
-            error => self.wrong(key, format!("{}: {error}", path.display())),
+            error => self.key_error(key, format!("{}: {error}", path.display())),
         }
     }
 
-    fn wrong(&self, key: &str, what: impl ToString) -> WebError {
+    fn key_error(&self, key: &str, what: impl ToString) -> WebError {
         let (path, key) = (self.config.clone(), format!("tls_server_config.{key}"));
         WebError::Key {
             path,

@@ -7,12 +7,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
-/// Bytes before the offset that are remembered. A line begins with its time in nanoseconds and is
-/// rarely longer, so two logs do not agree in them.
-const PRINT_BYTES: usize = 1024;
+/// Number of bytes before the offset that identify the content. A line starts with its time in
+/// nanoseconds and is rarely longer than this, so the bytes of two logs differ.
+const FINGERPRINT_BYTES: usize = 1024;
 
-/// A shorter print proves nothing about a file with another identity.
-const PROOF_BYTES: usize = 64;
+/// Minimum bytes to compare before a file with another inode counts as a copy.
+const MIN_COPY_FINGERPRINT_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileId {
@@ -30,86 +30,93 @@ impl FileId {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Mark {
+pub(super) struct ResumePoint {
     id: FileId,
     pub(super) offset: u64,
-    print: Vec<u8>,
+    fingerprint: Vec<u8>,
 }
 
-impl Mark {
-    /// Whether it is of this very file, or of an earlier one with the same inode.
-    pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
+impl ResumePoint {
+    /// True for this file, and for an earlier one with the same inode.
+    pub(super) fn has_id_of(&self, metadata: &Metadata) -> bool {
         self.id == FileId::of(metadata)
     }
 
-    /// Whether `file` has the same bytes before the same offset: it is the marked file, or a copy.
-    pub(super) fn fits(&self, id: FileId, file: &File) -> bool {
-        let enough = if id == self.id { 1 } else { PROOF_BYTES };
-        self.print.len() >= enough
-            && matches!(matches_print(file, self.offset, &self.print), Ok(true))
+    /// True if `file` has the same bytes before the offset: it is the same file or a copy.
+    pub(super) fn has_same_bytes(&self, id: FileId, file: &File) -> bool {
+        let min_bytes = if id == self.id {
+            1
+        } else {
+            MIN_COPY_FINGERPRINT_BYTES
+        };
+        self.fingerprint.len() >= min_bytes
+            && matches!(
+                matches_fingerprint(file, self.offset, &self.fingerprint),
+                Ok(true)
+            )
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ReadOutcome {
     Bytes(usize),
     End,
-    /// The file is shorter than the offset, or has other bytes before it: it is read from the
-    /// beginning.
+    /// The file is shorter than the offset or has other bytes before it. The caller reads it from
+    /// the beginning.
     Truncated,
 }
 
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct FollowedFile {
     file: File,
     pub(super) id: FileId,
     offset: u64,
     /// The last bytes before the offset; fewer at the beginning of the file.
-    print: Vec<u8>,
+    fingerprint: Vec<u8>,
     splitter: LogSplitter,
-    /// The offset is within a line that is history, so its rest is skipped.
+    /// Reading started within a line. The rest of that line is skipped.
     skip_line: bool,
-    /// Uptime at which it last grew, or got or lost the name.
+    /// Uptime when the file last grew, appeared at the path or left it.
     pub(super) last_active: Duration,
 }
 
-impl Followed {
+impl FollowedFile {
     pub(super) fn from(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
         let length = usize::try_from(offset)
             .unwrap_or(usize::MAX)
-            .min(PRINT_BYTES);
-        let mut print = vec![0; length];
-        file.read_exact_at(&mut print, offset.saturating_sub(length as u64))?;
-        let skip_line = print.last().is_some_and(|byte| *byte != b'\n');
-        Ok(Followed {
+            .min(FINGERPRINT_BYTES);
+        let mut fingerprint = vec![0; length];
+        file.read_exact_at(&mut fingerprint, offset.saturating_sub(length as u64))?;
+        let skip_line = fingerprint.last().is_some_and(|byte| *byte != b'\n');
+        Ok(FollowedFile {
             file,
             id,
             offset,
-            print,
+            fingerprint,
             splitter: LogSplitter::new(),
             skip_line,
             last_active: now,
         })
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark {
+    pub(super) fn resume_point(&self) -> ResumePoint {
+        ResumePoint {
             id: self.id,
             offset: self.offset,
-            print: self.print.clone(),
+            fingerprint: self.fingerprint.clone(),
         }
     }
 
-    /// Compares the bytes before the offset first: a truncated file may have grown beyond the
+    /// First compares the bytes before the offset: a truncated file may have grown beyond the
     /// offset since the last read.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Found> {
-        if !matches_print(&self.file, self.offset, &self.print)? {
-            return Ok(Found::Truncated);
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
+        if !matches_fingerprint(&self.file, self.offset, &self.fingerprint)? {
+            return Ok(ReadOutcome::Truncated);
         }
         match self.file.read_at(buffer, self.offset) {
-            Ok(0) => Ok(Found::End),
-            Ok(count) => Ok(Found::Bytes(count)),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Found::Bytes(0)),
+            Ok(0) => Ok(ReadOutcome::End),
+            Ok(count) => Ok(ReadOutcome::Bytes(count)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(ReadOutcome::Bytes(0)),
             Err(error) => Err(error),
         }
     }
@@ -118,11 +125,12 @@ impl Followed {
         self.offset += bytes.len() as u64;
         self.last_active = now;
         let tail = bytes
-            .get(bytes.len().saturating_sub(PRINT_BYTES)..)
+            .get(bytes.len().saturating_sub(FINGERPRINT_BYTES)..)
             .unwrap_or_default();
-        let surplus = (self.print.len() + tail.len()).saturating_sub(PRINT_BYTES);
-        self.print.drain(..surplus.min(self.print.len()));
-        self.print.extend_from_slice(tail);
+        let surplus = (self.fingerprint.len() + tail.len()).saturating_sub(FINGERPRINT_BYTES);
+        self.fingerprint
+            .drain(..surplus.min(self.fingerprint.len()));
+        self.fingerprint.extend_from_slice(tail);
         let mut text = bytes;
         if self.skip_line {
             let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else {
@@ -137,7 +145,7 @@ impl Followed {
     pub(super) fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
         self.end(batch);
         (self.offset, self.skip_line, self.last_active) = (0, false, now);
-        self.print.clear();
+        self.fingerprint.clear();
     }
 
     /// Discards the incomplete last line, if there is one.
@@ -156,13 +164,13 @@ impl Followed {
     }
 }
 
-fn matches_print(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
-    let mut there = [0; PRINT_BYTES];
-    let Some(there) = there.get_mut(..print.len()) else {
+fn matches_fingerprint(file: &File, offset: u64, fingerprint: &[u8]) -> io::Result<bool> {
+    let mut actual = [0; FINGERPRINT_BYTES];
+    let Some(actual) = actual.get_mut(..fingerprint.len()) else {
         return Ok(false);
     };
-    match file.read_exact_at(there, offset.saturating_sub(print.len() as u64)) {
-        Ok(()) => Ok(there == print),
+    match file.read_exact_at(actual, offset.saturating_sub(fingerprint.len() as u64)) {
+        Ok(()) => Ok(actual == fingerprint),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }

@@ -8,16 +8,16 @@
 )]
 
 use crate::probe::{Probe, append, numbered};
-use faultline_log_tail::{Follower, MOST_FILES, POLL};
+use faultline_log_tail::{Follower, MAX_FILES, POLL_INTERVAL};
 use faultline_metrics::Stamp;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MOST_FILES`]
+/// Rotations before the writer opens its log anew, as a validator does that is told to each time. Beyond [`MAX_FILES`]
 /// the follower lets go of files that somebody might still write to.
-const MOST_ROTATIONS: usize = MOST_FILES / 2;
+const MOST_ROTATIONS: usize = MAX_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
 pub(crate) struct Rig<D> {
@@ -63,7 +63,7 @@ impl<D: AsRef<Path>> Rig<D> {
     }
 
     pub(crate) fn poll(&mut self) {
-        self.poll_after(POLL);
+        self.poll_after(POLL_INTERVAL);
     }
 
     /// Writes the next `count` numbered lines.
@@ -200,7 +200,7 @@ impl<D: AsRef<Path>> Model<D> {
         self.rig.assert_all_once();
         assert_eq!(self.rig.probe.bad(), 0);
         let files = self.rig.tail.files();
-        assert!(files <= MOST_FILES + 1, "{files} files are held");
+        assert!(files <= MAX_FILES + 1, "{files} files are held");
     }
 
     fn rename(&mut self, create: bool) {

@@ -8,27 +8,27 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Without this file nothing in a folder is ever deleted or renamed.
+/// The marker file. In a folder without it, nothing is ever deleted or renamed.
 pub const MARKER: &str = ".faultline-flight";
 
 pub const RING: &str = "ring.fltl";
 
 const SUFFIX: &str = ".fltl";
 
-const PART: &str = ".part";
+const PARTIAL_SUFFIX: &str = ".part";
 
-/// Files that SQLite may leave beside a recording.
-const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+/// Suffixes of a recording's files: its own, and those that SQLite may add.
+const SQLITE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Recordings with these reasons may be deleted to free space.
-const AUTOMATIC: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
+const AUTOMATIC_REASONS: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
 
 pub(super) const SET_ASIDE: &str = "set_aside";
 
-const ABOUT: &str =
-    "This folder belongs to the flight recorder of faultlined: the oldest recordings that it saved unasked
-(NAME-oom_kill-, NAME-exit-, NAME-behind-, NAME-stall-, NAME-set_aside-TIME.fltl) are removed when there are too many.
-Without this file nothing is removed, and nothing is saved once there is no room.
+const MARKER_TEXT: &str =
+    "This folder belongs to the flight recorder of faultlined. If there are too many recordings, it
+removes the oldest automatic ones (NAME-oom_kill-TIME.fltl, and the same with exit, behind, stall
+and set_aside). Without this file it removes nothing, and saves nothing once the folder is full.
 ";
 
 /// Creates nothing.
@@ -55,8 +55,8 @@ pub fn check(folder: &Path) -> Result<(), String> {
 }
 
 /// Creates the folder for this user and group only, and marks it.
-pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
-    check(folder).map_err(Unprepared::Unusable)?;
+pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
+    check(folder).map_err(PrepareError::Unusable)?;
     if is_marked(folder) {
         return Ok(());
     }
@@ -66,28 +66,28 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
         .mode(0o750)
         .create(folder);
     let marked = made.and_then(|()| {
-        // An empty marker would explain nothing to its reader.
-        fs::write(&marker, ABOUT).inspect_err(|_| drop(fs::remove_file(&marker)))
+        // An empty marker is removed: its text tells the operator what the folder is for.
+        fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
     });
     marked.map_err(|error| {
         let what = format!("{} cannot be made: {error}", folder.display());
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Unprepared::Full(what),
-            _ => Unprepared::Unusable(what),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => PrepareError::Full(what),
+            _ => PrepareError::Unusable(what),
         }
     })
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unprepared {
+pub(super) enum PrepareError {
     Full(String),
     Unusable(String),
 }
 
-impl Unprepared {
-    pub(super) fn into_words(self) -> String {
+impl PrepareError {
+    pub(super) fn into_message(self) -> String {
         match self {
-            Unprepared::Full(what) | Unprepared::Unusable(what) => what,
+            PrepareError::Full(what) | PrepareError::Unusable(what) => what,
         }
     }
 }
@@ -96,21 +96,21 @@ pub(super) fn is_marked(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
 }
 
-pub(super) fn word(text: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    text.trim().chars().take(48).map(fit).collect()
+pub(super) fn file_name_word(text: &str) -> String {
+    let sanitized = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    text.trim().chars().take(48).map(sanitized).collect()
 }
 
-/// `NAME-REASON-TIME.fltl`, with a number after the time if that exists. `None` after a hundred of
-/// them.
+/// `NAME-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
+/// exist.
 pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
-    let named = |number: u32| match number {
+    let path_with_number = |number: u32| match number {
         1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
         number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
     };
-    (1..=100).map(named).find(|path| {
-        !SUFFIXES
+    (1..=100).map(path_with_number).find(|path| {
+        !SQLITE_SUFFIXES
             .iter()
             .any(|end| fs::symlink_metadata(with_suffix(path, end)).is_ok())
     })
@@ -125,7 +125,7 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
         return Err(no_marker(folder));
     }
     let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
-    for end in SUFFIXES {
+    for end in SQLITE_SUFFIXES {
         match fs::rename(with_suffix(&folder.join(RING), end), with_suffix(&to, end)) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
             _ => {}
@@ -135,15 +135,15 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Saved {
+struct SavedRecording {
     /// Time and rest of the name: the oldest sorts first.
     order: (String, PathBuf),
     bytes: u64,
     automatic: bool,
 }
 
-/// Deletes the oldest automatic recordings until `bytes` fit; returns how many. Saves requested by
-/// pages delete nothing and fill at most half of the space, so that automatic ones always fit.
+/// Deletes the oldest automatic recordings until `bytes` fit, and returns how many. Saves requested
+/// over HTTP delete nothing and fill at most half of the space, so that automatic ones always fit.
 ///
 /// # Errors
 /// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
@@ -156,8 +156,8 @@ pub(super) fn free_space(
     let mut saved =
         list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
     saved.sort_by(|a, b| a.order.cmp(&b.order));
-    let of_requests = saved.iter().filter(|one| !one.automatic);
-    let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| {
+    let requested = saved.iter().filter(|one| !one.automatic);
+    let (count, total) = requested.fold((1, bytes), |(n, sum), one| {
         (n + 1, one.bytes.saturating_add(sum))
     });
     if origin == SaveOrigin::Page
@@ -175,7 +175,7 @@ pub(super) fn free_space(
         .fold(total, |sum, one| sum.saturating_add(one.bytes));
     let fits =
         |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
-    let mut gone = Vec::new();
+    let mut to_delete = Vec::new();
     for one in saved
         .iter()
         .filter(|one| one.automatic && origin != SaveOrigin::Page)
@@ -183,7 +183,7 @@ pub(super) fn free_space(
         if fits(count, total) {
             break;
         }
-        gone.push(&one.order.1);
+        to_delete.push(&one.order.1);
         (count, total) = (count - 1, total.saturating_sub(one.bytes));
     }
     if !fits(count, total) {
@@ -196,12 +196,12 @@ pub(super) fn free_space(
             folder.display()
         ));
     }
-    if !gone.is_empty() && !is_marked(folder) {
+    if !to_delete.is_empty() && !is_marked(folder) {
         return Err(no_marker(folder));
     }
-    for path in &gone {
+    for path in &to_delete {
         tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
-        let removed = SUFFIXES
+        let removed = SQLITE_SUFFIXES
             .iter()
             .map(|end| fs::remove_file(with_suffix(path, end)));
         let failed = removed
@@ -211,11 +211,11 @@ pub(super) fn free_space(
             Err(format!("{} cannot be removed: {error}", path.display()))
         })?;
     }
-    Ok(gone.len())
+    Ok(to_delete.len())
 }
 
-/// Deletes the rest of an interrupted save. No save may be running.
-pub(super) fn sweep(folder: &Path) {
+/// Deletes the files of interrupted saves. Call it only while no save is running.
+pub(super) fn remove_interrupted_saves(folder: &Path) {
     let entries = fs::read_dir(folder)
         .map(|all| all.flatten().collect())
         .unwrap_or_else(|_| Vec::new());
@@ -223,11 +223,11 @@ pub(super) fn sweep(folder: &Path) {
         let name = entry.file_name();
         let part = name
             .to_str()
-            .and_then(|name| name.strip_suffix(PART))
+            .and_then(|name| name.strip_suffix(PARTIAL_SUFFIX))
             .and_then(parts)
             .is_some();
         if part
-            && SUFFIXES
+            && SQLITE_SUFFIXES
                 .iter()
                 .any(|end| fs::remove_file(with_suffix(&entry.path(), end)).is_ok())
         {
@@ -243,7 +243,7 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
+fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
     let mut saved = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -259,8 +259,8 @@ fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
                 .map(|m| m.len())
         };
         if length("").is_some() {
-            let bytes = SUFFIXES.iter().filter_map(|end| length(end)).sum();
-            saved.push(Saved {
+            let bytes = SQLITE_SUFFIXES.iter().filter_map(|end| length(end)).sum();
+            saved.push(SavedRecording {
                 order: (time.to_owned(), path),
                 bytes,
                 automatic,
@@ -279,7 +279,7 @@ fn parts(name: &str) -> Option<(&str, bool)> {
     let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
     let fits =
         day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
-    fits.then(|| (time, AUTOMATIC.contains(&reason)))
+    fits.then(|| (time, AUTOMATIC_REASONS.contains(&reason)))
 }
 
 fn with_suffix(path: &Path, end: &str) -> PathBuf {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-const MOST_REQUESTS: usize = 8;
+const MAX_REQUESTS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     OomKill,
     Exit,
     Behind,
-    /// It was at the tip, and its slot does not advance.
+    /// The validator was at the tip, and its slot does not advance.
     Stall,
     Request,
 }
@@ -79,7 +79,7 @@ impl Handle {
     /// Requests a save; the outcome arrives seconds later. `None`: too many requests wait already.
     pub fn request(&self, text: &str, origin: SaveOrigin) -> Option<oneshot::Receiver<Outcome>> {
         let mut state = self.0.state.lock();
-        if state.requests.len() >= MOST_REQUESTS {
+        if state.requests.len() >= MAX_REQUESTS {
             return None;
         }
         let (answer, answered) = oneshot::channel();
@@ -99,13 +99,13 @@ impl Handle {
         self.0.state.lock().in_progress += 1;
     }
 
-    pub(super) fn wait(&self, patience: Duration) {
+    pub(super) fn wait(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
         let in_progress = |state: &mut State| state.in_progress > 0;
         let waited = self
             .0
             .all_done
-            .wait_while_for(&mut state, in_progress, patience);
+            .wait_while_for(&mut state, in_progress, timeout);
         if waited.timed_out() {
             tracing::warn!("the flight recorder's last save is still running");
         }

@@ -1,52 +1,54 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
-use super::folder::{RING, Unprepared, prepare, set_aside, sweep, word};
+use super::folder::{
+    PrepareError, RING, file_name_word, prepare, remove_interrupted_saves, set_aside,
+};
 use super::handle::{Handle, Reason, SaveOrigin, SaveRequest};
-use super::saver::Job;
-use super::triggers::{Timing, Trigger, Triggers};
+use super::saver::SaveJob;
+use super::triggers::{Trigger, TriggerDelays, Triggers};
 use super::{Parts, handle};
-use crate::recorder::{Account, Entry, Followed, RecordingFile, RecordingSink};
+use crate::recorder::{Entry, FollowedProcess, RecorderStatus, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
-use faultline_recording::{Error, Event, EventKind, Opening};
+use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-const LAST_SAVES: Duration = Duration::from_secs(5);
+const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Ring {
     folder: PathBuf,
     name: String,
     keep: Duration,
-    account: Arc<Account>,
+    account: Arc<RecorderStatus>,
     handle: Handle,
-    opening: Opening,
-    jobs: SyncSender<Job>,
+    opening: NewRecording,
+    jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
     next_try: Duration,
     /// The pause before that attempt; zero without a failure.
     pause: Duration,
-    process: Option<Arc<Followed>>,
+    process: Option<Arc<FollowedProcess>>,
     triggers: Triggers,
-    pruned: Stamp,
+    last_prune: Stamp,
     /// The last attempt to delete old rows failed.
-    overdue: bool,
+    prune_failed: bool,
 }
 
 impl Ring {
     pub(super) fn new(
         parts: Parts,
         handle: Handle,
-        opening: Opening,
-        jobs: SyncSender<Job>,
+        opening: NewRecording,
+        jobs: SyncSender<SaveJob>,
     ) -> Ring {
-        let timing = Timing {
+        let timing = TriggerDelays {
             after: parts.config.after,
             pause: parts.config.pause,
         };
@@ -56,7 +58,7 @@ impl Ring {
             keep: parts.config.keep,
             account: parts.account,
             handle,
-            pruned: opening.session.started,
+            last_prune: opening.session.started,
             opening,
             jobs,
             file: None,
@@ -64,30 +66,31 @@ impl Ring {
             pause: Duration::ZERO,
             process: None,
             triggers: Triggers::new(timing),
-            overdue: false,
+            prune_failed: false,
         }
     }
 
-    /// Reopens the earlier ring. A ring that cannot be continued is set aside.
+    /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is renamed
+    /// to a saved recording.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.folder.join(RING);
         match prepare(&self.folder)
-            .map_err(Unprepared::into_words)
+            .map_err(PrepareError::into_message)
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
-                self.account.say(None);
-                sweep(&self.folder);
+                self.account.set_problem(None);
+                remove_interrupted_saves(&self.folder);
                 Some(file)
             }
             Err(why) => {
                 if self.pause.is_zero() {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
-                self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                self.account.say(Some(Problem::new(
+                self.pause = (self.pause * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
+                self.account.set_problem(Some(Problem::new(
                     Status::Broken,
                     format!("no flight recorder, tried again: {why}"),
                 )));
@@ -100,39 +103,42 @@ impl Ring {
     fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
         let open = || RecordingFile::open(path, &self.opening, Arc::clone(&self.account));
         match open() {
-            Err(error) if is_lost(&error) => match set_aside(&self.folder, &self.name, now) {
-                Ok(to) => {
-                    let (why, to) = (error.to_string(), to.display());
-                    tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
-                    open().map_err(|error| error.to_string())
+            Err(error) if needs_new_file(&error) => {
+                match set_aside(&self.folder, &self.name, now) {
+                    Ok(to) => {
+                        let (why, to) = (error.to_string(), to.display());
+                        tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
+                        open().map_err(|error| error.to_string())
+                    }
+                    Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
                 }
-                Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
-            },
+            }
             other => other.map_err(|error| error.to_string()),
         }
     }
 
-    /// Deletes old rows at intervals: a ring exceeds its configured length by up to a tenth.
+    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Until then
+    /// the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
         let every = (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
-        if now.since(self.pruned) < every {
+        if now.since(self.last_prune) < every {
             return;
         }
-        self.pruned = now;
+        self.last_prune = now;
         let before = now.unix.saturating_sub(self.keep);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // The file was removed and replaced: opening again sets that one aside.
+            // The file was removed or replaced. The next open renames a foreign file.
             self.file = None;
             return;
         };
         let failed = writer.prune(before).err();
         if let Some(error) = &failed {
             writer.rollback();
-            if !self.overdue {
+            if !self.prune_failed {
                 tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
             }
         }
-        self.overdue = failed.is_some();
+        self.prune_failed = failed.is_some();
     }
 
     fn answer_requests(&mut self, now: Stamp) {
@@ -144,15 +150,15 @@ impl Ring {
         {
             let detail = json!({ "name": "saved on request", "text": text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
-            let word = match word(&text).as_str() {
+            let file_name_word = match file_name_word(&text).as_str() {
                 "" => Reason::Request.name().to_owned(),
                 text => format!("{}_{text}", Reason::Request.name()),
             };
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-            self.save(Job {
+            self.save(SaveJob {
                 reason: Reason::Request,
                 origin,
-                word,
+                file_name_word,
                 text,
                 at: now,
                 answer,
@@ -160,7 +166,7 @@ impl Ring {
         }
     }
 
-    fn save_unasked(
+    fn save_automatically(
         &mut self,
         trigger: Trigger,
         now: Stamp,
@@ -172,18 +178,18 @@ impl Ring {
             Trigger::Behind => Reason::Behind,
             Trigger::Stall => Reason::Stall,
         };
-        let (origin, word) = (SaveOrigin::Automatic, reason.name().to_owned());
-        self.save(Job {
+        let (origin, file_name_word) = (SaveOrigin::Automatic, reason.name().to_owned());
+        self.save(SaveJob {
             reason,
             origin,
-            word,
+            file_name_word,
             text: String::new(),
             at: now,
             answer,
         });
     }
 
-    fn save(&mut self, job: Job) {
+    fn save(&mut self, job: SaveJob) {
         self.handle.begun();
         let (job, why) = match self.file.is_some() {
             true => match self.jobs.try_send(job) {
@@ -214,8 +220,8 @@ impl Ring {
     }
 }
 
-/// True if a new file helps: this one is damaged, not ours, or of another run.
-fn is_lost(error: &Error) -> bool {
+/// True if only a new file helps, because this one is damaged, not ours, or of another run.
+fn needs_new_file(error: &Error) -> bool {
     matches!(
         error,
         Error::NotARecording { .. }
@@ -244,12 +250,12 @@ impl RecordingSink for Ring {
                     let known = self
                         .process
                         .as_ref()
-                        .and_then(|followed| followed.described_as(more));
+                        .and_then(|followed| followed.with_manifest(more));
                     self.process = known.map(Arc::new).or(self.process.take());
                 }
                 Entry::Event(Event { at, kind, .. }) => {
                     if let Some(trigger) = Trigger::of(*kind) {
-                        self.triggers.happened(trigger, at.uptime);
+                        self.triggers.add_event(trigger, at.uptime);
                     }
                 }
                 _ => {}
@@ -257,7 +263,7 @@ impl RecordingSink for Ring {
         }
         self.answer_requests(now);
         if let Some(trigger) = self.triggers.due(now.uptime) {
-            self.save_unasked(trigger, now, Box::new(|_| {}));
+            self.save_automatically(trigger, now, Box::new(|_| {}));
         }
         self.prune(now);
     }
@@ -265,10 +271,10 @@ impl RecordingSink for Ring {
     fn finish(mut self: Box<Self>, now: Stamp) {
         self.answer_requests(now);
         if let Some(trigger) = self.triggers.last() {
-            self.save_unasked(trigger, now, Box::new(|_| {}));
+            self.save_automatically(trigger, now, Box::new(|_| {}));
         }
-        // Closes the ring only after its last copy.
-        self.handle.wait(LAST_SAVES);
+        // The ring is closed only after the last save has copied it.
+        self.handle.wait(LAST_SAVES_TIMEOUT);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);
         }

@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-const MOST_WAITING: usize = 8;
+const MAX_QUEUED_JOBS: usize = 8;
 
 /// Pause after each copied MiB: the disk may be the validator's.
 const COPY_PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) struct Job {
+pub(super) struct SaveJob {
     pub(super) reason: Reason,
     pub(super) origin: SaveOrigin,
-    pub(super) word: String,
+    pub(super) file_name_word: String,
     pub(super) text: String,
     pub(super) at: Stamp,
     pub(super) answer: Box<dyn FnOnce(Outcome) + Send>,
 }
 
-pub(super) fn channel() -> (SyncSender<Job>, Receiver<Job>) {
-    sync_channel(MOST_WAITING)
+pub(super) fn channel() -> (SyncSender<SaveJob>, Receiver<SaveJob>) {
+    sync_channel(MAX_QUEUED_JOBS)
 }
 
 pub struct Saver {
@@ -33,11 +33,11 @@ pub struct Saver {
     name: String,
     limits: config::Flight,
     handle: Handle,
-    jobs: Receiver<Job>,
+    jobs: Receiver<SaveJob>,
 }
 
 impl Saver {
-    pub(super) fn new(parts: &Parts, handle: Handle, jobs: Receiver<Job>) -> Self {
+    pub(super) fn new(parts: &Parts, handle: Handle, jobs: Receiver<SaveJob>) -> Self {
         let (folder, name, limits) = (
             parts.folder.clone(),
             parts.name.clone(),
@@ -61,10 +61,14 @@ impl Saver {
             let took = self.clock.now().since(began);
             match &outcome {
                 Ok(path) => {
-                    tracing::info!(reason = job.word, path = %path.display(), ?took, "flight recording saved")
+                    tracing::info!(reason = job.file_name_word, path = %path.display(), ?took, "flight recording saved")
                 }
                 Err(why) => {
-                    tracing::error!(reason = job.word, why, "cannot save the flight recording")
+                    tracing::error!(
+                        reason = job.file_name_word,
+                        why,
+                        "cannot save the flight recording"
+                    )
                 }
             }
             self.handle.ended(job.reason, &outcome);
@@ -72,7 +76,7 @@ impl Saver {
         }
     }
 
-    fn save(&self, job: &Job) -> Outcome {
+    fn save(&self, job: &SaveJob) -> Outcome {
         let ring = self.folder.join(RING);
         let length = |end: &str| {
             fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len())
@@ -83,16 +87,16 @@ impl Saver {
             length("") + length("-wal"),
             job.origin,
         )?;
-        let path = free_name(&self.folder, &self.name, &job.word, job.at)
+        let path = free_name(&self.folder, &self.name, &job.file_name_word, job.at)
             .ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();
         let meta = [
-            ("saved_reason", job.word.as_str()),
+            ("saved_reason", job.file_name_word.as_str()),
             ("saved_text", job.text.as_str()),
             ("saved_unix_ns", at.as_str()),
         ];
-        let breathe = |_, _| std::thread::sleep(COPY_PAUSE);
-        faultline_recording::backup_with(&ring, &path, &meta, breathe)
+        let pause = |_, _| std::thread::sleep(COPY_PAUSE);
+        faultline_recording::backup_with(&ring, &path, &meta, pause)
             .map_err(|error| error.to_string())?;
         Ok(path)
     }

@@ -94,7 +94,7 @@ fn second(number: u64) -> Vec<Entry> {
 struct Scene {
     folder: tempfile::TempDir,
     handle: Handle,
-    account: Arc<Account>,
+    account: Arc<RecorderStatus>,
 }
 
 impl Scene {
@@ -102,7 +102,7 @@ impl Scene {
         Scene {
             folder: tempfile::tempdir().unwrap(),
             handle: Handle::default(),
-            account: Account::new("flight"),
+            account: RecorderStatus::new("flight"),
         }
     }
 
@@ -128,7 +128,7 @@ impl Scene {
             name: "vm".to_owned(),
             account: Arc::clone(&self.account),
         };
-        let (ring, saver) = build(parts, &self.handle, Opening { labels, session }).unwrap();
+        let (ring, saver) = build(parts, &self.handle, NewRecording { labels, session }).unwrap();
         (Box::new(ring), saver)
     }
 }

@@ -1,4 +1,4 @@
-//! Decides when to save the ring automatically: a pure model of events and their times.
+//! Decides when to save the ring automatically, from events and their times. Reads no clock.
 
 use faultline_recording::EventKind;
 use std::time::Duration;
@@ -25,8 +25,8 @@ impl Trigger {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    /// Delay from the event to the save, so that the aftermath is recorded too.
+pub struct TriggerDelays {
+    /// Delay from the event to the save, so that the save includes what follows the event.
     pub after: Duration,
     pub pause: Duration,
 }
@@ -34,28 +34,29 @@ pub struct Timing {
 /// Pending saves. Times are uptimes.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    timing: Timing,
-    waiting: Option<(Trigger, Duration)>,
+    timing: TriggerDelays,
+    pending: Option<(Trigger, Duration)>,
     last: Option<Duration>,
 }
 
 impl Triggers {
-    pub fn new(timing: Timing) -> Self {
+    pub fn new(timing: TriggerDelays) -> Self {
         Triggers {
             timing,
-            waiting: None,
+            pending: None,
             last: None,
         }
     }
 
-    /// Events during a pending save join it under the highest priority. A higher priority restarts
-    /// the delay. Events soon after a save wait for the pause to end: the ring has them.
-    pub fn happened(&mut self, trigger: Trigger, at: Duration) {
+    /// Adds an event. If a save is pending, the event joins it, and the trigger with the highest
+    /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
+    /// the pause to end; the ring still contains it then.
+    pub fn add_event(&mut self, trigger: Trigger, at: Duration) {
         let pause_ends = self.last.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.timing.pause)
         });
         let due = at.saturating_add(self.timing.after).max(pause_ends);
-        self.waiting = Some(match self.waiting {
+        self.pending = Some(match self.pending {
             Some((before, planned)) if before >= trigger => (before, planned),
             Some((_, planned)) => (trigger, planned.max(due)),
             None => (trigger, due),
@@ -64,13 +65,13 @@ impl Triggers {
 
     /// Returns each trigger once.
     pub fn due(&mut self, now: Duration) -> Option<Trigger> {
-        let (trigger, _) = self.waiting.take_if(|(_, due)| *due <= now)?;
+        let (trigger, _) = self.pending.take_if(|(_, due)| *due <= now)?;
         self.last = Some(now);
         Some(trigger)
     }
 
     pub fn last(&mut self) -> Option<Trigger> {
-        self.waiting.take().map(|(trigger, _)| trigger)
+        self.pending.take().map(|(trigger, _)| trigger)
     }
 }
 
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TIMING: Timing = Timing {
+    const TIMING: TriggerDelays = TriggerDelays {
         after: Duration::from_secs(10),
         pause: Duration::from_secs(300),
     };
@@ -107,7 +108,7 @@ mod tests {
     fn a_save_waits_for_the_aftermath_and_occurs_once() {
         let mut triggers = Triggers::new(TIMING);
         assert_eq!(triggers.due(s(100)), None);
-        triggers.happened(Trigger::Exit, s(100));
+        triggers.add_event(Trigger::Exit, s(100));
         assert_eq!(triggers.due(s(109)), None);
         assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
         assert_eq!((triggers.due(s(111)), triggers.last()), (None, None));
@@ -116,9 +117,9 @@ mod tests {
     #[test]
     fn simultaneous_triggers_save_once_named_after_the_most_severe() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.happened(Trigger::Behind, s(100));
-        triggers.happened(Trigger::OomKill, s(105));
-        triggers.happened(Trigger::Exit, s(107));
+        triggers.add_event(Trigger::Behind, s(100));
+        triggers.add_event(Trigger::OomKill, s(105));
+        triggers.add_event(Trigger::Exit, s(107));
         assert_eq!(
             triggers.due(s(114)),
             None,
@@ -131,9 +132,9 @@ mod tests {
     #[test]
     fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.happened(Trigger::Exit, s(100));
+        triggers.add_event(Trigger::Exit, s(100));
         assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
-        triggers.happened(Trigger::Exit, s(150));
+        triggers.add_event(Trigger::Exit, s(150));
         assert_eq!(triggers.due(s(160)), None);
         assert_eq!(triggers.due(s(410)), Some(Trigger::Exit));
     }
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn pending_triggers_are_returned_at_shutdown() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.happened(Trigger::OomKill, s(100));
+        triggers.add_event(Trigger::OomKill, s(100));
         assert_eq!(
             (triggers.last(), triggers.due(s(200))),
             (Some(Trigger::OomKill), None)
@@ -154,7 +155,7 @@ mod tests {
         let mut saves = Vec::new();
         for now in 0..1000 {
             if [146, 157, 457, 756].contains(&now) {
-                triggers.happened(Trigger::Behind, s(now));
+                triggers.add_event(Trigger::Behind, s(now));
             }
             saves.extend(triggers.due(s(now)).map(|_| now));
         }
@@ -170,7 +171,7 @@ mod tests {
             let mut saves: Vec<u64> = Vec::new();
             for now in 0..3000 {
                 for (_, which) in events.iter().filter(|(at, _)| *at == now) {
-                    triggers.happened(all[*which], s(now));
+                    triggers.add_event(all[*which], s(now));
                 }
                 saves.extend(triggers.due(s(now)).map(|_| now));
             }

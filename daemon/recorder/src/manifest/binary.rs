@@ -9,18 +9,18 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-const PIECE: usize = 256 << 10;
+const PIECE_BYTES: usize = 256 << 10;
 
-const PIECES_IN_A_ROW: u32 = 32;
+const PIECES_PER_PAUSE: u32 = 32;
 
 /// Limits reads to 400 MB/s.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A larger file is not a program.
-const MOST: u64 = 8 << 30;
+/// Maximum size of a program; a larger file is not hashed.
+const MAX_BYTES: u64 = 8 << 30;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binary {
+pub struct BinaryDigest {
     pub sha256: String,
     pub bytes: u64,
 }
@@ -29,11 +29,11 @@ pub struct Binary {
 ///
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.
-pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
-    // Without readahead, a cached piece was cached before.
+pub fn hash(file: &File, stop: &Stop) -> std::io::Result<BinaryDigest> {
+    // Without readahead, a piece is only cached if it was cached before this read.
     let _ = fadvise(file, 0, None, Advice::Random);
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE], 0, 0);
+    let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE_BYTES], 0, 0);
     loop {
         let (count, cached) = read(file, &mut buffer, offset)?;
         let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else {
@@ -50,13 +50,13 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
         }
         offset += count as u64;
         pieces += 1;
-        let pause = if pieces % PIECES_IN_A_ROW == 0 {
+        let pause = if pieces % PIECES_PER_PAUSE == 0 {
             PAUSE
         } else {
             Duration::ZERO
         };
-        if offset > MOST || stop.sleep(pause) {
-            return Err(std::io::Error::other(if offset > MOST {
+        if offset > MAX_BYTES || stop.sleep(pause) {
+            return Err(std::io::Error::other(if offset > MAX_BYTES {
                 "too large"
             } else {
                 "stopped"
@@ -69,21 +69,21 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    Ok(Binary {
+    Ok(BinaryDigest {
         sha256,
         bytes: offset,
     })
 }
 
-/// One piece, and whether all of it was in the page cache. False if the file system cannot tell.
+/// Reads one piece. Also returns whether all of it was in the page cache; false if unknown.
 fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, bool)> {
-    let at_once = rustix::io::preadv2(
+    let from_cache = rustix::io::preadv2(
         file,
         &mut [IoSliceMut::new(buffer)],
         offset,
         ReadWriteFlags::NOWAIT,
     );
-    let at_once = match at_once {
+    let from_cache = match from_cache {
         Ok(count) if count == buffer.len() => return Ok((count, true)),
         Ok(count) => Some(count),
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => None,
@@ -93,7 +93,7 @@ fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, 
         match rustix::io::pread(file, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(count) => return Ok((count, at_once == Some(count))),
+            Ok(count) => return Ok((count, from_cache == Some(count))),
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
             let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
             assert_eq!(
                 found,
-                Binary {
+                BinaryDigest {
                     sha256: sha256.to_owned(),
                     bytes: text.len() as u64
                 }
@@ -147,13 +147,13 @@ mod tests {
     fn hashing_a_binary_leaves_the_page_cache_unchanged() {
         let folder = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
         let path = folder.path().join("program");
-        std::fs::write(&path, vec![b'a'; 16 * PIECE]).unwrap();
+        std::fs::write(&path, vec![b'a'; 16 * PIECE_BYTES]).unwrap();
         let file = File::open(&path).unwrap();
         file.sync_all().unwrap();
         let cached = |file: &File| {
             let is = |piece: usize| {
                 let mut byte = [0];
-                let offset = (piece * PIECE) as u64;
+                let offset = (piece * PIECE_BYTES) as u64;
                 let slices = &mut [IoSliceMut::new(&mut byte)];
                 rustix::io::preadv2(file, slices, offset, ReadWriteFlags::NOWAIT) == Ok(1)
             };
@@ -162,8 +162,8 @@ mod tests {
         let _ = fadvise(&file, 0, None, Advice::Random);
         let _ = fadvise(
             &file,
-            (4 * PIECE) as u64,
-            NonZeroU64::new((12 * PIECE) as u64),
+            (4 * PIECE_BYTES) as u64,
+            NonZeroU64::new((12 * PIECE_BYTES) as u64),
             Advice::DontNeed,
         );
         let before = cached(&file);

@@ -1,9 +1,9 @@
-//! Completes a process's manifest later: its executable's digest, and its version and identity,
-//! which it reports once it runs.
+//! Completes the manifest of a process with facts that come later: the digest of its executable,
+//! and the version and identity, which it reports once it runs.
 
-use super::{Binary, add_problem, hash, process, put};
+use super::{BinaryDigest, add_problem, hash, process, put};
 use faultline_core::hub::Latest;
-use faultline_core::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use faultline_sources::admin::AdminFacts;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-const LEAST: i32 = 19;
+const LOWEST_PRIORITY: i32 = 19;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
@@ -27,7 +27,7 @@ pub struct Described {
 }
 
 #[derive(Debug)]
-struct First {
+struct InitialManifest {
     target: Arc<Target>,
     manifest: Value,
 }
@@ -41,7 +41,7 @@ pub struct ProcessFacts {
 #[derive(Debug, Clone)]
 pub struct Describer {
     root: HostRoot,
-    first: Arc<Mutex<Option<Arc<First>>>>,
+    first: Arc<Mutex<Option<Arc<InitialManifest>>>>,
     paths: Arc<PathThread>,
     more: Latest<Described>,
 }
@@ -69,12 +69,12 @@ impl Describer {
         }
     }
 
-    /// The facts that are available at once, from some dozen small files; never fails.
+    /// The facts that are available at once, read from some dozens of small files. Never fails.
     pub fn describe(&self, target: &Target) -> Value {
         let mut manifest = process::describe(&self.root, target);
         self.folders(target, &mut manifest);
         let manifest = Value::from(manifest);
-        let first = First {
+        let first = InitialManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
@@ -83,9 +83,9 @@ impl Describer {
     }
 
     fn folders(&self, target: &Target, manifest: &mut Map<String, Value>) {
-        let (root, of) = (self.root.clone(), target.clone());
-        let folders = self.paths.call(ANSWERS_WITHIN, move || {
-            process::folders(&root, &of, &Hardware::read(&root).disks)
+        let (root, process_target) = (self.root.clone(), target.clone());
+        let folders = self.paths.call(PATH_CALL_TIMEOUT, move || {
+            process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {
             Ok(folders) => put(manifest, "folders", folders.ok()),
@@ -95,19 +95,19 @@ impl Describer {
         }
     }
 
-    /// The newest completed manifest; it may be of an earlier process.
+    /// The newest completed manifest. It may belong to an earlier process.
     pub fn more(&self) -> Latest<Described> {
         self.more.clone()
     }
 
-    fn first(&self) -> Option<Arc<First>> {
+    fn first(&self) -> Option<Arc<InitialManifest>> {
         self.first.lock().clone()
     }
 }
 
 impl Follower {
     pub fn run(self, stop: Stop) {
-        let mut followed: Option<Arc<First>> = None;
+        let mut followed: Option<Arc<InitialManifest>> = None;
         let (mut binary, mut reported, mut published) = (None, Map::new(), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
@@ -134,7 +134,7 @@ impl Follower {
             if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
                 binary = hashed;
             }
-            // Facts that are no longer reported, as at the process's end, remain.
+            // Facts remain when they are no longer reported, for example after the process ended.
             reported.extend(self.reported(&first.target));
             let manifest = add(&first.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
@@ -177,10 +177,10 @@ impl Follower {
     }
 }
 
-/// `None` if the process is gone, or after an exec, which gets a new manifest.
-fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
+/// `None` if the process has ended, or has executed another program and gets a new manifest.
+fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<BinaryDigest, String>> {
     // Works with or without the lower priority.
-    let _ = rustix::process::setpriority_process(None, LEAST);
+    let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
     let id = target.process;
     let files = ProcessFiles::open(root, id.pid)
         .ok()
@@ -201,7 +201,7 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
 
 fn add(
     first: &Value,
-    binary: Option<&Result<Binary, String>>,
+    binary: Option<&Result<BinaryDigest, String>>,
     reported: &Map<String, Value>,
 ) -> Value {
     let mut manifest = first.as_object().cloned().unwrap_or_default();

@@ -6,7 +6,7 @@ use faultline_kernel::{HostRoot, Location, locate_folder};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-const NO_STORAGE: [&str; 24] = [
+const VIRTUAL_FILE_SYSTEMS: [&str; 24] = [
     "autofs",
     "binfmt_misc",
     "bpf",
@@ -33,13 +33,13 @@ const NO_STORAGE: [&str; 24] = [
     "tracefs",
 ];
 
-const OF_THE_SYSTEM: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
+const SYSTEM_FOLDERS: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
 
 /// Maximum mounts: a container host has thousands.
-const MOST_MOUNTS: usize = 64;
+const MAX_MOUNTS: usize = 64;
 
-/// Maximum bytes of mount options: an overlay's name every layer.
-const MOST_OPTIONS: usize = 512;
+/// Maximum bytes of mount options: those of an overlay list every layer.
+const MAX_OPTION_BYTES: usize = 512;
 
 pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
     let mut host = Map::new();
@@ -147,14 +147,14 @@ fn interface(net: &Interface) -> Value {
 }
 
 fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
-    let own = root.procfs.join("self/root");
+    let process_root = root.procfs.join("self/root");
     let described = hardware
         .mounts
         .iter()
-        .filter(|mount| matters(mount))
-        .take(MOST_MOUNTS)
+        .filter(|mount| can_hold_files(mount))
+        .take(MAX_MOUNTS)
         .map(|mount| {
-            let found = locate_folder(&own, &mount.mount_point, &hardware.mounts);
+            let found = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
             // A mount on top hides this one, and its space would be reported instead.
             let space = found
                 .filter(|found| found.mount == *mount)
@@ -170,16 +170,16 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
     described.collect()
 }
 
-/// A validator could store files there.
-fn matters(mount: &Mount) -> bool {
-    let of_the_system = || {
-        OF_THE_SYSTEM
+/// True if a validator could store files there.
+fn can_hold_files(mount: &Mount) -> bool {
+    let is_system_folder = || {
+        SYSTEM_FOLDERS
             .iter()
             .any(|folder| mount.mount_point.starts_with(folder))
     };
     match mount.fs_type.as_str() {
-        "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !of_the_system(),
-        kind => !NO_STORAGE.contains(&kind),
+        "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !is_system_folder(),
+        kind => !VIRTUAL_FILE_SYSTEMS.contains(&kind),
     }
 }
 
@@ -219,7 +219,7 @@ pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
 fn options(text: &str) -> String {
     let shown: Vec<String> = text.split(',').map(redact::line).collect();
     let mut shown = shown.join(",");
-    if let Some((end, _)) = shown.char_indices().find(|(at, _)| *at >= MOST_OPTIONS) {
+    if let Some((end, _)) = shown.char_indices().find(|(at, _)| *at >= MAX_OPTION_BYTES) {
         shown.truncate(end);
         shown.push_str("...");
     }

@@ -1,4 +1,4 @@
-//! Hardware facts from sysinfo, which only knows the machine that this runs on.
+//! Hardware facts from sysinfo, which can only read the machine that the daemon runs on.
 
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
@@ -14,17 +14,18 @@ use sysinfo::{
 /// Does not query processes, which raises the limit of open descriptors, nor file system sizes,
 /// which blocks on network mounts.
 pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
-    let here = HostRoot::default();
-    if (&root.procfs, &root.sysfs) != (&here.procfs, &here.sysfs) {
+    let default_root = HostRoot::default();
+    if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;
     }
     replace(&mut hardware.name, System::host_name());
     replace(&mut hardware.kernel_release, System::kernel_version());
-    // The files have the distribution's own name, and the host's rather than a container's.
+    // The files are preferred: they have the distribution's own name, and describe the host even
+    // if the daemon runs in a container.
     hardware.system = hardware
         .system
         .take()
-        .or_else(|| System::name().zip(System::os_version()).map(of_version));
+        .or_else(|| System::name().zip(System::os_version()).map(system_name));
     let memory = MemoryRefreshKind::nothing().with_ram().with_swap();
     let wanted = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing())
@@ -48,8 +49,8 @@ pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
             .iter()
             .find(|mount| is_mount(reported, mount));
         let disk = mount.and_then(|mount| hardware.disks.iter_mut().find(|disk| disk.holds(mount)));
-        if let Some((disk, turns)) = disk.zip(turns(reported.kind())) {
-            disk.rotational = Some(turns);
+        if let Some((disk, is_rotational)) = disk.zip(is_rotational(reported.kind())) {
+            disk.rotational = Some(is_rotational);
         }
     }
 }
@@ -60,16 +61,16 @@ fn replace<T: Default + PartialEq>(known: &mut Option<T>, reported: Option<T>) {
     }
 }
 
-fn of_version((name, version): (String, String)) -> String {
+fn system_name((name, version): (String, String)) -> String {
     format!("{name} {version}")
 }
 
-/// sysinfo's disks are mounts.
+/// True if sysinfo's "disk", which is a mount, is this mount.
 fn is_mount(reported: &Disk, mount: &Mount) -> bool {
     mount.mount_point == reported.mount_point() && OsStr::new(&mount.source) == reported.name()
 }
 
-fn turns(kind: DiskKind) -> Option<bool> {
+fn is_rotational(kind: DiskKind) -> Option<bool> {
     match kind {
         DiskKind::HDD => Some(true),
         DiskKind::SSD => Some(false),

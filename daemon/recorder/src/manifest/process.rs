@@ -30,10 +30,10 @@ const RECORDED_VARIABLES: [&str; 13] = [
     "_RJEM_MALLOC_CONF_2_CONF_HARDER",
 ];
 
-const MOST_FOLDERS: usize = 32;
+const MAX_FOLDERS: usize = 32;
 
-const MOST_ARGUMENTS: usize = 512;
-const LONGEST_ARGUMENT: usize = 4096;
+const MAX_ARGUMENTS: usize = 512;
+const MAX_ARGUMENT_BYTES: usize = 4096;
 
 pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut out = Map::new();
@@ -83,9 +83,9 @@ fn inspect(
         problems,
     );
     put(out, "environment", environment.map(|found| {
-        let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
+        let names: Vec<&String> = found.variables.keys().take(MAX_ARGUMENTS).collect();
         let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
-        json!({ "names": names, "values": recorded.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
+        json!({ "names": names, "values": recorded.map(|(name, value)| (name, shortened(&value))).collect::<std::collections::BTreeMap<_, _>>() })
     }));
     put(
         out,
@@ -111,7 +111,7 @@ fn inspect(
     }
 }
 
-/// Resolves the process's folders; their file systems may never answer.
+/// Resolves the process's folders. May block for ever if a file system does not answer.
 pub(super) fn folders(
     root: &HostRoot,
     target: &Target,
@@ -135,11 +135,14 @@ pub(super) fn folders(
 
 fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
     let words = files.cmdline()?;
-    let words = words.iter().take(MOST_ARGUMENTS);
-    Ok(words.map(|word| cut(&word.to_string_lossy())).collect())
+    let words = words.iter().take(MAX_ARGUMENTS);
+    Ok(words
+        .map(|word| shortened(&word.to_string_lossy()))
+        .collect())
 }
 
-/// Unlike a tick, a manifest reports missing rights too.
+/// Returns the value, or adds the error to `problems` unless it is absent. Missing rights count,
+/// unlike in a tick.
 fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -152,11 +155,11 @@ fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Optio
     }
 }
 
-fn cut(text: &str) -> String {
+fn shortened(text: &str) -> String {
     let end = text
         .char_indices()
         .map(|(at, _)| at)
-        .find(|at| *at >= LONGEST_ARGUMENT);
+        .find(|at| *at >= MAX_ARGUMENT_BYTES);
     end.map_or_else(
         || text.to_owned(),
         |end| format!("{}...", text.get(..end).unwrap_or_default()),
@@ -210,14 +213,14 @@ impl Folders<'_> {
             ));
         }
         folders.extend(working.clone().map(|folder| ("working", folder)));
-        folders.truncate(MOST_FOLDERS);
-        let whole = |path: PathBuf| match &working {
+        folders.truncate(MAX_FOLDERS);
+        let absolute = |path: PathBuf| match &working {
             Some(working) if path.is_relative() => working.join(path),
             _ => path,
         };
         folders
             .into_iter()
-            .map(|(what, path)| self.folder(what, &whole(path)))
+            .map(|(what, path)| self.folder(what, &absolute(path)))
             .collect()
     }
 

@@ -31,21 +31,21 @@ const SECRET_WORDS: [&str; 10] = [
 /// Authorization schemes, which precede the secret.
 const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
 
-/// Names that look secret, but are public.
-const PUBLIC: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
+/// Option names that look secret, but whose values are public.
+const PUBLIC_NAMES: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
 
 /// A name with this ending is the path of a secret, not the secret.
-const PLACES: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
+const PATH_SUFFIXES: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
 
-const MOST_PARTS: usize = 32;
+const MAX_PAIRS: usize = 32;
 
-/// A run of this many letters and digits in a URL path is a key, not a word.
-const KEY_IN_PATH: usize = 16;
+/// A part of a URL path with letters, digits and at least this length is a key, not a word.
+const MIN_PATH_KEY_LENGTH: usize = 16;
 
 /// Minimum length of a 64-byte key in base 58; a public key has at most 44.
-const PRIVATE_KEY: usize = 80;
+const MIN_PRIVATE_KEY_LENGTH: usize = 80;
 
-/// Their number and order stay.
+/// Redacts arguments. Keeps their number and order.
 pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
     words(arguments.iter().map(AsRef::as_ref))
 }
@@ -75,15 +75,15 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         if word.contains(char::is_whitespace) {
             line(word)
         } else {
-            one(word)
+            redact_word(word)
         }
     })
     .collect()
 }
 
-fn one(word: &str) -> String {
+fn redact_word(word: &str) -> String {
     let (mut shown, mut rest) = (String::new(), word);
-    for _ in 0..MOST_PARTS {
+    for _ in 0..MAX_PAIRS {
         if is_key(rest) {
             return shown + HIDDEN;
         }
@@ -98,7 +98,7 @@ fn one(word: &str) -> String {
         let Some((name, value)) = end.and_then(|at| rest.split_at_checked(at + 1)) else {
             return shown
                 + &if scheme.is_some() {
-                    address(rest)
+                    redact_url(rest)
                 } else {
                     rest.to_owned()
                 };
@@ -112,8 +112,8 @@ fn one(word: &str) -> String {
     shown + HIDDEN
 }
 
-/// A URL without user, password, query values and keys in its path.
-fn address(text: &str) -> String {
+/// Returns the URL with user, password, query values and keys in its path replaced.
+fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
@@ -163,7 +163,7 @@ fn metrics_config(word: &str) -> Option<String> {
         return None;
     }
     let hide = |pair: &str| match pair.split_once('=') {
-        Some((key @ ("host" | "db"), value)) => format!("{key}={}", one(value)),
+        Some((key @ ("host" | "db"), value)) => format!("{key}={}", redact_word(value)),
         Some((key, _)) => format!("{key}={HIDDEN}"),
         None => HIDDEN.to_owned(),
     };
@@ -179,7 +179,7 @@ fn is_secret(name: &str) -> bool {
         .to_ascii_lowercase();
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let last = parts.last().copied().unwrap_or_default();
-    if PUBLIC.contains(&name.as_str()) || PLACES.contains(&last) {
+    if PUBLIC_NAMES.contains(&name.as_str()) || PATH_SUFFIXES.contains(&last) {
         return false;
     }
     let joined = parts.concat();
@@ -191,10 +191,10 @@ fn is_secret(name: &str) -> bool {
 /// A private key: 64 bytes in base 58, or the number list of a keypair file.
 fn is_key(word: &str) -> bool {
     let base58 = |c: char| c.is_ascii_alphanumeric();
-    let listed = word.starts_with('[')
+    let is_number_list = word.starts_with('[')
         && word.matches(',').count() >= 31
         && word.chars().any(|c| c.is_ascii_digit());
-    listed || (word.len() >= PRIVATE_KEY && word.chars().all(base58))
+    is_number_list || (word.len() >= MIN_PRIVATE_KEY_LENGTH && word.chars().all(base58))
 }
 
 fn is_key_in_path(part: &str) -> bool {
@@ -203,7 +203,7 @@ fn is_key_in_path(part: &str) -> bool {
         part.chars().any(|c| c.is_ascii_digit()),
         part.chars().any(char::is_alphabetic),
     );
-    part.len() >= KEY_IN_PATH && part.chars().all(fits) && digits && letters
+    part.len() >= MIN_PATH_KEY_LENGTH && part.chars().all(fits) && digits && letters
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The state of each recorder, for the tick and the web.
+//! The state of each recorder (rows, dropped entries, problem), for the tick and the web server.
 
 use super::Handle;
 use faultline_kernel::ProcessId;
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a removed file or dropped entries are shown: longer than a scrape interval.
-pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
+/// How long a removed file or dropped entries stay a problem: longer than a scrape interval.
+pub(super) const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub struct Account {
+pub struct RecorderStatus {
     /// The label value: `record` or `flight`.
     name: &'static str,
     state: Mutex<AccountState>,
@@ -27,9 +27,9 @@ struct AccountState {
     problem: Option<Problem>,
 }
 
-impl Account {
+impl RecorderStatus {
     pub fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(Account {
+        Arc::new(RecorderStatus {
             name,
             state: Mutex::default(),
         })
@@ -39,7 +39,7 @@ impl Account {
         self.name
     }
 
-    pub fn wrote(&self, rows: u64) {
+    pub fn add_rows(&self, rows: u64) {
         self.state.lock().rows += rows;
     }
 
@@ -47,7 +47,7 @@ impl Account {
         self.state.lock().dropped += entries;
     }
 
-    pub fn say(&self, problem: Option<Problem>) {
+    pub fn set_problem(&self, problem: Option<Problem>) {
         self.state.lock().problem = problem;
     }
 
@@ -62,22 +62,22 @@ impl Account {
     }
 }
 
-/// The recorder as a source: reports its state, and stores the target so that each tick is recorded
-/// with its process.
+/// The recorder as a source. Reports the recorder's state. Stores the target of each tick, so that
+/// the tick is recorded with its process.
 pub(super) struct RecorderSource {
     pub(super) handle: Handle,
     pub(super) following: Following,
     pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
-    /// The queue's dropped entries at the last poll, and the uptime until which that is shown.
+    /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
     pub(super) lost: (u64, Duration),
 }
 
 impl RecorderSource {
-    /// A problem if the queue dropped entries recently. A constant text, so that it is logged once.
+    /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
         let lost = self.handle.queue.lost();
         if std::mem::replace(&mut self.lost.0, lost) < lost {
-            self.lost.1 = now + SHOW_FOR;
+            self.lost.1 = now + PROBLEM_SHOWN_FOR;
         }
         (now < self.lost.1).then(|| {
             let what = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
@@ -85,7 +85,7 @@ impl RecorderSource {
         })
     }
 
-    fn note(&self, context: &SampleContext<'_>) {
+    fn store_target(&self, context: &SampleContext<'_>) {
         let mut seen = self.handle.seen.lock();
         if seen.target.as_deref() == context.target {
             return;
@@ -105,7 +105,7 @@ impl Poll for RecorderSource {
     }
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        self.note(context);
+        self.store_target(context);
         // Problems of a file are a state, reported at every tick.
         let mut output = SourceOutput {
             repeated: true,

@@ -1,6 +1,6 @@
 //! Warns if a recording shares a disk with the validator's ledger or accounts.
 
-use faultline_core::config::Find;
+use faultline_core::config::TargetSelector;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use faultline_sources::discovery::Target;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     pub what: &'static str,
-    /// From the root of the validator's own file system.
+    /// Path in the validator's own root file system.
     pub path: PathBuf,
     /// The process whose file system has it; `None`: the daemon's.
     pub pid: Option<u32>,
 }
 
-pub fn configured(find: &Find) -> Vec<Folder> {
+pub fn configured(find: &TargetSelector) -> Vec<Folder> {
     match find {
-        Find::Ledger(ledger) => folders(ledger.clone(), std::iter::empty(), None),
+        TargetSelector::Ledger(ledger) => folders(ledger.clone(), std::iter::empty(), None),
         _ => Vec::new(),
     }
 }
@@ -82,7 +82,7 @@ fn accounts(arguments: &[String]) -> Vec<String> {
 /// folders.
 pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
     let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
-    let Some(own) = whole
+    let Some(recording_disks) = whole
         .parent()
         .and_then(|folder| FolderDisks::of(root, folder, None))
     else {
@@ -90,7 +90,7 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
     };
     let sentence = |folder: &Folder| {
         let folder_disks = FolderDisks::of(root, &folder.path, folder.pid)?;
-        let shared = own.shared(&folder_disks)?;
+        let shared = recording_disks.shared(&folder_disks)?;
         let path = faultline_text::path(&folder.path);
         let (what, recording) = (folder.what, recording.display());
         Some(format!(
@@ -148,8 +148,8 @@ impl FolderDisks {
     }
 }
 
-/// The block device of a file system without a device number of its own (btrfs, overlay): the
-/// mount's source.
+/// The source of a mount, which is the block device if the file system has no device number of its
+/// own (btrfs, overlay).
 fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let mounts = root
@@ -159,7 +159,7 @@ fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     source.is_absolute().then_some(source)
 }
 
-/// A partition's disk; the disks below a volume or an array, at most some levels down.
+/// Adds the disk of a partition, or the disks below a volume or an array (at most 8 levels).
 fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
     let Ok(folder) = block.canonicalize() else {
         return;
@@ -169,13 +169,13 @@ fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
     } else {
         &folder
     };
-    let below: Vec<PathBuf> = std::fs::read_dir(whole.join("slaves"))
+    let lower_devices: Vec<PathBuf> = std::fs::read_dir(whole.join("slaves"))
         .into_iter()
         .flatten()
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    if below.is_empty() || depth >= 8 {
+    if lower_devices.is_empty() || depth >= 8 {
         disks.extend(
             whole
                 .file_name()
@@ -183,7 +183,7 @@ fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
         );
     }
     if depth < 8 {
-        below
+        lower_devices
             .iter()
             .for_each(|slave| add_disks(slave, disks, depth + 1));
     }

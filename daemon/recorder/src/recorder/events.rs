@@ -1,7 +1,7 @@
 //! Derives events from successive ticks.
 
 use super::queue::FollowedAtTick;
-use super::{Entry, Followed};
+use super::{Entry, FollowedProcess};
 use crate::manifest::Described;
 use faultline_metrics::metrics::{daemon as d, process as p, validator as v};
 use faultline_metrics::{Reading, Stamp, Text, Tick};
@@ -16,11 +16,11 @@ pub(super) struct Events {
     last: Option<(u64, Stamp)>,
     target: Option<Arc<Target>>,
     phase: Option<Text>,
-    last_known: Option<Text>,
+    last_known_phase: Option<Text>,
     stalled: bool,
-    /// The newest processed slot: a stopped process reports none.
+    /// The last reported processed slot. Kept because a stopped process reports none.
     slot: Option<f64>,
-    /// By reason, as the metric counts them.
+    /// The last value of the restart counter for each reason.
     restarts: [f64; 3],
     clock_steps: f64,
 }
@@ -32,8 +32,8 @@ impl Events {
         self.target.as_ref()
     }
 
-    /// Appends the tick's events, then the tick. The end of a process comes before the tick without
-    /// it, a start before the tick with it.
+    /// Appends the tick's events, then the tick itself. So the end of a process precedes the first
+    /// tick without it, and a start precedes the first tick with it.
     pub(super) fn tick(
         &mut self,
         tick: &Arc<Tick>,
@@ -42,7 +42,7 @@ impl Events {
         out: &mut Vec<Entry>,
     ) {
         self.time(tick, out);
-        if changed(self.target.as_deref(), seen.target.as_deref()) {
+        if is_other_program(self.target.as_deref(), seen.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
                 && before.process == target.process
             {
@@ -54,7 +54,7 @@ impl Events {
                 })));
                 self.target = Some(Arc::clone(target));
             } else {
-                self.replaced(tick, seen, describe, out);
+                self.add_process_change(tick, seen, describe, out);
             }
         }
         self.restarts(tick, out);
@@ -65,7 +65,7 @@ impl Events {
 
     fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let steps = tick
-            .number_of(&d::CLOCK_STEPS, &[])
+            .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
         let was_set = steps > std::mem::replace(&mut self.clock_steps, steps);
         let Some((number, at)) = self.last.replace((tick.number, tick.at)) else {
@@ -84,7 +84,7 @@ impl Events {
         }
     }
 
-    fn replaced(
+    fn add_process_change(
         &mut self,
         tick: &Tick,
         seen: &FollowedAtTick,
@@ -107,10 +107,10 @@ impl Events {
                 json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
             out.push(Entry::event(tick.at, kind, &detail));
         }
-        self.follow(tick, seen.target.as_ref(), describe, out);
+        self.start_process(tick, seen.target.as_ref(), describe, out);
     }
 
-    fn follow(
+    fn start_process(
         &mut self,
         tick: &Tick,
         target: Option<&Arc<Target>>,
@@ -120,9 +120,9 @@ impl Events {
         (self.target, self.slot) = (target.cloned(), None);
         out.push(Entry::Process(target.map(|target| {
             let started = tick
-                .number_of(&p::START_TIME, &[])
+                .value_of(&p::START_TIME, &[])
                 .and_then(|s| Duration::try_from_secs_f64(s).ok());
-            Arc::new(Followed {
+            Arc::new(FollowedProcess {
                 target: Arc::clone(target),
                 started_unix: started,
                 seen: tick.at,
@@ -137,9 +137,7 @@ impl Events {
 
     fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         for (reason, before) in Reason::ALL.into_iter().zip(&mut self.restarts) {
-            let count = tick
-                .number_of(&p::RESTARTS, &[reason.name()])
-                .unwrap_or(0.0);
+            let count = tick.value_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
             if count > std::mem::replace(before, count) {
                 out.push(Entry::event(
                     tick.at,
@@ -151,8 +149,8 @@ impl Events {
     }
 
     fn stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
-        let stalled = tick.number_of(&v::STALLED, &[]) == Some(1.0);
-        self.slot = tick.number_of(&v::SLOT, &["processed"]).or(self.slot);
+        let stalled = tick.value_of(&v::STALLED, &[]) == Some(1.0);
+        self.slot = tick.value_of(&v::SLOT, &["processed"]).or(self.slot);
         if stalled && !self.stalled {
             out.push(Entry::event(
                 tick.at,
@@ -163,7 +161,8 @@ impl Events {
         self.stalled = stalled;
     }
 
-    /// The phase may become unknown and known again, which reaches nothing new.
+    /// Adds phase events. A phase that becomes unknown and then known again does not count as
+    /// reached again.
     fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let phase = phase_of(tick);
         if self.phase.as_ref() == phase {
@@ -174,7 +173,7 @@ impl Events {
             json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
         out.push(Entry::event(tick.at, EventKind::Phase, &detail));
         let Some(phase) = phase else { return };
-        if self.last_known.replace(phase.clone()).as_ref() == Some(phase) {
+        if self.last_known_phase.replace(phase.clone()).as_ref() == Some(phase) {
             return;
         }
         let reached = match phase.as_str() {
@@ -182,7 +181,7 @@ impl Events {
             "behind" => EventKind::Behind,
             _ => return,
         };
-        let slots = tick.number_of(&v::SLOTS_BEHIND, &[]);
+        let slots = tick.value_of(&v::SLOTS_BEHIND, &[]);
         out.push(Entry::event(
             tick.at,
             reached,
@@ -192,7 +191,7 @@ impl Events {
 }
 
 /// True for another process or an exec. Ignores how it was found, and a file replaced on disk.
-fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
+fn is_other_program(before: Option<&Target>, now: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target
             .exe

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum separate kinds: label values must not grow with time.
-const MOST: usize = 16;
-/// Kinds of a search, always counted separately: it can begin after many others.
-const SEARCH: [&str; 4] = ["kept_up", "failed", "void", "reference"];
-/// Counts further kinds, and marks without a kind.
-const OTHER: &str = "other";
+const MAX_KINDS: usize = 16;
+/// Kinds that a search uses. They always count separately, because a search may begin after many
+/// other kinds.
+const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
+/// Label value for further kinds and for marks without a kind.
+const OTHER_KIND: &str = "other";
 
 #[derive(Debug, Default)]
 pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
@@ -18,9 +19,9 @@ impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
         let is_counted = |kind: &&str| {
-            SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
+            SEARCH_KINDS.contains(kind) || counts.contains_key(*kind) || counts.len() < MAX_KINDS
         };
-        let kind = kind.filter(is_counted).unwrap_or(OTHER);
+        let kind = kind.filter(is_counted).unwrap_or(OTHER_KIND);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(counts.insert(kind.into(), 1)),
@@ -57,13 +58,13 @@ mod tests {
             .map(|number| format!("kind_{}", "a".repeat(number + 1)))
             .collect();
         more.iter().for_each(|kind| marks.count(Some(kind)));
-        assert_eq!(marks.readings().len(), MOST);
+        assert_eq!(marks.readings().len(), MAX_KINDS);
         marks.count(Some("failed"));
         assert!(marks.readings().contains(&expected("failed", 3)));
         assert!(
             marks
                 .readings()
-                .contains(&expected("other", 1 + 20 - (MOST as u64 - 2)))
+                .contains(&expected("other", 1 + 20 - (MAX_KINDS as u64 - 2)))
         );
         marks.count(Some("void"));
         assert!(

@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At the default interval, covers a disk that stalls for a minute.
-const MOST_TICKS: usize = 64;
+/// Enough for a disk that stalls for a minute, at the default interval.
+const MAX_TICKS: usize = 64;
 
 /// About 350 bytes each. A push of ten seconds has some hundred.
-const MOST_POINTS: usize = 8192;
+const MAX_POINTS: usize = 8192;
 
-const MOST_MARKS: usize = 64;
+const MAX_MARKS: usize = 64;
 
 #[derive(Debug)]
 pub(super) enum Message {
@@ -33,12 +33,12 @@ pub(super) struct FollowedAtTick {
 /// One queue for all kinds of messages, with a limit for each, so that their order stays.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedMessages>,
     lost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueuedMessages {
     messages: VecDeque<Message>,
     ticks: usize,
     points: usize,
@@ -46,13 +46,14 @@ struct Waiting {
 }
 
 impl Queue {
-    /// False if it is full, which is counted except for marks: their sender gets an error.
+    /// False if the queue is full. Then the loss is counted, except for marks: their sender gets an
+    /// error.
     pub(super) fn push(&self, message: Message) -> bool {
         let mut waiting = self.waiting.lock();
         let (count, most, counted) = match message {
-            Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS, true),
-            Message::Point(_) => (&mut waiting.points, MOST_POINTS, true),
-            Message::Mark(..) => (&mut waiting.marks, MOST_MARKS, false),
+            Message::Tick(..) => (&mut waiting.ticks, MAX_TICKS, true),
+            Message::Point(_) => (&mut waiting.points, MAX_POINTS, true),
+            Message::Mark(..) => (&mut waiting.marks, MAX_MARKS, false),
         };
         let has_capacity = *count < most;
         if has_capacity {
@@ -73,7 +74,7 @@ impl Queue {
     }
 
     /// Counts points that were dropped earlier.
-    pub(super) fn lose(&self, count: u64) {
+    pub(super) fn count_lost(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 }
@@ -98,16 +99,16 @@ mod tests {
     #[test]
     fn a_full_recorder_queue_counts_dropped_ticks_but_accepts_other_kinds() {
         let queue = Queue::default();
-        let taken = (0..MOST_TICKS as u64 + 5)
+        let taken = (0..MAX_TICKS as u64 + 5)
             .filter(|number| queue.push(tick(*number)))
             .count();
-        assert_eq!((taken, queue.lost()), (MOST_TICKS, 5));
+        assert_eq!((taken, queue.lost()), (MAX_TICKS, 5));
         assert!(queue.push(mark("a")));
         let all = queue.take();
-        assert_eq!(all.len(), MOST_TICKS + 1);
+        assert_eq!(all.len(), MAX_TICKS + 1);
         assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
         assert!(queue.push(tick(99)), "what was taken has made room");
-        assert!((0..=MOST_MARKS).any(|_| !queue.push(mark("a"))));
+        assert!((0..=MAX_MARKS).any(|_| !queue.push(mark("a"))));
         assert_eq!(queue.lost(), 5, "who sets a mark is told");
     }
 }

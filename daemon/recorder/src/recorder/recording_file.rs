@@ -1,12 +1,12 @@
-//! One recording: a transaction per turn, and recovery from disk errors.
+//! Writes one recording: a transaction per second, and recovery from disk errors.
 
 mod file_identity;
 mod retained;
 
-use super::account::{Account, SHOW_FOR};
-use super::{Entry, Followed, RecordingSink};
+use super::account::{PROBLEM_SHOWN_FOR, RecorderStatus};
+use super::{Entry, FollowedProcess, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
-use faultline_recording::{Error, EventKind, NewProcess, Opening, Writer};
+use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer};
 use file_identity::FileIdentity;
 use retained::RetainedEntries;
 use serde_json::json;
@@ -17,28 +17,28 @@ use std::time::Duration;
 /// Checkpoint interval: the maximum loss of a power cut.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// A recording being written. During a failure it drops and counts ticks and points, keeps events,
-/// and retries after growing pauses. After recovery it writes the kept events and one that names
-/// the loss. A removed or replaced file is created again.
+/// and retries after growing pauses. After recovery it writes the kept events, and a gap event that
+/// states the loss. A removed or replaced file is created again.
 pub struct RecordingFile {
     path: PathBuf,
-    opening: Opening,
+    opening: NewRecording,
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
     file_identity: FileIdentity,
-    account: Arc<Account>,
-    process: Option<Arc<Followed>>,
+    account: Arc<RecorderStatus>,
+    process: Option<Arc<FollowedProcess>>,
     retained: RetainedEntries,
     lost: u64,
     failure: Option<WriteFailure>,
-    /// Uptime until which the removed file is shown.
+    /// Uptime until which the removed file is reported as a problem.
     shown_until: Option<Duration>,
-    written: Stamp,
-    checkpointed: Stamp,
+    last_write: Stamp,
+    last_checkpoint: Stamp,
 }
 
 #[derive(Debug)]
@@ -57,13 +57,13 @@ impl RecordingFile {
     /// The file cannot be created or written, or cannot be continued.
     pub fn open(
         path: &Path,
-        opening: &Opening,
-        account: Arc<Account>,
+        opening: &NewRecording,
+        account: Arc<RecorderStatus>,
     ) -> Result<RecordingFile, Error> {
         let started = opening.session.started;
         let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
         let first = Entry::event(started, EventKind::DaemonStart, &detail);
-        let begun = begin(path, opening, &first);
+        let first_write = begin(path, opening, &first);
         let mut file = RecordingFile {
             path: path.to_owned(),
             opening: opening.clone(),
@@ -75,24 +75,24 @@ impl RecordingFile {
             lost: 0,
             failure: None,
             shown_until: None,
-            written: started,
-            checkpointed: started,
+            last_write: started,
+            last_checkpoint: started,
         };
-        match begun {
+        match first_write {
             Ok((writer, rows)) => {
-                file.account.wrote(rows);
+                file.account.add_rows(rows);
                 file.writer = Some(writer);
             }
             Err(error) if error.is_full() => {
-                file.lose(&[first]);
-                file.failed(&error, started);
+                file.retain_or_count_lost(&[first]);
+                file.record_failure(&error, started);
             }
             Err(error) => return Err(error),
         }
         Ok(file)
     }
 
-    /// For other uses of the file between two turns; `None` without a file.
+    /// For other work on the file between two transactions. `None` without a file.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         self.writer.as_mut()
     }
@@ -110,8 +110,8 @@ impl RecordingFile {
             self.path.display()
         );
         tracing::error!(recorder = self.account.name(), why);
-        // Completes the moved file for its new owner.
-        let closed = if self.file_identity.log_is_foreign() {
+        // Completes the moved file, so that it stays usable at its new path.
+        let closed = if self.file_identity.wal_is_foreign() {
             writer.checkpoint()
         } else {
             writer.finish(now)
@@ -119,26 +119,26 @@ impl RecordingFile {
         if let Err(error) = closed {
             tracing::warn!(%error, "the end of the existing recording may be lost");
         }
-        self.file_identity.remove_log();
-        self.retained.begin_with(self.process.as_ref());
+        self.file_identity.remove_wal();
+        self.retained.start_with_process(self.process.as_ref());
         self.account
-            .say(Some(Problem::new(Status::Gone, why.clone())));
-        self.shown_until = Some(now.uptime + SHOW_FOR);
+            .set_problem(Some(Problem::new(Status::Gone, why.clone())));
+        self.shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
-            since: self.written,
-            pause: FIRST_PAUSE / 2,
+            since: self.last_write,
+            pause: MIN_RETRY_DELAY / 2,
             next: now.uptime,
             why,
         };
         self.failure.get_or_insert(failure).next = now.uptime;
     }
 
-    fn transact(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
+    fn write_with_retained(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut opening = self.opening.clone();
             opening.session.started = now;
             let opened = Writer::append(&self.path, &opening);
-            self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
+            self.writer = Some(opened.inspect_err(|_| self.retain_or_count_lost(entries))?);
             self.file_identity = FileIdentity::of(&self.path);
         }
         let Some(failure) = &self.failure else {
@@ -153,9 +153,9 @@ impl RecordingFile {
         self.write(&all, without_gap)
     }
 
-    /// One transaction, plus one per change of process, so that a failed write can be repeated: the
-    /// writer continues with its last process. Of the unwritten entries, the first `keep` are kept
-    /// or lost.
+    /// Writes one transaction, plus one for each change of process. A failed write can be repeated,
+    /// because the writer continues with its last process. After a failure, the unwritten ones of
+    /// the first `keep` entries are kept or counted as lost.
     fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -170,8 +170,8 @@ impl RecordingFile {
                 Ok(more) => (rows, done) = (rows + more, done + part.len()),
                 Err(error) => {
                     writer.rollback();
-                    self.account.wrote(rows);
-                    self.lose(entries.get(done..keep).unwrap_or_default());
+                    self.account.add_rows(rows);
+                    self.retain_or_count_lost(entries.get(done..keep).unwrap_or_default());
                     return Err(error);
                 }
             }
@@ -180,22 +180,22 @@ impl RecordingFile {
     }
 
     /// Keeps events and counts the rest as lost.
-    fn lose(&mut self, entries: &[Entry]) {
+    fn retain_or_count_lost(&mut self, entries: &[Entry]) {
         let lost = self.retained.keep(entries);
         self.account.dropped(lost);
         self.lost += lost;
     }
 
-    fn failed(&mut self, error: &Error, now: Stamp) {
+    fn record_failure(&mut self, error: &Error, now: Stamp) {
         let (path, why) = (self.path.display(), error.to_string());
         let pause = match &self.failure {
             None => {
                 tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
-                FIRST_PAUSE
+                MIN_RETRY_DELAY
             }
-            Some(failure) => (failure.pause * 2).min(LONGEST_PAUSE),
+            Some(failure) => (failure.pause * 2).min(MAX_RETRY_DELAY),
         };
-        self.account.say(Some(Problem::new(
+        self.account.set_problem(Some(Problem::new(
             Status::Broken,
             format!("not recorded, tried again: {why}"),
         )));
@@ -209,9 +209,9 @@ impl RecordingFile {
         self.shown_until = None;
     }
 
-    fn worked(&mut self, rows: u64, now: Stamp) {
-        self.account.wrote(rows);
-        self.written = now;
+    fn record_success(&mut self, rows: u64, now: Stamp) {
+        self.account.add_rows(rows);
+        self.last_write = now;
         let lost = std::mem::take(&mut self.lost);
         if let Some(failure) = self.failure.take() {
             let seconds = now.since(failure.since).as_secs();
@@ -222,7 +222,7 @@ impl RecordingFile {
                 "writing the recording again"
             );
             if self.shown_until.is_none() {
-                self.account.say(None);
+                self.account.set_problem(None);
             }
         }
         if self
@@ -230,15 +230,15 @@ impl RecordingFile {
             .take_if(|until| *until <= now.uptime)
             .is_some()
         {
-            self.account.say(None);
+            self.account.set_problem(None);
         }
     }
 
     fn checkpoint(&mut self, now: Stamp) {
-        if now.since(self.checkpointed) < CHECKPOINT_EVERY || self.failure.is_some() {
+        if now.since(self.last_checkpoint) < CHECKPOINT_EVERY || self.failure.is_some() {
             return;
         }
-        self.checkpointed = now;
+        self.last_checkpoint = now;
         let Some(writer) = &mut self.writer else {
             return;
         };
@@ -250,7 +250,7 @@ impl RecordingFile {
     }
 }
 
-fn begin(path: &Path, opening: &Opening, first: &Entry) -> Result<(Writer, u64), Error> {
+fn begin(path: &Path, opening: &NewRecording, first: &Entry) -> Result<(Writer, u64), Error> {
     let mut writer = Writer::append(path, opening)?;
     put(&mut writer, first)?;
     let rows = writer.commit()?;
@@ -284,11 +284,11 @@ impl RecordingSink for RecordingFile {
             .as_ref()
             .is_some_and(|failure| now.uptime < failure.next)
         {
-            self.lose(entries);
+            self.retain_or_count_lost(entries);
         } else if !entries.is_empty() || self.failure.is_some() {
-            match self.transact(entries, now) {
-                Ok(rows) => self.worked(rows, now),
-                Err(error) => self.failed(&error, now),
+            match self.write_with_retained(entries, now) {
+                Ok(rows) => self.record_success(rows, now),
+                Err(error) => self.record_failure(&error, now),
             }
         }
         for entry in entries {
@@ -298,7 +298,7 @@ impl RecordingSink for RecordingFile {
                     let known = self
                         .process
                         .as_ref()
-                        .and_then(|followed| followed.described_as(more));
+                        .and_then(|followed| followed.with_manifest(more));
                     self.process = known.map(Arc::new).or(self.process.take());
                 }
                 _ => {}

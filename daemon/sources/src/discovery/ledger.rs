@@ -7,7 +7,7 @@ use super::owner::{PreviousUsers, without_pretenders};
 use super::scan::named_like_a_validator;
 use super::{Found, SearchContext, Target, process};
 use faultline_core::socket;
-use faultline_core::supervisor::ANSWERS_WITHIN;
+use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::locks;
 use faultline_kernel::{ErrorKind, HostRoot};
 use faultline_metrics::{Problem, Status};
@@ -67,7 +67,9 @@ impl ByLedger {
             Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
         };
         let path = socket.clone();
-        let listening = context.paths.call(ANSWERS_WITHIN, move || listener(&path));
+        let listening = context
+            .paths
+            .call(PATH_CALL_TIMEOUT, move || listener(&path));
         let Ok(listening) = listening.map_err(|unanswered| {
             problems.push(refused(Status::Broken, &unanswered.to_string()));
         }) else {
@@ -106,7 +108,7 @@ impl ByLedger {
     ) -> Option<Target> {
         let lock = self.folder.join("ledger.lock");
         let (root, file) = (context.root.clone(), lock.clone());
-        let locked = context.paths.call(ANSWERS_WITHIN, move || {
+        let locked = context.paths.call(PATH_CALL_TIMEOUT, move || {
             let mut problems = Vec::new();
             (lock_holders(&root, &file, &mut problems), problems)
         });

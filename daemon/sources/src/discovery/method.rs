@@ -5,7 +5,7 @@ use super::process_name::ByName;
 use super::scan::Scan;
 use super::unit::ByUnit;
 use super::{Found, SearchContext, Target};
-use faultline_core::config::Find;
+use faultline_core::config::TargetSelector;
 use faultline_metrics::{Problem, Status};
 
 #[derive(Debug)]
@@ -18,28 +18,28 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn new(find: &Find) -> Self {
+    pub(super) fn new(find: &TargetSelector) -> Self {
         match find {
-            Find::Scan => Method::Scan(Scan::default()),
-            Find::Pid(pid) => Method::Pid(ByPid::new(*pid, false)),
-            Find::ProcessTree(pid) => Method::Pid(ByPid::new(*pid, true)),
-            Find::Ledger(folder) => Method::Ledger(ByLedger::new(folder)),
-            Find::Unit(name) => Method::Unit(ByUnit::new(name)),
-            Find::ProcessName(name) => Method::Name(ByName::new(name)),
+            TargetSelector::Scan => Method::Scan(Scan::default()),
+            TargetSelector::Pid(pid) => Method::Pid(ByPid::new(*pid, false)),
+            TargetSelector::ProcessTree(pid) => Method::Pid(ByPid::new(*pid, true)),
+            TargetSelector::Ledger(folder) => Method::Ledger(ByLedger::new(folder)),
+            TargetSelector::Unit(name) => Method::Unit(ByUnit::new(name)),
+            TargetSelector::ProcessName(name) => Method::Name(ByName::new(name)),
         }
     }
 
-    pub(super) fn looking_for(find: &Find) -> String {
+    pub(super) fn looking_for(find: &TargetSelector) -> String {
         match find {
-            Find::Scan => "the only validator of this host".to_owned(),
-            Find::Pid(pid) => format!("process {pid}"),
-            Find::ProcessTree(pid) => format!("the validator below process {pid}"),
-            Find::Ledger(folder) => format!(
+            TargetSelector::Scan => "the only validator of this host".to_owned(),
+            TargetSelector::Pid(pid) => format!("process {pid}"),
+            TargetSelector::ProcessTree(pid) => format!("the validator below process {pid}"),
+            TargetSelector::Ledger(folder) => format!(
                 "the validator of the ledger {}",
                 faultline_text::path(folder)
             ),
-            Find::Unit(name) => format!("the validator of the unit {name}"),
-            Find::ProcessName(name) => format!("the process called {name}"),
+            TargetSelector::Unit(name) => format!("the validator of the unit {name}"),
+            TargetSelector::ProcessName(name) => format!("the process called {name}"),
         }
     }
 

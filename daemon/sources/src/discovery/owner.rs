@@ -3,7 +3,7 @@
 
 use super::choose::Candidate;
 use super::{Following, SearchContext, Target};
-use faultline_core::supervisor::ANSWERS_WITHIN;
+use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Status};
@@ -73,7 +73,7 @@ impl PreviousUsers {
 fn pretends(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
-        context.paths.call(ANSWERS_WITHIN, owner).ok()?
+        context.paths.call(PATH_CALL_TIMEOUT, owner).ok()?
     });
     match (user(context.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,

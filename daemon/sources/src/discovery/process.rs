@@ -1,6 +1,6 @@
 use super::{SearchContext, Target};
 use faultline_agave::identify::{self, Validator};
-use faultline_core::supervisor::ANSWERS_WITHIN;
+use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
 use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
 use faultline_metrics::{Problem, Status};
@@ -206,7 +206,7 @@ pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &
         );
         Some((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
     };
-    let found = context.paths.call(ANSWERS_WITHIN, is_same);
+    let found = context.paths.call(PATH_CALL_TIMEOUT, is_same);
     found.ok().flatten() == Some(true)
 }
 

@@ -168,7 +168,7 @@ fn words(found: &Found) -> String {
         .join("\n")
 }
 
-fn finder(find: config::Find, root: HostRoot) -> Finder {
+fn finder(find: config::TargetSelector, root: HostRoot) -> Finder {
     Finder::build(
         &config::Target {
             find,

@@ -1,6 +1,6 @@
 //! Statistics of the sources: up, duration and problems.
 
-use faultline_core::clock::{Due, Steps};
+use faultline_core::clock::{ClockStepDetector, DueTick};
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{
     Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,
@@ -31,7 +31,7 @@ pub struct Statistics {
     ticks: u64,
     missed: u64,
     lateness: Histogram,
-    steps: Steps,
+    steps: ClockStepDetector,
     clock_steps: u64,
 }
 
@@ -42,14 +42,14 @@ impl Default for Statistics {
             ticks: 0,
             missed: 0,
             lateness: Histogram::new(&LATENESS_BOUNDS),
-            steps: Steps::default(),
+            steps: ClockStepDetector::default(),
             clock_steps: 0,
         }
     }
 }
 
 impl Statistics {
-    pub fn tick(&mut self, due: Due) {
+    pub fn tick(&mut self, due: DueTick) {
         self.ticks += 1;
         self.missed += due.missed;
         self.lateness.observe(due.lateness.as_secs_f64());

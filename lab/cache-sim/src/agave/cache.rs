@@ -1,5 +1,5 @@
 use super::{Eviction, Rule};
-use crate::cache::{At, Budget, Cache, Counts};
+use crate::cache::{Budget, Cache, Counts, SlotPosition};
 use crate::trace::{ChangeKind, Trace};
 use fastrand::Rng;
 use std::collections::VecDeque;
@@ -10,14 +10,14 @@ const UNLOADED: u32 = u32::MAX - 1;
 const TOMBSTONE: u32 = u32::MAX - 2;
 const LOADED_BELOW: u32 = u32::MAX - 3;
 
-/// A score below that of an entry used now with this compile time in us and these uses ends the
-/// draws.
+/// Compile time in microseconds, and uses. The draws end at a score below that of an entry with
+/// these values that is used now.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in thousandths of a microsecond.
-const SCALE: u64 = 1_000;
+const COMPILE_TIME_SCALE: u64 = 1_000;
 /// The first slot of the trace. An unused entry has 0: so much older that neither halved uses nor a
 /// score compensate.
-const FIRST: u32 = 200;
+const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -77,8 +77,8 @@ impl<'a> ProgramCache<'a> {
             deployed: vec![0; programs],
             superseded: VecDeque::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
-            now: FIRST,
-            root: FIRST,
+            now: FIRST_SLOT,
+            root: FIRST_SLOT,
             has_delayed: false,
         }
     }
@@ -91,7 +91,7 @@ impl<'a> ProgramCache<'a> {
             let entry = &mut self.entries[*program as usize];
             *entry = Entry {
                 uses: *uses,
-                last: FIRST,
+                last: FIRST_SLOT,
                 position: UNLOADED,
             };
             if !is_full {
@@ -102,12 +102,12 @@ impl<'a> ProgramCache<'a> {
 
     fn offset(&self, slot: u64) -> u32 {
         let since = u32::try_from(slot.saturating_sub(self.first_slot)).unwrap_or(u32::MAX);
-        since.saturating_add(FIRST).min(u32::MAX - 1)
+        since.saturating_add(FIRST_SLOT).min(u32::MAX - 1)
     }
 
     /// The slot in which a use counts, if it is later than the last one. A load counts in the
     /// current slot.
-    fn seen(&self) -> u32 {
+    fn use_slot(&self) -> u32 {
         match self.rule.eviction {
             Eviction::Score {
                 clamped_to_root: true,
@@ -204,7 +204,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn least_score(&mut self) -> u32 {
-        let enough = score(self.now, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
+        let threshold = score(self.now, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
         let mut least = self.draw();
         let mut least_score = self.score_at(least);
         for _ in 0..3 {
@@ -213,7 +213,7 @@ impl<'a> ProgramCache<'a> {
             if other_score < least_score {
                 (least, least_score) = (other, other_score);
             }
-            if least_score < enough {
+            if least_score < threshold {
                 break;
             }
         }
@@ -271,14 +271,14 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Last slot plus the bit length of compile time times uses.
+/// Score of Agave 4.1 and later: last slot plus the bit length of `compile time x uses`.
 fn score(last: u32, compile_us: u64, uses: u64) -> u64 {
-    let weight = u128::from(compile_us) * u128::from(SCALE) * u128::from(uses);
+    let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
     u64::from(last) + u64::from(u128::BITS - weight.leading_zeros())
 }
 
 impl Cache for ProgramCache<'_> {
-    fn slot(&mut self, at: At) {
+    fn slot(&mut self, at: SlotPosition) {
         self.now = self.offset(at.slot);
         self.root = self.offset(at.root);
         self.has_delayed = false;
@@ -289,7 +289,7 @@ impl Cache for ProgramCache<'_> {
 
     #[inline]
     fn transaction(&mut self, programs: &[u32], counts: &mut Counts) {
-        let seen = self.seen();
+        let use_slot = self.use_slot();
         let mut has_loaded = false;
         for program in programs {
             if self.is_delayed(*program) {
@@ -298,7 +298,7 @@ impl Cache for ProgramCache<'_> {
             let entry = &mut self.entries[*program as usize];
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
-                entry.last = entry.last.max(seen);
+                entry.last = entry.last.max(use_slot);
             } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
                 has_loaded |= self.miss(*program, counts);
             }

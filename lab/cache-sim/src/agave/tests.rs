@@ -3,7 +3,7 @@
 use super::*;
 use crate::cache::{Budget, Cache, Counts, Limit};
 use crate::policy::{Policy, Setting};
-use crate::run::{Outcome, Simulation, Start};
+use crate::run::{InitialContent, Outcome, Simulation};
 use crate::trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace};
 
 /// A slot with its transactions, each a list of programs, and deployments of programs behind the first so many.
@@ -72,7 +72,7 @@ fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed,
@@ -99,7 +99,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     let simulation = Simulation {
         trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed,
@@ -180,7 +180,7 @@ fn a_full_cache_of_512_shrinks_to_460_entries() {
     let simulation = Simulation {
         trace: &trace,
         setting,
-        start: Start::Empty,
+        start: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed: 1,

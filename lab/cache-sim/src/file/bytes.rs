@@ -54,7 +54,7 @@ impl<'a> Content<'a> {
         Err("a number has more than 64 bits".to_owned())
     }
 
-    pub(super) fn small(&mut self) -> Result<u32, String> {
+    pub(super) fn number_u32(&mut self) -> Result<u32, String> {
         u32::try_from(self.number()?).map_err(|_| "a number has more than 32 bits".to_owned())
     }
 

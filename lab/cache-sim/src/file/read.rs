@@ -30,7 +30,7 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     };
     file.exactly(MAGIC.len() as u64)?;
     if file.content != MAGIC {
-        return Err(damaged(0, "it is no trace file of this format"));
+        return Err(damaged(0, "it is not a trace file of this format"));
     }
     let trace = match file.record()? {
         Some(META) => {
@@ -99,20 +99,20 @@ impl<R: BufRead> File<R> {
         if self.input.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        let cut = |error| match error {
+        let at_record = |error| match error {
             Error::Damaged { what, .. } => damaged(begin, what),
             other => other,
         };
-        self.exactly(1).map_err(cut)?;
+        self.exactly(1).map_err(at_record)?;
         let kind = self.content.first().copied().unwrap_or(0);
-        let length = self.length().map_err(cut)?;
+        let length = self.length().map_err(at_record)?;
         if length > LONGEST {
             return Err(damaged(
                 begin,
                 format!("a record of {length} bytes, more than {LONGEST}"),
             ));
         }
-        self.exactly(length + 4).map_err(cut)?;
+        self.exactly(length + 4).map_err(at_record)?;
         let sum: Vec<u8> = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
             return Err(damaged(begin, "the checksum of the record is wrong"));
@@ -161,14 +161,14 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
             while !content.is_empty() {
                 let length = content.number()?.min(content.0.len() as u64 + 1);
                 let programs: Vec<u32> = (0..length)
-                    .map(|_| content.small())
+                    .map(|_| content.number_u32())
                     .collect::<Result<_, _>>()?;
                 trace.add_set(&programs).map_err(as_text)?;
             }
         }
         SLOT => slot(trace, &mut content)?,
         CHANGE => {
-            let (position, program) = (content.small()?, content.small()?);
+            let (position, program) = (content.number_u32()?, content.number_u32()?);
             let kind = content.one_of(&CHANGE_KINDS, "kind of a change")?;
             let slot_index = trace
                 .slots()
@@ -188,7 +188,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
             while !content.is_empty() {
                 let load = Load {
                     slot: content.number()?,
-                    program: content.small()?,
+                    program: content.number_u32()?,
                     us: content.number()?,
                 };
                 trace.add_load(load).map_err(as_text)?;
@@ -199,7 +199,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
     if content.is_empty() {
         Ok(())
     } else {
-        Err("the record has more content than its kind".to_owned())
+        Err("the record has more content than its kind allows".to_owned())
     }
 }
 

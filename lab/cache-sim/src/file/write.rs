@@ -8,7 +8,7 @@ use crate::trace::{MAX_PROGRAMS, Program, Trace};
 use std::io::Write;
 
 /// Items of one record. Damage then costs only a part.
-const ITEMS: usize = 4_096;
+const ITEMS_PER_RECORD: usize = 4_096;
 
 pub struct Writer<W> {
     out: W,
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
             )));
         }
         let mut content = Vec::new();
-        for programs in trace.programs()[self.programs..].chunks(ITEMS) {
+        for programs in trace.programs()[self.programs..].chunks(ITEMS_PER_RECORD) {
             content.clear();
             programs
                 .iter()
@@ -74,7 +74,7 @@ impl<W: Write> Writer<W> {
         self.programs = trace.programs().len();
         while self.sets < trace.sets() {
             content.clear();
-            let end = (self.sets + ITEMS).min(trace.sets());
+            let end = (self.sets + ITEMS_PER_RECORD).min(trace.sets());
             for set in self.sets..end {
                 let programs = trace.set(u32::try_from(set).unwrap_or(u32::MAX));
                 put(&mut content, programs.len() as u64);
@@ -94,7 +94,7 @@ impl<W: Write> Writer<W> {
             self.changes_of(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
-        for loads in trace.loads()[self.loads..].chunks(ITEMS) {
+        for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
                 [load.slot, u64::from(load.program), load.us]

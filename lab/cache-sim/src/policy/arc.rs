@@ -1,5 +1,5 @@
-//! ARC: programs used once and programs used again have a list each. Lists of what each evicted
-//! (ghosts) shift their shares.
+//! ARC: one list of programs used once, and one of programs used again. A hit in the list of
+//! programs that either evicted (its ghosts) gives it a larger share of the capacity.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};
@@ -12,7 +12,7 @@ const AGAIN_GHOST: usize = 3;
 pub(crate) struct Arc {
     queues: Queues<4>,
     capacity: u64,
-    share: f64,
+    once_target: f64,
 }
 
 impl Arc {
@@ -20,16 +20,19 @@ impl Arc {
         Arc {
             queues: Queues::new(limits.weights),
             capacity: limits.capacity,
-            share: 0.0,
+            once_target: 0.0,
         }
     }
 
-    fn replace(&mut self, program: u32, was_again: bool, evictions: &mut u64) {
+    fn replace(&mut self, program: u32, is_again_ghost: bool, evictions: &mut u64) {
         let needed = self.queues.weight_of(program);
         while self.queues.weight(ONCE) + self.queues.weight(AGAIN) + needed > self.capacity {
             let once = self.queues.weight(ONCE);
-            let (is_above, is_at) = (once as f64 > self.share, once as f64 >= self.share);
-            let is_once = once > 0 && (is_above || (was_again && is_at));
+            let (is_above, is_at) = (
+                once as f64 > self.once_target,
+                once as f64 >= self.once_target,
+            );
+            let is_once = once > 0 && (is_above || (is_again_ghost && is_at));
             let from = if is_once || self.queues.back(AGAIN).is_none() {
                 ONCE
             } else {
@@ -50,7 +53,7 @@ impl Arc {
         }
     }
 
-    fn seen_before(&mut self, program: u32, ghost: usize, evictions: &mut u64) {
+    fn ghost_hit(&mut self, program: u32, ghost: usize, evictions: &mut u64) {
         let other = if ghost == ONCE_GHOST {
             AGAIN_GHOST
         } else {
@@ -58,16 +61,16 @@ impl Arc {
         };
         let ratio = self.queues.weight(other) as f64 / self.queues.weight(ghost) as f64;
         let step = ratio.max(1.0) * self.queues.weight_of(program) as f64;
-        self.share = if ghost == ONCE_GHOST {
-            (self.share + step).min(self.capacity as f64)
+        self.once_target = if ghost == ONCE_GHOST {
+            (self.once_target + step).min(self.capacity as f64)
         } else {
-            (self.share - step).max(0.0)
+            (self.once_target - step).max(0.0)
         };
         self.replace(program, ghost == AGAIN_GHOST, evictions);
         self.queues.push(AGAIN, program);
     }
 
-    fn new_one(&mut self, program: u32, evictions: &mut u64) {
+    fn cold_miss(&mut self, program: u32, evictions: &mut u64) {
         let weight = self.queues.weight_of(program);
         let all = |queues: &Queues<4>| (0..4).map(|queue| queues.weight(queue)).sum::<u64>();
         while self.queues.weight(ONCE) + self.queues.weight(ONCE_GHOST) + weight > self.capacity {
@@ -94,8 +97,8 @@ impl Replacement for Arc {
                 self.queues.push(AGAIN, program);
                 return true;
             }
-            Some(ghost) => self.seen_before(program, ghost, evictions),
-            None => self.new_one(program, evictions),
+            Some(ghost) => self.ghost_hit(program, ghost, evictions),
+            None => self.cold_miss(program, evictions),
         }
         false
     }

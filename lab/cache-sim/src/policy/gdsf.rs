@@ -1,8 +1,9 @@
 use super::heap::Heap;
 use super::{Limits, Replacement};
 
-/// Uses times compile time over size, plus the worth of what was evicted last, so that unused
-/// programs age. A program that was just loaded may be evicted itself.
+/// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
+/// the priority of the program that was evicted last, so unused programs lose rank. A program that
+/// was just loaded may be evicted itself.
 pub(crate) struct Gdsf<'a> {
     heap: Heap,
     limits: Limits,
@@ -27,14 +28,14 @@ impl<'a> Gdsf<'a> {
         }
     }
 
-    fn renew(&mut self, program: u32) {
+    fn update_priority(&mut self, program: u32) {
         self.clock += 1;
         let at = program as usize;
         let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
-        let worth =
+        let priority =
             self.age + f64::from(self.uses[at]) * cost as f64 / self.limits.weights[at] as f64;
         // The bits of positive floats have the order of the numbers.
-        self.heap.set(program, (worth.to_bits(), self.clock));
+        self.heap.set(program, (priority.to_bits(), self.clock));
     }
 }
 
@@ -42,18 +43,18 @@ impl Replacement for Gdsf<'_> {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         if self.heap.has(program) {
             self.uses[program as usize] += 1;
-            self.renew(program);
+            self.update_priority(program);
             return true;
         }
         self.uses[program as usize] = 1;
         self.weight += self.limits.weights[program as usize];
-        self.renew(program);
+        self.update_priority(program);
         while self.weight > self.limits.capacity {
-            let Some(((worth, _), evicted)) = self.heap.pop() else {
+            let Some(((priority, _), evicted)) = self.heap.pop() else {
                 break;
             };
             self.weight -= self.limits.weights[evicted as usize];
-            self.age = f64::from_bits(worth);
+            self.age = f64::from_bits(priority);
             *evictions += 1;
         }
         false

@@ -1,33 +1,33 @@
 use super::queues::Queues;
 use super::{Limits, Replacement};
 
-pub(crate) struct List {
+pub(crate) struct QueuePolicy {
     queue: Queues<1>,
     capacity: u64,
-    renews: bool,
+    moves_on_hit: bool,
 }
 
-impl List {
+impl QueuePolicy {
     pub(crate) fn lru(limits: Limits) -> Self {
-        List {
+        QueuePolicy {
             queue: Queues::new(limits.weights),
             capacity: limits.capacity,
-            renews: true,
+            moves_on_hit: true,
         }
     }
 
     pub(crate) fn fifo(limits: Limits) -> Self {
-        List {
-            renews: false,
+        QueuePolicy {
+            moves_on_hit: false,
             ..Self::lru(limits)
         }
     }
 }
 
-impl Replacement for List {
+impl Replacement for QueuePolicy {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         if self.queue.queue_of(program).is_some() {
-            if self.renews {
+            if self.moves_on_hit {
                 self.queue.push(0, program);
             }
             return true;

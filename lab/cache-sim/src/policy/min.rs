@@ -6,7 +6,8 @@ use crate::trace::Trace;
 
 const NEVER: u32 = u32::MAX;
 
-/// Keeps what is used again soonest. Like Agave it evicts after a transaction, so that it is a bound for Agave too.
+/// Keeps the programs that are used again soonest. Like Agave it evicts after a transaction, so it
+/// is a bound for Agave, too.
 pub(crate) struct Min {
     heap: Heap,
     limits: Limits,
@@ -89,9 +90,11 @@ fn next_uses(trace: &Trace, fees_only: bool, limits: &Limits) -> Vec<u32> {
     next
 }
 
-/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum
-/// takes too long to compute. This bound (Berger, Beckmann and Harchol-Balter 2018) lets the cache
-/// borrow space from other times, so it may be too low, but never too high.
+/// Lower bound of the misses from a slot on, for all policies at a limit in bytes; the optimum
+/// takes too long to compute. A hit costs size times the transactions since the last use. The bound
+/// takes the cheapest hits while their sum is at most the capacity times the counted transactions
+/// (Berger, Beckmann and Harchol-Balter 2018). The cache may so borrow space from other times: the
+/// bound may be too low, but never too high.
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
@@ -107,9 +110,9 @@ pub fn least_misses_by_bytes(
             .filter(|call| fees_only || !call.fees_only())
             .count() as u32
     };
-    let first: u32 = (0..trace.slots().len()).take_while(before).map(calls).sum();
+    let first_counted: u32 = (0..trace.slots().len()).take_while(before).map(calls).sum();
     // The cache keeps its content from after the last transaction that is not counted.
-    let begin = first.saturating_sub(1);
+    let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut costs: Vec<u128> = Vec::new();
     let (mut all, mut end) = (0_u64, begin);
@@ -119,7 +122,7 @@ pub fn least_misses_by_bytes(
         let earlier = last[program as usize]
             .replace(transaction)
             .filter(|_| size <= bytes);
-        if transaction < first {
+        if transaction < first_counted {
             return;
         }
         all += 1;

@@ -1,5 +1,5 @@
-//! S3-FIFO: a small queue for new programs, a main one for programs used again, and a list of what
-//! the small one evicted.
+//! S3-FIFO: a small queue for new programs, a main queue for programs used again, and a list of the
+//! programs that the small queue evicted.
 
 use super::queues::Queues;
 use super::{Limits, Replacement};
@@ -7,32 +7,32 @@ use super::{Limits, Replacement};
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 const GHOST: usize = 2;
-const MOST_USES: u8 = 3;
+const MAX_USES: u8 = 3;
 
 pub(crate) struct S3Fifo {
     queues: Queues<3>,
     capacity: u64,
-    small: u64,
+    small_capacity: u64,
     /// Capacity of the main queue, and of the list of evicted programs.
-    main: u64,
+    main_capacity: u64,
     uses: Vec<u8>,
     /// Whether anything was evicted yet. Until then the main queue takes the overflow of the small
     /// one.
-    was_full: bool,
+    has_evicted: bool,
 }
 
 impl S3Fifo {
     pub(crate) fn new(limits: Limits) -> Self {
         let uses = vec![0; limits.weights.len()];
-        let small = (limits.capacity / 10).max(1);
-        let main = limits.capacity - small;
+        let small_capacity = (limits.capacity / 10).max(1);
+        let main_capacity = limits.capacity - small_capacity;
         S3Fifo {
             queues: Queues::new(limits.weights),
             capacity: limits.capacity,
-            small,
-            main,
+            small_capacity,
+            main_capacity,
             uses,
-            was_full: false,
+            has_evicted: false,
         }
     }
 
@@ -41,8 +41,8 @@ impl S3Fifo {
     }
 
     fn evict(&mut self) -> u64 {
-        self.was_full = true;
-        let main_is_over = self.queues.weight(MAIN) > self.main;
+        self.has_evicted = true;
+        let main_is_over = self.queues.weight(MAIN) > self.main_capacity;
         if main_is_over || self.queues.back(SMALL).is_none() {
             self.evict_main()
         } else {
@@ -58,7 +58,7 @@ impl S3Fifo {
                 continue;
             }
             self.queues.push(GHOST, program);
-            while self.queues.weight(GHOST) > self.main {
+            while self.queues.weight(GHOST) > self.main_capacity {
                 self.queues.pop(GHOST);
             }
             return 1;
@@ -82,7 +82,7 @@ impl Replacement for S3Fifo {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         if self.has(program) {
             let uses = &mut self.uses[program as usize];
-            *uses = (*uses + 1).min(MOST_USES);
+            *uses = (*uses + 1).min(MAX_USES);
             return true;
         }
         let is_ghost = self.queues.queue_of(program) == Some(GHOST);
@@ -93,7 +93,7 @@ impl Replacement for S3Fifo {
             *evictions += self.evict();
         }
         self.uses[program as usize] = 0;
-        let is_main_short = !self.was_full && self.queues.weight(SMALL) >= self.small;
+        let is_main_short = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
         self.queues.push(
             if is_ghost || is_main_short {
                 MAIN

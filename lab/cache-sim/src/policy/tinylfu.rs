@@ -8,48 +8,50 @@ const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 /// Uses are counted up to here, as by a sketch with four bits.
-const MOST_USES: u8 = 15;
+const MAX_USES: u8 = 15;
 
 pub(crate) struct WTinyLfu {
     queues: Queues<3>,
-    window: u64,
-    main: u64,
-    protected: u64,
+    /// Capacities: 1 % for the window; of the rest, 80 % for the protected segment.
+    window_capacity: u64,
+    main_capacity: u64,
+    protected_capacity: u64,
     uses: Vec<u8>,
-    counted: u64,
-    period: u64,
+    uses_counted: u64,
+    /// Uses after which all counts are halved: ten times the programs that fit.
+    halving_period: u64,
 }
 
 impl WTinyLfu {
     pub(crate) fn new(limits: Limits) -> Self {
         let programs = limits.weights.len();
-        let window = (limits.capacity / 100).max(1);
-        let main = limits.capacity - window.min(limits.capacity);
+        let window_capacity = (limits.capacity / 100).max(1);
+        let main_capacity = limits.capacity - window_capacity.min(limits.capacity);
         let mean = (limits.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
-        let period = 10 * (limits.capacity / mean).max(1);
+        let halving_period = 10 * (limits.capacity / mean).max(1);
         WTinyLfu {
             queues: Queues::new(limits.weights),
-            window,
-            main,
-            protected: main / 5 * 4 + main % 5 * 4 / 5,
+            window_capacity,
+            main_capacity,
+            protected_capacity: main_capacity / 5 * 4 + main_capacity % 5 * 4 / 5,
             uses: vec![0; programs],
-            counted: 0,
-            period,
+            uses_counted: 0,
+            halving_period,
         }
     }
 
     fn count(&mut self, program: u32) {
         let uses = &mut self.uses[program as usize];
-        *uses = (*uses + 1).min(MOST_USES);
-        self.counted += 1;
-        if self.counted >= self.period {
+        *uses = (*uses + 1).min(MAX_USES);
+        self.uses_counted += 1;
+        if self.uses_counted >= self.halving_period {
             self.uses.iter_mut().for_each(|uses| *uses /= 2);
-            self.counted /= 2;
+            self.uses_counted /= 2;
         }
     }
 
     fn shrink_window(&mut self, evictions: &mut u64) {
-        while self.queues.weight(WINDOW) > self.window {
+        while self.queues.weight(WINDOW) > self.window_capacity {
             let Some(candidate) = self.queues.pop(WINDOW) else {
                 return;
             };
@@ -62,7 +64,7 @@ impl WTinyLfu {
         while self.queues.weight(PROBATION)
             + self.queues.weight(PROTECTED)
             + self.queues.weight_of(candidate)
-            > self.main
+            > self.main_capacity
         {
             let queue = if self.queues.back(PROBATION).is_some() {
                 PROBATION
@@ -84,7 +86,7 @@ impl WTinyLfu {
 
     fn protect(&mut self, program: u32) {
         self.queues.push(PROTECTED, program);
-        while self.queues.weight(PROTECTED) > self.protected {
+        while self.queues.weight(PROTECTED) > self.protected_capacity {
             let Some(demoted) = self.queues.pop(PROTECTED) else {
                 return;
             };

@@ -4,9 +4,11 @@ use crate::cost::Observed;
 use crate::error::Error;
 
 /// A larger bias than this, in percent, forbids extrapolation.
-const MOST_BIAS: f64 = 10.0;
-const FEW: f64 = 100.0;
-const FEW_OFF: f64 = 10.0;
+const MAX_BIAS_PERCENT: f64 = 10.0;
+/// Below this number of recorded events, the difference counts instead of the percentage.
+const FEW_EVENTS: f64 = 100.0;
+/// Allowed difference of few events.
+const MAX_DIFFERENCE: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bias {
@@ -31,12 +33,13 @@ pub fn off_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
-/// Whether a counter is predicted well enough; of few events the difference counts.
+/// Whether a counter is predicted well enough: within 10 %, or within 10 events if fewer than 100
+/// were recorded.
 pub fn is_close(recorded: f64, predicted: f64) -> bool {
-    if recorded < FEW {
-        return (predicted - recorded).abs() <= FEW_OFF;
+    if recorded < FEW_EVENTS {
+        return (predicted - recorded).abs() <= MAX_DIFFERENCE;
     }
-    off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MOST_BIAS)
+    off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
 }
 
 #[derive(Debug, Clone, PartialEq)]

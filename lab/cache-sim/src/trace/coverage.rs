@@ -2,7 +2,7 @@ use super::Trace;
 use crate::Error;
 
 /// Minimum for predictions, in percent.
-pub const LEAST_COVERAGE: f64 = 98.0;
+pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coverage {
@@ -36,16 +36,16 @@ impl Coverage {
         (self.recorded > 0).then(|| 100.0 * self.covered as f64 / self.recorded as f64)
     }
 
-    /// Fails below [`LEAST_COVERAGE`], or if no transactions were recorded.
+    /// Fails below [`MIN_COVERAGE_PERCENT`], or if no transactions were recorded.
     pub fn require(&self) -> Result<(), Error> {
         let percent = self.percent().unwrap_or(0.0);
-        if percent >= LEAST_COVERAGE {
+        if percent >= MIN_COVERAGE_PERCENT {
             return Ok(());
         }
         let first = self.missing.first().copied().unwrap_or(0);
         Err(Error::Coverage {
             percent,
-            least: LEAST_COVERAGE,
+            least: MIN_COVERAGE_PERCENT,
             missing: self.missing.len(),
             first,
         })

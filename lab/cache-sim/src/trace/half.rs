@@ -3,21 +3,22 @@ use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// Blocks of this order minimise the error of a variance.
-    fn slots_of_a_block(&self) -> usize {
+    /// The cube root of the number of slots. Block lengths of this order minimise the error of a
+    /// variance.
+    fn block_length(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
 
     pub fn blocks(&self) -> usize {
-        self.slots.len().div_ceil(self.slots_of_a_block())
+        self.slots.len().div_ceil(self.block_length())
     }
 
-    /// Half of the slots: random blocks of neighbours, so that bursts stay together, each drawn
-    /// once and kept in order. They get the numbers of the last slots, because ages count in slots.
-    /// With replacement a repeated block would find its programs still cached.
+    /// A random half of the blocks of neighbouring slots, in their order; blocks keep bursts
+    /// together. The slots get the numbers of the last slots, because ages count in slots. Each
+    /// block is drawn at most once: a repeated one would find its programs still cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
-        let block = self.slots_of_a_block();
+        let block = self.block_length();
         let mut blocks: Vec<usize> = (0..self.blocks()).collect();
         Rng::with_seed(seed).shuffle(&mut blocks);
         blocks.truncate(blocks.len().div_ceil(2));

@@ -4,7 +4,7 @@ use super::{Call, MAX_PROGRAMS, Meta, Program, SetNumbers, Slot, SlotKind, Sourc
 use crate::Error;
 use std::io::{BufRead, Read};
 
-const LONGEST: u64 = 4096;
+const MAX_LINE_BYTES: u64 = 4096;
 
 impl Trace {
     /// Reads lines with a slot and the numbers of the programs that one transaction looked up,
@@ -16,7 +16,7 @@ impl Trace {
             cluster: String::new(),
             version: String::new(),
         };
-        let mut reading = Reading {
+        let mut reading = PlainReader {
             trace: Trace::new(meta),
             sets: SetNumbers::default(),
             current: None,
@@ -25,53 +25,58 @@ impl Trace {
         loop {
             line.clear();
             number += 1;
-            if input.by_ref().take(LONGEST).read_until(b'\n', &mut line)? == 0 {
+            if input
+                .by_ref()
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line)?
+                == 0
+            {
                 reading.end_slot()?;
                 return Ok(reading.trace);
             }
             let text = String::from_utf8_lossy(&line);
             reading.line(text.trim()).map_err(|cause| match cause {
-                Bad::Line(what) => Error::Line {
+                LineError::Line(what) => Error::Line {
                     line: number,
                     what,
                     text: Error::excerpt(&text),
                 },
-                Bad::Other(error) => error,
+                LineError::Other(error) => error,
             })?;
         }
     }
 }
 
-enum Bad {
+enum LineError {
     Line(&'static str),
     Other(Error),
 }
 
-impl From<Error> for Bad {
+impl From<Error> for LineError {
     fn from(error: Error) -> Self {
-        Bad::Other(error)
+        LineError::Other(error)
     }
 }
 
-struct Reading {
+struct PlainReader {
     trace: Trace,
     sets: SetNumbers,
     current: Option<(u64, Vec<Call>)>,
 }
 
-impl Reading {
-    fn line(&mut self, text: &str) -> Result<(), Bad> {
+impl PlainReader {
+    fn line(&mut self, text: &str) -> Result<(), LineError> {
         let mut words = text.split_ascii_whitespace();
         let slot: u64 = words
             .next()
             .and_then(|word| word.parse().ok())
-            .ok_or(Bad::Line("no slot"))?;
+            .ok_or(LineError::Line("no slot"))?;
         let programs: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
-        let programs = programs.ok_or(Bad::Line("not the number of a program"))?;
-        let highest = programs.iter().max().ok_or(Bad::Line("no program"))?;
+        let programs = programs.ok_or(LineError::Line("not the number of a program"))?;
+        let highest = programs.iter().max().ok_or(LineError::Line("no program"))?;
         // Every number up to the highest takes memory.
         if *highest as usize >= MAX_PROGRAMS {
-            return Err(Bad::Line("too high a number of a program"));
+            return Err(LineError::Line("too high a number of a program"));
         }
         while self.trace.programs().len() <= *highest as usize {
             self.trace.add_program(Program {
@@ -83,7 +88,7 @@ impl Reading {
         }
         match &self.current {
             Some((current, _)) if slot < *current => {
-                return Err(Bad::Line("an earlier slot than the line before"));
+                return Err(LineError::Line("an earlier slot than the line before"));
             }
             Some((current, _)) if slot == *current => {}
             _ => {
@@ -92,7 +97,7 @@ impl Reading {
             }
         }
         let set = self.sets.number(&mut self.trace, &programs)?;
-        let call = Call::new(set, false).ok_or(Bad::Line("too many different sets"))?;
+        let call = Call::new(set, false).ok_or(LineError::Line("too many different sets"))?;
         self.current
             .iter_mut()
             .for_each(|(_, calls)| calls.push(call));

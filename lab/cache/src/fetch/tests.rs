@@ -6,7 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use faultline_cache_sim::trace::{ChangeKind, Loader};
 use faultline_cache_sim::{Trace, file};
 use faultline_metrics::Stamp;
-use faultline_recording::{NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer};
+use faultline_recording::{
+    NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
+};
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::Value;
 use std::fs;
@@ -39,7 +41,7 @@ fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
     };
     let mut writer = Writer::create(
         &path,
-        &Opening {
+        &NewRecording {
             labels: Vec::new(),
             session,
         },

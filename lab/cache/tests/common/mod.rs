@@ -7,7 +7,7 @@
 
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, metrics::validator};
 use faultline_recording::{
-    NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
+    NewProcess, NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
 };
 use serde_json::json;
 use std::fs;
@@ -103,7 +103,7 @@ pub fn record_at(
     };
     let mut writer = Writer::create(
         path,
-        &Opening {
+        &NewRecording {
             labels: Vec::new(),
             session,
         },

@@ -8,13 +8,13 @@ const MAX_RELATIVE_GROWTH: f64 = 0.05;
 const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 
 /// In bytes, with numbers of successes and failures.
-pub type Confirmed = staircase::Confirmed<u64>;
+pub type EndTrials = staircase::EndTrials<u64>;
 
 /// Memory in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     pub outcome: Outcome,
-    pub confirmed: Option<Confirmed>,
+    pub confirmed: Option<EndTrials>,
     /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
     /// is only a lower bound of what it needs.
     pub start: u64,
@@ -94,7 +94,7 @@ fn ends(interval: &Interval) -> [u64; 3] {
 impl Answer {
     pub(super) fn new(
         outcome: Outcome,
-        confirmed: Option<Confirmed>,
+        confirmed: Option<EndTrials>,
         start: u64,
         growth: &Growth,
         horizon: Duration,

@@ -61,7 +61,7 @@ impl SearchStatus {
                     }
                     if let (Some(headroom), Some(staircase)) = (dwell.headroom, &mut staircase) {
                         if dwell.confirms {
-                            staircase.also(headroom as f64, kept_up);
+                            staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
                             staircase.take(headroom as f64, kept_up);
                         }

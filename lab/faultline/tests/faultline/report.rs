@@ -993,7 +993,7 @@ fn limits_give_a_bracket_of_tried_values_only() {
 #[test]
 fn an_unfinished_recording_is_reported_up_to_its_last_tick() {
     use faultline_metrics::Stamp;
-    use faultline_recording::{NewSession, Opening, Writer};
+    use faultline_recording::{NewRecording, NewSession, Writer};
     use std::time::Duration;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("live.fltl");
@@ -1009,7 +1009,7 @@ fn an_unfinished_recording_is_reported_up_to_its_last_tick() {
     };
     let mut writer = Writer::create(
         &path,
-        &Opening {
+        &NewRecording {
             labels: vec![("arm".into(), "</script>".into())],
             session,
         },

@@ -3,7 +3,7 @@ mod kept_up;
 use super::span::Span;
 use super::timeline::{Stall, Timeline, timeline};
 use crate::run::{ExperimentOutcome, Run, Tick};
-use faultline_phase::word;
+use faultline_phase::phase_name;
 use std::ops::Range;
 
 /// A longer step between ticks, in intervals, is a gap.
@@ -172,7 +172,7 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
-        let name = word(*phase);
+        let name = phase_name(*phase);
         let whole = before.is_some_and(|before| !is_gap(run, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| whole) {

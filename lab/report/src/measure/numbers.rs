@@ -3,7 +3,7 @@ use super::{Measured, Span, column, max_tick_step, points_within, readings, repl
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::rate;
-use faultline_stats::summary::{self, Summary, WithoutPeaks};
+use faultline_stats::summary::{self, MeanWithoutPeaks, Summary};
 
 /// The study leaves out samples above this multiple of the average.
 const PEAK_FACTOR: f64 = 3.0;
@@ -55,11 +55,11 @@ pub struct TpsNumbers {
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
     /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub all_known: Option<WithoutPeaks>,
+    pub all_known: Option<MeanWithoutPeaks>,
     /// Over the seconds with transactions.
-    pub active: Option<WithoutPeaks>,
+    pub active: Option<MeanWithoutPeaks>,
     /// The study's samples: transactions of a slot by the thread time of its execution.
-    pub by_thread_time: Option<WithoutPeaks>,
+    pub by_thread_time: Option<MeanWithoutPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -113,7 +113,7 @@ pub struct Numbers {
 impl Numbers {
     /// In ms; `None` with fewer slots than [`fewest_for`](summary::fewest_for).
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
-        summary::quantile_of_enough(&self.replay, p)
+        summary::quantile_if_enough(&self.replay, p)
     }
 }
 

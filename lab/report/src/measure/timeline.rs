@@ -1,6 +1,6 @@
 use super::span::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Evidence, Interval, Phase, Process, STALL, Stage, Tracker};
+use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use std::ops::Range;
 use std::time::Duration;
@@ -165,7 +165,7 @@ fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
     })
 }
 
-/// Periods after the tip without slot progress for [`STALL`].
+/// Periods after the tip without slot progress for [`STALL_AFTER`].
 fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut from = 0;
@@ -184,7 +184,7 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
             .iter()
             .zip(ends)
             .map(|(from, to)| Span { from: *from, to });
-        for span in spans.filter(|span| span.seconds() >= STALL.as_secs_f64()) {
+        for span in spans.filter(|span| span.seconds() >= STALL_AFTER.as_secs_f64()) {
             let tick_index =
                 |at: f64| ticks.start + process_ticks.partition_point(|tick| tick.at <= at);
             let begins = tick_index(span.from);

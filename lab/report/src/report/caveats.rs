@@ -10,7 +10,7 @@ use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
-use faultline_stats::summary::{fewest_for, mean};
+use faultline_stats::summary::{mean, min_values_for};
 use faultline_text::{moment, number};
 
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
@@ -388,7 +388,7 @@ fn short_at_tip(subject: &Subject<'_>) -> Option<RunCaveat> {
 fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
     let (slots, needed) = (
         subject.from_execution.replay.iter().flatten().count(),
-        fewest_for(0.95),
+        min_values_for(0.95),
     );
     (slots > 0 && slots < needed).then(|| {
         RunCaveat::new(

@@ -25,7 +25,7 @@ const BEHIND: &[Quantity] = &[
         summary::quantile(&n.behind, 0.5)
     }),
     quantity("p95 [slots]", 0, |_, n| {
-        summary::quantile_of_enough(&n.behind, 0.95)
+        summary::quantile_if_enough(&n.behind, 0.95)
     }),
     quantity("Max [slots]", 0, |_, n| summary::quantile(&n.behind, 1.0)),
     quantity("Known at [ticks]", 0, |_, n| {

@@ -4,7 +4,7 @@ use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
 use crate::measure::{PhaseSpan, Span, growth};
 use crate::run::Signal;
-use faultline_phase::word;
+use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
 use faultline_text::moment;
 use std::collections::BTreeMap;
@@ -291,7 +291,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
             let mut cells = span_cells(stall.span).to_vec();
-            cells.extend([Cell::Text(began), words(word(stall.phase))]);
+            cells.extend([Cell::Text(began), words(phase_name(stall.phase))]);
             row(&subject.name, cells)
         }));
     }

@@ -4,7 +4,7 @@ use crate::distribution::{normal_above, normal_quantile};
 use crate::summary::quantile_sorted;
 
 /// Most runs of both arms for the exact distribution.
-const EXACT: usize = 60;
+const MAX_EXACT_RUNS: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
@@ -25,24 +25,24 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
     }
     let all: Vec<f64> = other.iter().chain(reference).copied().collect();
     let ranks = ranks(&all);
-    let own: f64 = ranks.iter().take(m).sum();
+    let rank_sum: f64 = ranks.iter().take(m).sum();
     let least = (m * (m + 1)) as f64 / 2.0;
-    let exact = n + m <= EXACT;
+    let exact = n + m <= MAX_EXACT_RUNS;
     let p = if exact {
-        exact_p(&ranks, m, own)
+        exact_p(&ranks, m, rank_sum)
     } else {
-        normal_p(&ranks, m, own)
+        normal_p(&ranks, m, rank_sum)
     };
     Some(MannWhitney {
-        u: own - least,
+        u: rank_sum - least,
         p,
         exact,
     })
 }
 
-/// Over all assignments of `m` ranks to an arm: twice the share with a rank sum as far out as
-/// `own`. Ranks are multiples of a half.
-fn exact_p(ranks: &[f64], m: usize, own: f64) -> f64 {
+/// Exact p-value over all assignments of `m` ranks to an arm: twice the share with a rank sum as
+/// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled and counted as integers.
+fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let most: usize = doubled.iter().sum();
     let mut counts = vec![vec![0.0_f64; most + 1]; m + 1];
@@ -55,14 +55,14 @@ fn exact_p(ranks: &[f64], m: usize, own: f64) -> f64 {
             }
         }
     }
-    let own = (2.0 * own).round() as usize;
+    let rank_sum = (2.0 * rank_sum).round() as usize;
     let all: f64 = counts[m].iter().sum();
-    let low: f64 = counts[m].iter().take(own + 1).sum();
-    let high: f64 = counts[m].iter().skip(own).sum();
+    let low: f64 = counts[m].iter().take(rank_sum + 1).sum();
+    let high: f64 = counts[m].iter().skip(rank_sum).sum();
     (2.0 * low.min(high) / all).min(1.0)
 }
 
-fn normal_p(ranks: &[f64], m: usize, own: f64) -> f64 {
+fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let size = ranks.len() as f64;
     let (m, n) = (m as f64, size - m as f64);
     let mut sorted = ranks.to_vec();
@@ -72,7 +72,7 @@ fn normal_p(ranks: &[f64], m: usize, own: f64) -> f64 {
         .map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64)
         .sum();
     let variance = m * n / 12.0 * ((size + 1.0) - ties / (size * (size - 1.0)));
-    let distance = ((own - m * (size + 1.0) / 2.0).abs() - 0.5).max(0.0);
+    let distance = ((rank_sum - m * (size + 1.0) / 2.0).abs() - 0.5).max(0.0);
     if variance <= 0.0 {
         return 1.0;
     }
@@ -109,7 +109,7 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
         .collect();
     differences.sort_unstable_by(f64::total_cmp);
     let value = quantile_sorted(&differences, 0.5)?;
-    let (skip, level) = outside(reference.len(), other.len(), 1.0 - level);
+    let (skip, level) = differences_outside(reference.len(), other.len(), 1.0 - level);
     let (low, high) = (
         *differences.get(skip)?,
         *differences.get(differences.len() - 1 - skip)?,
@@ -122,11 +122,11 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
     })
 }
 
-/// Sorted differences to leave out at each end so that at most `alpha` is outside, and the
-/// resulting level.
-fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
+/// Number of sorted differences to leave out at each end so that at most `alpha` is outside, and
+/// the resulting level.
+fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let below = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
-    if n + m > EXACT {
+    if n + m > MAX_EXACT_RUNS {
         let (n, m) = (n as f64, m as f64);
         let reach = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
         return (
@@ -153,7 +153,7 @@ fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     best
 }
 
-/// Ways to get each U of 0 to `n m` without ties.
+/// Number of assignments that give each U from 0 to `n m`, without ties.
 fn counts_of_u(n: usize, m: usize) -> Vec<f64> {
     let mut counts = vec![vec![0.0_f64; n * m + 1]; m + 1];
     counts[0][0] = 1.0;

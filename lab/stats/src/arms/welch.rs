@@ -11,7 +11,8 @@ pub struct Welch {
     pub p: f64,
 }
 
-/// `other - factor * reference`, its standard error and its degrees of freedom.
+/// The means' contrast `other - factor * reference`, its standard error, and Satterthwaite's
+/// degrees of freedom.
 struct Contrast {
     value: f64,
     error: f64,
@@ -50,12 +51,12 @@ pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
 /// Mean of the other minus mean of the reference with Welch's interval. `None` as for [`welch_test`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
-    let reach = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
+    let half_width = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
     let value = contrast.value;
     Some(Interval {
         value,
-        low: value - reach,
-        high: value + reach,
+        low: value - half_width,
+        high: value + half_width,
         level,
     })
 }
@@ -75,17 +76,17 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         .freedom;
     let t = t_quantile(f64::midpoint(1.0, level), freedom)?;
     let (va, vb) = (va / reference.len() as f64, vb / other.len() as f64);
-    let blur = t * t * va / (a * a);
-    if blur >= 1.0 {
+    let fieller_g = t * t * va / (a * a);
+    if fieller_g >= 1.0 {
         return None;
     }
-    let reach = t / a * (vb + value * value * va - blur * vb).sqrt();
+    let half_width = t / a * (vb + value * value * va - fieller_g * vb).sqrt();
     let (low, high) = (
-        (value - reach) / (1.0 - blur),
-        (value + reach) / (1.0 - blur),
+        (value - half_width) / (1.0 - fieller_g),
+        (value + half_width) / (1.0 - fieller_g),
     );
-    let amounts = reference.iter().chain(other).all(|run| *run >= 0.0);
-    if low >= 0.0 || b <= 0.0 || !amounts {
+    let is_non_negative = reference.iter().chain(other).all(|run| *run >= 0.0);
+    if low >= 0.0 || b <= 0.0 || !is_non_negative {
         return Some(Interval {
             value,
             low,
@@ -93,13 +94,13 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // (b - r a)^2 = t^2 (r/value vb + r^2 va), solved for r: both solutions are positive.
+    // Solves (b - r a)^2 = t^2 (r / value vb + r^2 va) for r: both solutions are positive.
     let half = value + t * t * vb / (2.0 * a * b);
-    let root = (half * half - (1.0 - blur) * value * value).sqrt();
+    let root = (half * half - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
         value,
         low: value * value / (half + root),
-        high: (half + root) / (1.0 - blur),
+        high: (half + root) / (1.0 - fieller_g),
         level,
     })
 }

@@ -4,42 +4,44 @@
 //! The sign of a difference is random if the order of two arms within a block is. The resulting
 //! test flips signs at random, and is exact for tails of any length.
 
-use super::length::memory;
-use super::resample::{FEW_BLOCKS, MOST_BLOCKS};
+use super::length::dependence;
+use super::resample::{MAX_BLOCKS, MIN_BLOCKS};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::correlation::ranks;
 use crate::summary::mean_and_variance;
 
 /// With fewer, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
-/// With fewer blocks that carry the difference, single blocks decide.
+/// If fewer blocks carry the difference, single blocks decide.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this many standard deviations from 0 is shown despite few rounds (deviations of single rounds) or drift (deviations of
 /// the means of [`PARTS`]).
 pub(crate) const CLEAR_SD: f64 = 5.0;
 /// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
 const LIKELY_SD: f64 = 2.5;
+/// Parts of a run whose means show drift.
 const PARTS: usize = 8;
-const LONG: usize = 100;
+/// A shorter series is not split into parts when its dependence is measured.
+const MIN_LENGTH_FOR_PARTS: usize = 100;
 /// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
-const DRIFTS: f64 = 1.933;
-const MAY_DRIFT: f64 = 1.248;
+const CRITICAL_10: f64 = 1.933;
+const CRITICAL_25: f64 = 1.248;
 
-/// The same for each series of a run.
+/// Random halves of the blocks of a run. All series of the run use the same halves.
 pub(crate) struct Halves {
     bounds: Vec<usize>,
-    drawn: Vec<[u8; MOST_BLOCKS / 8]>,
+    selections: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
 impl Halves {
     pub(crate) fn new(n: usize, block: usize, plan: &Plan) -> Halves {
         // With fewer blocks, signs say too little.
-        let block = block.clamp(1, (n / FEW_BLOCKS).max(1));
-        let blocks = (n / block).clamp(1, MOST_BLOCKS);
+        let block = block.clamp(1, (n / MIN_BLOCKS).max(1));
+        let blocks = (n / block).clamp(1, MAX_BLOCKS);
         let bounds = (0..=blocks).map(|index| index * n / blocks).collect();
         let mut random = fastrand::Rng::with_seed(plan.seed);
         let mut one = || {
-            let mut half = [0; MOST_BLOCKS / 8];
+            let mut half = [0; MAX_BLOCKS / 8];
             while half.iter().all(|bits| *bits == 0) {
                 random.fill(&mut half);
                 for (group, bits) in half.iter_mut().enumerate() {
@@ -49,8 +51,8 @@ impl Halves {
             }
             half
         };
-        let drawn = (0..plan.resamples.max(1000)).map(|_| one()).collect();
-        Halves { bounds, drawn }
+        let selections = (0..plan.resamples.max(1000)).map(|_| one()).collect();
+        Halves { bounds, selections }
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -71,8 +73,8 @@ impl Halves {
                 .map(|(sums, bits)| sums[usize::from(*bits)])
                 .sum()
         };
-        let mean = |half: &[u8; MOST_BLOCKS / 8]| add(&sums, half) / add(&lengths, half);
-        self.drawn.iter().map(mean).collect()
+        let mean = |half: &[u8; MAX_BLOCKS / 8]| add(&sums, half) / add(&lengths, half);
+        self.selections.iter().map(mean).collect()
     }
 
     fn sums(&self, series: &[f64]) -> Vec<f64> {
@@ -106,13 +108,13 @@ pub(crate) struct HalfMeans {
     pub(crate) stretch: f64,
 }
 
-/// Samples per block for these series, which were measured at the same moments. 1.5 times the best
-/// length for a variance, because this test does not lose by fewer blocks.
+/// Samples per block for these series, which were measured at the same moments: 1.5 times the best
+/// length for a variance. Fewer blocks do not weaken this test.
 pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     let one = |series: &[f64]| {
-        let longer = 1.5 * memory(&deviations(series).1).block;
+        let longer = 1.5 * dependence(&deviations(series).1).block;
         (longer as usize)
-            .max(series.len().div_ceil(MOST_BLOCKS))
+            .max(series.len().div_ceil(MAX_BLOCKS))
             .max(1)
     };
     series.into_iter().map(one).max().unwrap_or(1)
@@ -149,12 +151,12 @@ impl HalfMeans {
             return None;
         }
         let (mean, deviations, unit) = deviations(series);
-        let memory = memory(&deviations);
+        let dependence = dependence(&deviations);
         let blocks = halves.blocks() as f64;
         let squares: f64 = halves.sums(&deviations).iter().map(|sum| sum * sum).sum();
         let of_blocks = squares / n as f64 * blocks / (blocks - 1.0);
         let varies = unit.is_finite();
-        let long_run = memory.long_run.max(of_blocks);
+        let long_run = dependence.long_run.max(of_blocks);
         let stretch = if of_blocks > 0.0 {
             (long_run / of_blocks).sqrt()
         } else {
@@ -166,14 +168,14 @@ impl HalfMeans {
             .for_each(|half| *half = mean + stretch * (*half - mean));
         let (low, high) = ends(&means, (1.0 - plan.level) / 2.0);
         let n_eff =
-            (n as f64 * memory.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
+            (n as f64 * dependence.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
         let beyond = |sd: f64| mean.abs() > sd * unit;
-        let clear = beyond(CLEAR_SD * memory.variance.sqrt());
+        let is_clear = beyond(CLEAR_SD * dependence.variance.sqrt());
         // With fewer blocks, even equal signs show nothing.
-        let few = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
+        let too_few_blocks = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliable = if !varies {
             Reliability::Constant
-        } else if few || (n_eff < MIN_INDEPENDENT_ROUNDS && !clear) {
+        } else if too_few_blocks || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear) {
             Reliability::TooShort { n_eff }
         } else if drift.is_some_and(|sd| !beyond(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
@@ -222,24 +224,28 @@ pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, unit) = deviations(&ranks(series));
     // The dependence is measured without the means of parts: a drift must not explain itself. Parts
     // of a short run are too short.
-    let parts = if deviations.len() < LONG { 1 } else { PARTS };
+    let parts = if deviations.len() < MIN_LENGTH_FOR_PARTS {
+        1
+    } else {
+        PARTS
+    };
     let part = deviations.len().div_ceil(parts).max(1);
     let within = deviations.chunks(part).flat_map(|part| {
         let mean = part.iter().sum::<f64>() / part.len() as f64;
         part.iter().map(move |value| value - mean)
     });
-    let memory = memory(&within.collect::<Vec<f64>>());
+    let dependence = dependence(&within.collect::<Vec<f64>>());
     let n = deviations.len();
     let (mut sum, mut weighted) = (0.0, 0.0);
     for (value, index) in deviations.iter().zip(1..n) {
         sum += value;
         weighted += sum * sum / (index * (n - index)) as f64;
     }
-    match weighted / memory.long_run {
+    match weighted / dependence.long_run {
         _ if !unit.is_finite() => None,
-        _ if memory.beyond => Some(CLEAR_SD),
-        statistic if statistic > DRIFTS => Some(CLEAR_SD),
-        statistic if statistic > MAY_DRIFT => Some(LIKELY_SD),
+        _ if dependence.beyond => Some(CLEAR_SD),
+        statistic if statistic > CRITICAL_10 => Some(CLEAR_SD),
+        statistic if statistic > CRITICAL_25 => Some(LIKELY_SD),
         _ => None,
     }
 }
@@ -252,7 +258,8 @@ pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 
-/// Blocks that carry the evidence against a mean of 0: the participation ratio.
+/// Number of blocks that carry the evidence against a mean of 0: the participation ratio
+/// `(sum of s^2)^2 / sum of s^4` of the block sums `s`.
 fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)

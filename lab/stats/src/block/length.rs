@@ -1,7 +1,8 @@
-const COARSEST: usize = 256;
+/// A series is added up in pairs only while the result has at least this many values.
+const MIN_COARSE_LENGTH: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Memory {
+pub(super) struct Dependence {
     /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
     pub(super) block: f64,
     /// Whether the dependence is longer than the series can show.
@@ -14,17 +15,17 @@ pub(super) struct Memory {
 /// Dependence of a series of mean 0. If it is longer than the examined lags, neighbours are added
 /// up in pairs and examined again. The long-run variance and the best length in samples stay the
 /// same.
-pub(super) fn memory(series: &[f64]) -> Memory {
+pub(super) fn dependence(series: &[f64]) -> Dependence {
     let first = at_one_scale(series);
     let (mut found, mut scale) = (first, 1.0);
     let mut coarse = Vec::new();
-    while found.beyond && series.len().max(1) as f64 / (2.0 * scale) >= COARSEST as f64 {
+    while found.beyond && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64 {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
         found = at_one_scale(&coarse);
     }
-    Memory {
+    Dependence {
         block: found.block * scale,
         long_run: found.long_run / scale,
         variance: first.variance,
@@ -35,30 +36,30 @@ pub(super) fn memory(series: &[f64]) -> Memory {
 /// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
 /// the last significant lag, a flat-top lag window, and the block length with the least error of
 /// the variance.
-fn at_one_scale(series: &[f64]) -> Memory {
+fn at_one_scale(series: &[f64]) -> Dependence {
     let n = series.len();
     let size = n as f64;
     let significant = 2.0 * (size.log10() / size).sqrt();
-    let quiet = (size.log10().sqrt().ceil() as usize).max(5);
-    let most = ((size.sqrt().ceil() as usize) + quiet).min(n.saturating_sub(1));
+    let insignificant_lags = (size.log10().sqrt().ceil() as usize).max(5);
+    let max_lag = ((size.sqrt().ceil() as usize) + insignificant_lags).min(n.saturating_sub(1));
     let variance = covariance(series, 0);
     let mut lags = vec![variance];
     let mut run = 0;
     let mut last = None;
-    for lag in 1..=most {
+    for lag in 1..=max_lag {
         lags.push(covariance(series, lag));
         run = if lags[lag].abs() < significant * variance {
             run + 1
         } else {
             0
         };
-        if run == quiet {
-            last = Some(lag - quiet);
+        if run == insignificant_lags {
+            last = Some(lag - insignificant_lags);
             break;
         }
     }
     let window = last
-        .map_or(most, |last| 2 * last.max(1))
+        .map_or(max_lag, |last| 2 * last.max(1))
         .min(n.saturating_sub(1));
     for lag in lags.len()..=window {
         lags.push(covariance(series, lag));
@@ -77,8 +78,8 @@ fn at_one_scale(series: &[f64]) -> Memory {
     let bound = (3.0 * size.sqrt()).min(size / 3.0).ceil().max(1.0);
     let best = (1.5 * (slope / long_run).powi(2) * size).cbrt();
     let block = if best.is_finite() { best } else { 1.0 };
-    let beyond = block > bound || (last.is_none() && n > 2 * quiet);
-    Memory {
+    let beyond = block > bound || (last.is_none() && n > 2 * insignificant_lags);
+    Dependence {
         block: block.clamp(1.0, bound),
         beyond,
         variance,

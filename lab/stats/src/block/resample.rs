@@ -1,21 +1,21 @@
 //! Resampling of block sums. Its cost does not grow with the length of the series.
 
-use super::length::{Memory, memory};
+use super::length::{Dependence, dependence};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::distribution::{normal_quantile, t_quantile};
 
 /// Most blocks in one resample. More draws cost more; longer blocks do not harm a mean.
-pub(super) const MOST_BLOCKS: usize = 256;
+pub(super) const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series uses the largest power of two
 /// that it has.
-const PLACES: usize = 1024;
+const MAX_BLOCK_STARTS: usize = 1024;
 /// With fewer independent values, intervals cover less than they state: see the README's table.
-const INDEPENDENT: f64 = 100.0;
+const MIN_INDEPENDENT_VALUES: f64 = 100.0;
 /// With fewer values, dependence cannot be measured: independent ones would often seem to drift.
-const FEW_VALUES: usize = 25;
-pub(super) const FEW_BLOCKS: usize = 12;
+const MIN_VALUES_FOR_DRIFT: usize = 25;
+pub(super) const MIN_BLOCKS: usize = 12;
 /// If fewer blocks make up the variance, an interval depends on single ones.
-const BUSY_BLOCKS: f64 = 10.0;
+const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
 pub(super) struct Deviations {
     pub(super) low: f64,
@@ -28,7 +28,7 @@ pub(super) struct Deviations {
 }
 
 pub(super) struct Spread {
-    pub(super) memory: Memory,
+    pub(super) dependence: Dependence,
     /// Variance of the mean times the number of samples.
     pub(super) long_run: f64,
     pub(super) method: Method,
@@ -50,11 +50,11 @@ impl Deviations {
             .iter()
             .map(|v| if varies { v / unit } else { 0.0 })
             .collect();
-        let memory = memory(&scaled);
-        let block = block_length(&memory, influence.len());
+        let dependence = dependence(&scaled);
+        let block = block_length(&dependence, influence.len());
         let spread = Spread {
-            memory,
-            long_run: memory.long_run,
+            dependence,
+            long_run: dependence.long_run,
             method: Method::None,
             block,
             n: influence.len(),
@@ -81,17 +81,17 @@ impl Deviations {
         let tail = (1.0 - plan.level) / 2.0;
         let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
         self.moments = [2, 3, 4].map(moment);
-        spread.rare = participation(blocks, self.moments, 0.0) < BUSY_BLOCKS;
-        spread.long_run = spread.memory.long_run.max(self.moments[0] / block);
+        spread.rare = participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
+        spread.long_run = spread.dependence.long_run.max(self.moments[0] / block);
         let error = (spread.long_run / spread.n as f64).sqrt();
-        let (low, high) = if blocks < FEW_BLOCKS {
+        let (low, high) = if blocks < MIN_BLOCKS {
             spread.method = Method::BlockMeans;
             let reach = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
             (-reach, reach)
         } else {
             let (mut means, mut ts) = draw(&sums, blocks, plan);
-            let lone = ts.iter().filter(|t| t.is_infinite()).count();
-            if lone as f64 > tail / 2.0 * ts.len() as f64 {
+            let infinite_ts = ts.iter().filter(|t| t.is_infinite()).count();
+            if infinite_ts as f64 > tail / 2.0 * ts.len() as f64 {
                 spread.method = Method::BlockBootstrapPercentile;
                 let scale = (blocks as f64 * block / spread.n as f64).sqrt() / block;
                 let (low, high) = ends(&mut means, tail);
@@ -110,23 +110,23 @@ impl Deviations {
         self.spread.estimate(value, n, plan)
     }
 
-    /// Measures `rare` against a bound at `distance` below the value. If every block is far from
-    /// the bound, the value does not depend on a few of them.
-    pub(super) fn against(mut self, distance: f64) -> Deviations {
+    /// Computes `rare` relative to a bound at `distance` below the value. If every block is far
+    /// from the bound, the value does not depend on a few of them.
+    pub(super) fn relative_to_bound(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
         let shift = distance * spread.block as f64;
         let blocks = spread.n / spread.block;
-        spread.rare = participation(blocks, self.moments, shift) < BUSY_BLOCKS;
+        spread.rare = participation(blocks, self.moments, shift) < MIN_CONTRIBUTING_BLOCKS;
         self
     }
 }
 
 impl Spread {
     pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
-        let worth = self.n as f64 * self.memory.variance / self.long_run;
-        let n_eff = if worth.is_finite() {
-            worth.clamp(1.0, n as f64)
+        let independent_values = self.n as f64 * self.dependence.variance / self.long_run;
+        let n_eff = if independent_values.is_finite() {
+            independent_values.clamp(1.0, n as f64)
         } else {
             n as f64
         };
@@ -146,9 +146,9 @@ impl Spread {
     fn reliability(&self, n_eff: f64) -> Reliability {
         if self.method == Method::None {
             Reliability::Constant
-        } else if self.memory.beyond && self.n >= FEW_VALUES {
+        } else if self.dependence.beyond && self.n >= MIN_VALUES_FOR_DRIFT {
             Reliability::Drifts
-        } else if n_eff < INDEPENDENT {
+        } else if n_eff < MIN_INDEPENDENT_VALUES {
             Reliability::TooShort { n_eff }
         } else if self.rare {
             Reliability::TooRare
@@ -158,14 +158,14 @@ impl Spread {
     }
 }
 
-fn block_length(memory: &Memory, n: usize) -> usize {
-    (memory.block.ceil() as usize)
-        .max(n.div_ceil(MOST_BLOCKS))
+fn block_length(dependence: &Dependence, n: usize) -> usize {
+    (dependence.block.ceil() as usize)
+        .max(n.div_ceil(MAX_BLOCKS))
         .clamp(1, (n / 2).max(1))
 }
 
-/// How many of the `blocks`, whose sums have these moments, make up the mean square of sums that
-/// are `shift` larger.
+/// Participation ratio `blocks m2^2 / m4` of the block sums plus `shift`: how many blocks make up
+/// their mean square. The sums have mean 0 and these moments of powers 2 to 4.
 fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
     let square = second + shift * shift;
     let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
@@ -173,35 +173,35 @@ fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -
 }
 
 /// Joint deviations of the means of two series: each resample draws the same blocks of both.
-pub(super) struct Joint {
+pub(super) struct JointDeviations {
     pub(super) deviations: [Vec<f64>; 2],
     pub(super) spread: Spread,
 }
 
-impl Joint {
-    /// For series that sum to 0, in blocks of at least `least_block` samples.
-    pub(super) fn of(series: [&[f64]; 2], least_block: usize, plan: &Plan) -> Joint {
+impl JointDeviations {
+    /// For series that sum to 0. Blocks have at least `min_block` samples.
+    pub(super) fn of(series: [&[f64]; 2], min_block: usize, plan: &Plan) -> JointDeviations {
         // Common parts cancel in the difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])
             .map(|(b, a)| b - a)
             .collect();
-        let (n, memory) = (difference.len(), memory(&difference));
-        let block = block_length(&memory, n)
-            .max(least_block)
+        let (n, dependence) = (difference.len(), dependence(&difference));
+        let block = block_length(&dependence, n)
+            .max(min_block)
             .min((n / 2).max(1));
         let blocks = n / block;
         let sums = block_sums(&difference, block);
         let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
         let moments = [2, 3, 4].map(moment);
         let varies = moments[0] > 0.0;
-        let long_run = memory.long_run.max(moments[0] / block as f64);
+        let long_run = dependence.long_run.max(moments[0] / block as f64);
         // A variance of few blocks is uncertain, because dependence across their ends is lost.
         let tail = (1.0 - plan.level) / 2.0;
-        let uncertain = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
+        let t_factor = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
-        let long_run = uncertain * uncertain * long_run;
+        let long_run = t_factor * t_factor * long_run;
         let error = (long_run / n as f64).sqrt();
         let scale = if varies {
             error / (moments[0] / blocks as f64).sqrt()
@@ -218,16 +218,16 @@ impl Joint {
         } else {
             Method::None
         };
-        let rare = participation(blocks, moments, 0.0) < BUSY_BLOCKS;
+        let rare = participation(blocks, moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
         let spread = Spread {
-            memory,
+            dependence,
             long_run,
             method,
             block,
             n,
             rare,
         };
-        Joint { deviations, spread }
+        JointDeviations { deviations, spread }
     }
 }
 
@@ -242,9 +242,9 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
         sum += value;
         running.push(sum);
     }
-    let places = 1_usize << n.clamp(1, PLACES).ilog2();
+    let block_starts = 1_usize << n.clamp(1, MAX_BLOCK_STARTS).ilog2();
     let one = |index: usize| {
-        let from = index * n / places;
+        let from = index * n / block_starts;
         let to = from + block;
         if to <= n {
             running[to] - running[from]
@@ -252,8 +252,8 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
             sum - running[from] + running[to - n]
         }
     };
-    let mut sums: Vec<f64> = (0..places).map(one).collect();
-    let mean = sums.iter().sum::<f64>() / places as f64;
+    let mut sums: Vec<f64> = (0..block_starts).map(one).collect();
+    let mean = sums.iter().sum::<f64>() / block_starts as f64;
     sums.iter_mut().for_each(|s| *s -= mean);
     sums
 }

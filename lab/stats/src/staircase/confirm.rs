@@ -1,15 +1,15 @@
-//! Tries both ends of an interval again, three times each. Contradicting results are data like the
-//! rest.
+//! Tries both ends of an interval again, three times each. Results that contradict the interval
+//! still update the posterior.
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
 
-const TIMES: u32 = 3;
-/// An interval that these trials contradict is searched again, once.
-const ROUNDS: u32 = 2;
+const TRIALS_PER_END: u32 = 3;
+/// If these trials contradict an interval, the search continues, once.
+const MAX_ROUNDS: u32 = 2;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirmed<Value = f64> {
+pub struct EndTrials<Value = f64> {
     pub high: Value,
     pub low: Value,
     pub high_kept_up: u32,
@@ -21,24 +21,24 @@ pub struct Confirmed<Value = f64> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Confirmation {
     rounds: u32,
-    newest: Option<Confirmed>,
+    newest: Option<EndTrials>,
 }
 
 impl Confirmation {
-    /// Does nothing if an interval was confirmed, or none could be.
+    /// Does nothing if an interval was confirmed, or if no round is left.
     pub(super) fn begin(&mut self, interval: &Interval) {
-        if self.rounds < ROUNDS && !self.agrees() {
+        if self.rounds < MAX_ROUNDS && !self.agrees() {
             self.rounds += 1;
-            self.newest = Some(Confirmed {
+            self.newest = Some(EndTrials {
                 high: interval.high,
                 low: interval.low,
-                ..Confirmed::default()
+                ..EndTrials::default()
             });
         }
     }
 
     /// Discards an interval that is all below a new floor, without counting a round.
-    pub(super) fn rise(&mut self, floor: f64) {
+    pub(super) fn raise_floor(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
             self.rounds = self.rounds.saturating_sub(1);
@@ -51,8 +51,8 @@ impl Confirmation {
         let high = newest.high_kept_up + newest.high_failed;
         let low = newest.low_kept_up + newest.low_failed;
         match high <= low {
-            true if high < TIMES => Some((newest.high, true)),
-            false if low < TIMES => Some((newest.low, false)),
+            true if high < TRIALS_PER_END => Some((newest.high, true)),
+            false if low < TRIALS_PER_END => Some((newest.low, false)),
             _ => None,
         }
     }
@@ -70,7 +70,7 @@ impl Confirmation {
         *count += 1;
     }
 
-    pub(super) fn confirmed(&self) -> Option<Confirmed> {
+    pub(super) fn confirmed(&self) -> Option<EndTrials> {
         self.newest
     }
 
@@ -79,9 +79,9 @@ impl Confirmation {
     }
 }
 
-impl Confirmed {
-    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> Confirmed<Value> {
-        let Confirmed {
+impl EndTrials {
+    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
+        let EndTrials {
             high,
             low,
             high_kept_up,
@@ -89,7 +89,7 @@ impl Confirmed {
             low_kept_up,
             low_failed,
         } = *self;
-        Confirmed {
+        EndTrials {
             high: tried(high),
             low: tried(low),
             high_kept_up,
@@ -100,7 +100,7 @@ impl Confirmed {
     }
 }
 
-impl<Value> Confirmed<Value> {
+impl<Value> EndTrials<Value> {
     pub fn agrees(&self) -> bool {
         self.high_kept_up > self.high_failed && self.low_failed > self.low_kept_up
     }

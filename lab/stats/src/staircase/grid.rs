@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// Between thresholds, as a share.
+/// Distance of neighbouring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
 /// Thresholds above and below the first value, in steps.
 const ABOVE: usize = 40;
@@ -14,11 +14,11 @@ const SLOPES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS: usize = SLOPES.len() * LAPSES.len();
 /// Less likely thresholds are ignored when the next trial is chosen.
-const UNLIKELY: f64 = 1e-5;
+const MIN_WEIGHT: f64 = 1e-5;
 /// Candidates for the next trial: first every so many steps, then those next to the best one.
-const COARSE: usize = 4;
+const COARSE_STEP: usize = 4;
 /// Probabilities of the table of entropies; it is interpolated linearly.
-const ENTROPIES: usize = 2048;
+const ENTROPY_STEPS: usize = 2048;
 
 /// For each slope: the probability that a trial so many rows below the threshold fails, from
 /// `-ROWS` on.
@@ -28,8 +28,8 @@ static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
 });
 
 static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
-    (0..=ENTROPIES)
-        .map(|at| entropy(at as f64 / ENTROPIES as f64))
+    (0..=ENTROPY_STEPS)
+        .map(|at| entropy(at as f64 / ENTROPY_STEPS as f64))
         .collect()
 });
 
@@ -43,7 +43,7 @@ pub(super) struct Grid {
 }
 
 /// A likely threshold: its row, its weight, and terms of the failure probability by slope.
-struct Likely {
+struct LikelyThreshold {
     row: usize,
     weight: f64,
     slopes: [[f64; 2]; SLOPES.len()],
@@ -69,9 +69,9 @@ impl Grid {
         for (row, weights) in self.weights.iter_mut().enumerate() {
             let above = first + row as f64 * STEP - value;
             for (cells, slope) in weights.chunks_exact_mut(LAPSES.len()).zip(SLOPES) {
-                let sharp = logistic(above / slope);
+                let failure_without_lapse = logistic(above / slope);
                 for (weight, lapse) in cells.iter_mut().zip(LAPSES) {
-                    let fails = lapse + (1.0 - 2.0 * lapse) * sharp;
+                    let fails = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
                     *weight *= if failed { fails } else { 1.0 - fails };
                     sum += *weight;
                 }
@@ -123,9 +123,9 @@ impl Grid {
 
     pub(super) fn best(&self, low: f64, high: f64) -> f64 {
         let all = self.weights.iter().zip(&self.rows).enumerate();
-        let likely: Vec<Likely> = all
-            .filter(|(_, (_, weight))| **weight > UNLIKELY)
-            .map(|(row, (weights, weight))| Likely {
+        let likely: Vec<LikelyThreshold> = all
+            .filter(|(_, (_, weight))| **weight > MIN_WEIGHT)
+            .map(|(row, (weights, weight))| LikelyThreshold {
                 row,
                 weight: *weight,
                 slopes: by_slope(weights),
@@ -143,40 +143,43 @@ impl Grid {
         // The result of a trial far from every likely threshold is known beforehand.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
-            rows.map(|row| (learnt(&likely, row), row))
+            rows.map(|row| (expected_information(&likely, row), row))
                 .max_by(|a, b| a.0.total_cmp(&b.0))
                 .map_or(high, |(_, row)| row)
         };
-        let near = best(&mut (low..=high).rev().step_by(COARSE));
+        let near = best(&mut (low..=high).rev().step_by(COARSE_STEP));
         let (from, to) = (
-            near.saturating_sub(COARSE - 1).max(low),
-            (near + COARSE - 1).min(high),
+            near.saturating_sub(COARSE_STEP - 1).max(low),
+            (near + COARSE_STEP - 1).min(high),
         );
         self.threshold(best(&mut (from..=to)))
     }
 }
 
-/// Expected information about the threshold from a trial at this row, in nats.
-fn learnt(likely: &[Likely], value: usize) -> f64 {
-    let (mut fails, mut within) = (0.0, 0.0);
-    for Likely {
+/// Expected information about the threshold from a trial at this row, in nats: the entropy of the
+/// result minus its mean entropy if the threshold is known (Prins 2013).
+fn expected_information(likely: &[LikelyThreshold], value: usize) -> f64 {
+    let (mut fails, mut conditional_entropy) = (0.0, 0.0);
+    for LikelyThreshold {
         row,
         weight,
         slopes,
     } in likely
     {
-        let Some(sharp) = FAILURE_TABLE.get(row + ROWS - value) else {
+        let Some(failure_without_lapse) = FAILURE_TABLE.get(row + ROWS - value) else {
             continue;
         };
         let joint: f64 = slopes
             .iter()
-            .zip(sharp)
-            .map(|([lapsed, sharply], sharp)| lapsed + sharply * sharp)
+            .zip(failure_without_lapse)
+            .map(|([constant_term, slope_term], failure_without_lapse)| {
+                constant_term + slope_term * failure_without_lapse
+            })
             .sum();
         fails += joint;
-        within += weight * about(joint / weight);
+        conditional_entropy += weight * interpolated_entropy(joint / weight);
     }
-    about(fails) - within
+    interpolated_entropy(fails) - conditional_entropy
 }
 
 /// Terms of the failure probability by slope, summed over lapses: the constant part, and the part
@@ -196,14 +199,15 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// In nats.
+/// Entropy of a result with probability `p`, in nats.
 fn entropy(p: f64) -> f64 {
     let part = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
     part(p) + part(1.0 - p)
 }
 
-fn about(p: f64) -> f64 {
-    let at = p.clamp(0.0, 1.0) * ENTROPIES as f64;
+/// [`entropy`], interpolated linearly in the table.
+fn interpolated_entropy(p: f64) -> f64 {
+    let at = p.clamp(0.0, 1.0) * ENTROPY_STEPS as f64;
     let below = at as usize;
     match ENTROPY.get(below..) {
         Some([low, high, ..]) => low + (at - below as f64) * (high - low),

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn wanted() -> SearchConfig {
+fn config() -> SearchConfig {
     SearchConfig {
         from: 1000.0,
         width: 0.1,
@@ -12,7 +12,7 @@ fn wanted() -> SearchConfig {
 #[test]
 fn each_interval_end_is_confirmed_three_times_or_rejected() {
     for contradict in [false, true] {
-        let mut staircase = Staircase::new(wanted()).unwrap();
+        let mut staircase = Staircase::new(config()).unwrap();
         let mut ends = Vec::new();
         let outcome = loop {
             match staircase.next_trial() {
@@ -44,31 +44,31 @@ fn an_invalid_search_configuration_is_refused() {
     for bad in [
         SearchConfig {
             from: 0.0,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             from: -1.0,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             from: f64::NAN,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             from: f64::INFINITY,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             width: 0.01,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             width: f64::NAN,
-            ..wanted()
+            ..config()
         },
         SearchConfig {
             most: 0,
-            ..wanted()
+            ..config()
         },
     ] {
         assert!(Staircase::new(bad).is_none(), "{bad:?}");
@@ -77,7 +77,7 @@ fn an_invalid_search_configuration_is_refused() {
 
 #[test]
 fn the_staircase_falls_eight_percent_per_step_until_a_failure() {
-    let mut staircase = Staircase::new(wanted()).unwrap();
+    let mut staircase = Staircase::new(config()).unwrap();
     let mut expected = 1000.0;
     for _ in 0..5 {
         let Next::Try(h) = staircase.next_trial() else {
@@ -99,7 +99,7 @@ fn the_staircase_falls_eight_percent_per_step_until_a_failure() {
 
 #[test]
 fn searches_that_never_or_always_fail_have_no_interval() {
-    let mut never = Staircase::new(wanted()).unwrap();
+    let mut never = Staircase::new(config()).unwrap();
     let mut always = never.clone();
     let outcome = loop {
         match never.next_trial() {
@@ -130,7 +130,7 @@ fn searches_that_never_or_always_fail_have_no_interval() {
 proptest! {
     #[test]
     fn search_trials_stay_between_the_start_and_just_below_sufficient_values(ends in proptest::collection::vec(any::<bool>(), 60)) {
-        let mut staircase = Staircase::new(wanted()).unwrap();
+        let mut staircase = Staircase::new(config()).unwrap();
         let mut lowest: f64 = 1000.0;
         for kept_up in ends {
             let h = match staircase.next_trial() {
@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn the_staircase_never_panics_for_any_results(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
-        let mut staircase = Staircase::new(wanted()).unwrap();
+        let mut staircase = Staircase::new(config()).unwrap();
         for (h, kept_up) in values {
             staircase.take(h, kept_up);
         }

@@ -3,7 +3,7 @@
 use super::Samples;
 use crate::rate::Meter;
 use faultline_metrics::Source;
-use faultline_status::Times;
+use faultline_status::TimeHistogram;
 
 /// `None` until two pushes have had a slot.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct TimePerSlot {
 }
 
 impl TimePerSlot {
-    fn take(&mut self, samples: &Samples<'_>, times: Option<&Times>) {
+    fn take(&mut self, samples: &Samples<'_>, times: Option<&TimeHistogram>) {
         let Some(times) = times else {
             *self = TimePerSlot::default();
             return;

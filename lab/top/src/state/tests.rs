@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::status;
-use faultline_status::Times;
+use faultline_status::TimeHistogram;
 use faultline_testkit::expose;
 
 const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
@@ -120,7 +120,7 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
             let source = { status.sources.iter_mut() }.find(|one| one.name == "datapoints");
             let time = &mut source.unwrap().values_from;
             *time = time.map(|time| time + seconds);
-            status.slots.cache = Some(Times {
+            status.slots.cache = Some(TimeHistogram {
                 sum,
                 count,
                 buckets: Vec::new(),

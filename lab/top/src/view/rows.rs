@@ -4,7 +4,7 @@ use super::Scene;
 use super::row::{Graphic, NAME_WIDTH, Row};
 use super::theme::Theme;
 use faultline_metrics::Source;
-use faultline_status::{Figure, Part, Tone};
+use faultline_status::{Figure, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -81,7 +81,7 @@ fn row(name: &'static str, words: impl Into<Line<'static>>, graphic: Graphic) ->
 }
 
 /// Facts of one kind, in as many lines as they need.
-fn lines(name: &'static str, facts: &[Part], theme: Theme, width: u16) -> Vec<Row> {
+fn lines(name: &'static str, facts: &[StatusItem], theme: Theme, width: u16) -> Vec<Row> {
     let width = usize::from(width.saturating_sub(NAME_WIDTH));
     let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
     let mut left = 0;
@@ -184,12 +184,12 @@ fn truncated(text: &str, most: usize) -> String {
     first
 }
 
-fn phase(scene: &Scene<'_>) -> Vec<Part> {
+fn phase(scene: &Scene<'_>) -> Vec<StatusItem> {
     let status = scene.state().newest();
     let is_known = status
         .source(Source::Conclusions)
         .is_some_and(|source| source.is_up);
-    let unknown = (!is_known).then(|| Part {
+    let unknown = (!is_known).then(|| StatusItem {
         text: absent(scene, Source::Conclusions),
         tone: Tone::Plain,
     });

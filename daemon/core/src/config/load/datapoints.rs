@@ -1,24 +1,24 @@
 //! Rejects `[datapoints]` that would make an exposition invalid.
 
-use super::super::{Allowed, AllowedKind, Config, Labels, label_name};
+use super::super::{AllowedDatapoint, Config, DatapointKind, Labels, label_name};
 use faultline_metrics::metrics::validator::DATAPOINT;
 use faultline_settings::{Table, Unique, distinct, text, whole};
 use toml::de::DeValue;
 
-/// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
+/// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
 pub(super) fn read(t: &mut Table<'_>, c: &mut Config) {
     t.set("max_series", &mut c.datapoints.max_series, whole);
-    let (everywhere, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
+    let (constant_labels, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
     t.tables("allow", |t| {
-        let Some(allowed) = allowed(t, everywhere) else {
+        let Some(allowed) = allowed(t, constant_labels) else {
             return;
         };
-        let Allowed {
+        let AllowedDatapoint {
             name, field, kind, ..
         } = &allowed;
-        // Tags are not part of the key: a point with none of them would be in one series twice.
+        // The key has no tags: a point without these tags would count twice in one series.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
         if entries.insert(key, t.line(), what, t.errors()) {
@@ -27,20 +27,20 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config) {
     });
 }
 
-fn allowed(t: &mut Table<'_>, everywhere: bool) -> Option<Allowed> {
+fn allowed(t: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
     let name = t.take("name", text);
     let field = t.take("field", text);
     let kind = t.take("kind", |v| match text(v)?.as_str() {
-        "level" => Ok(AllowedKind::Level),
-        "delta" => Ok(AllowedKind::Delta),
+        "level" => Ok(DatapointKind::Level),
+        "delta" => Ok(DatapointKind::Delta),
         other => Err(format!(
             "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
         )),
     });
-    let tags = t.take("tags", |v| distinct(v, |v| tag(v, everywhere)));
+    let tags = t.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
     if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
-        return Some(Allowed {
+        return Some(AllowedDatapoint {
             name,
             field,
             kind,
@@ -69,14 +69,14 @@ impl PartialEq for Tag {
     }
 }
 
-fn tag(value: &DeValue<'_>, everywhere: bool) -> Result<Tag, String> {
+fn tag(value: &DeValue<'_>, constant_labels: bool) -> Result<Tag, String> {
     let key = text(value)?;
     let label: String = label_name(&key).collect();
     let owner = if DATAPOINT.labels.contains(&label.as_str()) {
         "every series of a datapoint has"
     } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
         "Prometheus keeps for itself"
-    } else if everywhere && Labels::default().by_name(&label).is_some() {
+    } else if constant_labels && Labels::default().by_name(&label).is_some() {
         "metrics.constant_labels_everywhere sets"
     } else {
         return Ok(Tag { key, label });

@@ -71,7 +71,7 @@ async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
         crowd.push(client);
     }
     until("they hold all they can get", || {
-        sink.budget.in_use() > u64::from(faultline_core::push_memory::DECODERS)
+        sink.budget.in_use() > u64::from(faultline_core::push_memory::DECODER_BYTES)
     })
     .await;
     assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);

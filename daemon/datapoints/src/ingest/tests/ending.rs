@@ -65,7 +65,7 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: Budget::default(),
+        budget: PushMemory::default(),
         forward: None,
     };
     let listener = Listener::build(&ingest(None), parts()).ok().unwrap();
@@ -92,13 +92,13 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
 async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
     let (socket, address) = socket();
     let first = Sink::on(vec![
-        Bound::handed_over(socket.try_clone().unwrap()).unwrap(),
+        BoundSocket::inherited_tcp(socket.try_clone().unwrap()).unwrap(),
     ]);
     assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
     assert!(first.stage.end(PATIENCE).await.is_empty());
     let mut waiting = Client::connect(address).await;
     waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
-    let second = Sink::on(vec![Bound::handed_over(socket).unwrap()]);
+    let second = Sink::on(vec![BoundSocket::inherited_tcp(socket).unwrap()]);
     assert_eq!(waiting.status().await, Some(204));
     assert_eq!(
         (
@@ -116,9 +116,9 @@ async fn ingest_listens_on_several_tcp_and_unix_sockets() {
     let ((one, first), (other, second)) = (socket(), socket());
     let unix = UnixListener::bind(&path).unwrap();
     let sockets = [one, other]
-        .map(|socket| Bound::handed_over(socket).unwrap())
+        .map(|socket| BoundSocket::inherited_tcp(socket).unwrap())
         .into_iter()
-        .chain([Bound::handed_over_unix(unix).unwrap()])
+        .chain([BoundSocket::inherited_unix(unix).unwrap()])
         .collect();
     let sink = Sink::on(sockets);
     let request = post("Connection: close\r\n", b"a,host_id=A x=1i 5\n");
@@ -143,10 +143,11 @@ fn remote_pushes_are_accepted_only_if_configured() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: Budget::default(),
+        budget: PushMemory::default(),
         forward: None,
     };
-    let open = || vec![Bound::handed_over(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
+    let open =
+        || vec![BoundSocket::inherited_tcp(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
     let told = config::Ingest {
         beyond_loopback: true,
         ..ingest(None)

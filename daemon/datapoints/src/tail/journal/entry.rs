@@ -8,7 +8,7 @@ pub(super) struct Entry {
     message: Option<Message>,
 }
 
-/// A field's value: text; an array of bytes if it is not printable UTF-8; an array of values if the field occurs twice.
+/// The value of a field in journalctl's JSON.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Message {

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-const QUICK: Pace = Pace {
+const QUICK: RestartTimes = RestartTimes {
     first: Duration::from_millis(5),
     most: Duration::from_millis(20),
     settled: Duration::from_millis(50),
@@ -154,7 +154,8 @@ async fn journal_entries_of_one_datapoint_are_joined_across_journalctl_restarts(
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn invalid_and_oversized_journal_entries_discard_only_themselves() {
     let rig = Rig::over(|dir| {
-        let giant = serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MOST_LINE) });
+        let giant =
+            serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MAX_LINE_BYTES) });
         fs::write(
             dir.join("out.1"),
             format!("{}not json\n{giant}\n{}", entry(0), entry(1)),

@@ -1,10 +1,10 @@
 use super::*;
-use faultline_core::config::Allowed;
+use faultline_core::config::AllowedDatapoint;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn allowed(name: &str, field: &str, kind: AllowedKind, tags: &[&str]) -> Allowed {
-    Allowed {
+fn allowed(name: &str, field: &str, kind: DatapointKind, tags: &[&str]) -> AllowedDatapoint {
+    AllowedDatapoint {
         name: name.into(),
         field: field.into(),
         kind,
@@ -15,7 +15,7 @@ fn allowed(name: &str, field: &str, kind: AllowedKind, tags: &[&str]) -> Allowed
 /// Name, labels and value of a series.
 type Shown = (String, Vec<(String, String)>, f64);
 
-fn series(values: &Values) -> Vec<Shown> {
+fn series(values: &AllowedValues) -> Vec<Shown> {
     let mut readings = Vec::new();
     values.readings(true, &mut readings);
     let overflow = readings.pop().unwrap();
@@ -41,7 +41,7 @@ fn series(values: &Values) -> Vec<Shown> {
     series.collect()
 }
 
-fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
+fn add(values: &mut AllowedValues, list: &AllowList, line: &str) -> bool {
     let point = Point::parse(line.as_bytes()).unwrap();
     list.fields_of(point.name().as_bytes())
         .is_some_and(|fields_of| values.add(list, fields_of, &point))
@@ -50,15 +50,15 @@ fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
 /// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.
 type Model = (BTreeMap<(bool, String, String, Vec<String>), f64>, u64);
 
-fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
+fn model(entries: &[AllowedDatapoint], most: usize, lines: &[String]) -> Model {
     let (mut all, mut overflow) = (BTreeMap::new(), 0);
     // Those with the same tags go together, which decides who is refused.
-    let group = |entry: &&Allowed| {
+    let group = |entry: &&AllowedDatapoint| {
         entries
             .iter()
             .position(|e| (&e.name, &e.tags) == (&entry.name, &entry.tags))
     };
-    let mut entries: Vec<&Allowed> = entries.iter().collect();
+    let mut entries: Vec<&AllowedDatapoint> = entries.iter().collect();
     entries.sort_by_key(group);
     for line in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
@@ -67,7 +67,7 @@ fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
                 .field(&entry.field)
                 .and_then(|field| field.value().ok())
                 .and_then(number);
-            let is_sum = entry.kind == AllowedKind::Delta;
+            let is_sum = entry.kind == DatapointKind::Delta;
             let Some(value) = value.filter(|value| !is_sum || *value >= 0.0) else {
                 continue;
             };
@@ -88,8 +88,8 @@ fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
     (all, overflow)
 }
 
-fn entries() -> impl Strategy<Value = Vec<Allowed>> {
-    let kind = prop_oneof![Just(AllowedKind::Level), Just(AllowedKind::Delta)];
+fn entries() -> impl Strategy<Value = Vec<AllowedDatapoint>> {
+    let kind = prop_oneof![Just(DatapointKind::Level), Just(DatapointKind::Delta)];
     let entry =
         ("[ab]", "(f|g|gg)", kind, proptest::bool::ANY).prop_map(|(name, field, kind, tagged)| {
             allowed(&name, &field, kind, if tagged { &["t"] } else { &[] })
@@ -103,7 +103,7 @@ fn entries() -> impl Strategy<Value = Vec<Allowed>> {
                 seen.insert((
                     entry.name.clone(),
                     entry.field.clone(),
-                    entry.kind == AllowedKind::Delta,
+                    entry.kind == DatapointKind::Delta,
                 ))
             })
             .collect()
@@ -130,7 +130,7 @@ proptest! {
     ) {
         let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: most as u64 });
         // What is summed apart and merged later is the same, as long as there is room.
-        let (mut values, mut later) = (Values::default(), Values::default());
+        let (mut values, mut later) = (AllowedValues::default(), AllowedValues::default());
         let cut = if most < 100 { lines.len() } else { cut.min(lines.len()) };
         for (at, line) in lines.iter().enumerate() {
             add(if at < cut { &mut values } else { &mut later }, &list, line);
@@ -156,20 +156,20 @@ proptest! {
 #[test]
 fn a_reloaded_allow_list_continues_the_same_series() {
     let entry = |kind| allowed("a", "f", kind, &["t"]);
-    let list = |allow: Vec<Allowed>| {
+    let list = |allow: Vec<AllowedDatapoint>| {
         AllowList::new(&Datapoints {
             allow,
             max_series: 10,
         })
     };
     let (first, second) = (
-        list(vec![entry(AllowedKind::Delta)]),
+        list(vec![entry(DatapointKind::Delta)]),
         list(vec![
-            allowed("b", "f", AllowedKind::Level, &[]),
-            entry(AllowedKind::Delta),
+            allowed("b", "f", DatapointKind::Level, &[]),
+            entry(DatapointKind::Delta),
         ]),
     );
-    let mut values = Values::default();
+    let mut values = AllowedValues::default();
     for list in [&first, &second, &first, &second] {
         assert!(add(&mut values, list, "a,host_id=A,t=x f=2i 1"));
     }
@@ -201,14 +201,14 @@ fn a_reloaded_allow_list_continues_the_same_series() {
 
 #[test]
 fn gauges_and_counters_together_stay_within_the_series_limit() {
-    let allow = [AllowedKind::Level, AllowedKind::Delta]
+    let allow = [DatapointKind::Level, DatapointKind::Delta]
         .map(|kind| allowed("a", "f", kind, &[]))
         .into();
     let list = AllowList::new(&Datapoints {
         allow,
         max_series: 1,
     });
-    let mut values = Values::default();
+    let mut values = AllowedValues::default();
     assert!(add(&mut values, &list, "a,host_id=A f=2i 1"));
     assert_eq!(series(&values).len(), 1);
 }
@@ -219,12 +219,12 @@ fn a_tag_invalid_as_a_label_is_matched_by_its_sanitized_name() {
         allow: vec![allowed(
             "a",
             "f",
-            AllowedKind::Level,
+            DatapointKind::Level,
             &["cf-name", "9", "e\u{301}"],
         )],
         max_series: 10,
     });
-    let mut values = Values::default();
+    let mut values = AllowedValues::default();
     assert!(add(
         &mut values,
         &list,

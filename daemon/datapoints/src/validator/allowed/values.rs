@@ -1,13 +1,13 @@
-use super::{AllowList, AllowedFields, Entry, Found, Group, value_of};
+use super::{AllowList, AllowedFields, Entry, FieldValue, Group, value_of};
 use faultline_agave::line::Point;
-use faultline_core::config::AllowedKind;
+use faultline_core::config::DatapointKind;
 use faultline_metrics::metrics::{daemon, validator as v};
 use faultline_metrics::{Reading, Text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The maximum delta, see [`crate::validator::tally`].
-const MOST_DELTA: f64 = 9_007_199_254_740_992.0;
+const MAX_DELTA: f64 = 9_007_199_254_740_992.0;
 
 /// Identifies a series; levels sort before sums.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Key {
             .collect();
         tags.sort();
         Key {
-            is_sum: entry.kind == AllowedKind::Delta,
+            is_sum: entry.kind == DatapointKind::Delta,
             name: Arc::clone(name),
             field: Arc::clone(&entry.field),
             tags: tags.into(),
@@ -45,24 +45,25 @@ struct Series {
 
 /// Levels and sums of allowed fields, including those of earlier lists.
 #[derive(Debug, Clone, Default)]
-pub struct Values {
+pub struct AllowedValues {
     series: Vec<Series>,
     by_key: BTreeMap<Key, usize>,
     overflow: u64,
-    /// By group of the list `list`, so that a line with known series needs no keys.
-    rows: Vec<Vec<Row>>,
+    /// Cached rows of each group of the list with the id `list`, so that a line of known series
+    /// needs no lookup by key.
+    rows: Vec<Vec<CachedRow>>,
     list: u64,
-    found: Vec<Found>,
+    found: Vec<FieldValue>,
 }
 
 /// The series of a group's entries with these tags. Rows are sorted by their tags.
 #[derive(Debug, Clone)]
-struct Row {
+struct CachedRow {
     tag_values: Box<[Arc<str>]>,
-    places: Vec<Option<usize>>,
+    series_indices: Vec<Option<usize>>,
 }
 
-impl Values {
+impl AllowedValues {
     pub fn add(&mut self, list: &AllowList, fields_of: &AllowedFields, point: &Point<'_>) -> bool {
         let mut found = std::mem::take(&mut self.found);
         let used = fields_of.read(point, &mut found);
@@ -85,7 +86,7 @@ impl Values {
         name: &Arc<str>,
         group: &Group,
         point: &Point<'_>,
-        found: &[Found],
+        found: &[FieldValue],
     ) {
         let tags: Vec<&str> = group
             .tags
@@ -104,34 +105,36 @@ impl Values {
         let known = row
             .ok()
             .and_then(|at| rows.get_mut(at))
-            .map(|row| std::mem::take(&mut row.places));
-        let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
-        for (entry, cell) in group.entries.iter().zip(&mut places) {
-            let Some(Found::Number(value)) = found.get(entry.field_at) else {
+            .map(|row| std::mem::take(&mut row.series_indices));
+        let mut series_indices = known.unwrap_or_else(|| vec![None; group.entries.len()]);
+        for (entry, cell) in group.entries.iter().zip(&mut series_indices) {
+            let Some(FieldValue::Number(value)) = found.get(entry.field_index) else {
                 continue;
             };
-            // A negative delta is a wrapped cast: a sum never falls. Nor does it become infinite.
-            if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
+            // A negative delta comes from a wrapped cast. It is skipped because a sum never falls.
+            // A too large one is skipped because a sum never becomes infinite.
+            if entry.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA).contains(value) {
                 continue;
             }
             if cell.is_none() {
-                *cell = self.find_or_make(most, Key::new(name, group, entry, &tags));
+                *cell = self.find_or_create(most, Key::new(name, group, entry, &tags));
             }
             match cell.and_then(|at| self.series.get_mut(at)) {
                 Some(series) => series.take(*value),
                 None => self.overflow += 1,
             }
         }
-        self.keep(group, row, &tags, places);
+        self.cache_row(group, row, &tags, series_indices);
     }
 
-    /// Caches the row, unless it has no series: the number of such rows has no limit.
-    fn keep(
+    /// Caches the row if it has a series. Rows without series have no limit, so they are not
+    /// cached.
+    fn cache_row(
         &mut self,
         group: &Group,
         row: Result<usize, usize>,
         tags: &[&str],
-        places: Vec<Option<usize>>,
+        series_indices: Vec<Option<usize>>,
     ) {
         let Some(rows) = self.rows.get_mut(group.number) else {
             return;
@@ -139,19 +142,25 @@ impl Values {
         match row {
             Ok(at) => {
                 if let Some(row) = rows.get_mut(at) {
-                    row.places = places;
+                    row.series_indices = series_indices;
                 }
             }
-            Err(at) if places.iter().any(Option::is_some) => {
+            Err(at) if series_indices.iter().any(Option::is_some) => {
                 let tag_values = tags.iter().map(|value| Arc::from(*value)).collect();
-                rows.insert(at, Row { tag_values, places });
+                rows.insert(
+                    at,
+                    CachedRow {
+                        tag_values,
+                        series_indices,
+                    },
+                );
             }
             Err(_) => {}
         }
     }
 
     /// Creates the series if necessary; `None` if the limit is reached.
-    fn find_or_make(&mut self, most: usize, key: Key) -> Option<usize> {
+    fn find_or_create(&mut self, most: usize, key: Key) -> Option<usize> {
         if let Some(at) = self.by_key.get(&key) {
             return Some(*at);
         }
@@ -163,10 +172,10 @@ impl Values {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, most: usize, other: Values) {
+    pub fn merge(&mut self, most: usize, other: AllowedValues) {
         self.overflow += other.overflow;
         for series in other.series {
-            let at = self.find_or_make(most, series.key);
+            let at = self.find_or_create(most, series.key);
             match at.and_then(|at| self.series.get_mut(at)) {
                 Some(own) => own.take(series.value),
                 None => self.overflow += 1,

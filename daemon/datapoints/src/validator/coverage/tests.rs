@@ -8,7 +8,7 @@ fn at(second: i64) -> i64 {
 /// Pushes that arrive when they are made.
 fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
     let at = PushTimes {
-        made: at(second),
+        created: at(second),
         arrived: at(second),
     };
     assert!(!coverage.push(PushEnd {
@@ -79,12 +79,12 @@ fn after_a_restart_coverage_begins_at_the_next_executed_transaction() {
 fn pushes_missing_since_an_earlier_daemon_count_without_their_seconds() {
     let mut coverage = Coverage::default();
     coverage.resume(PushTimes {
-        made: at(100),
+        created: at(100),
         arrived: at(-40),
     });
     let end = |second| PushEnd {
         at: PushTimes {
-            made: at(second),
+            created: at(second),
             arrived: at(second - 140),
         },
         since: 10,
@@ -107,11 +107,11 @@ fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
         coverage.resume(PushTimes {
-            made: at(10_100),
+            created: at(10_100),
             arrived: at(-40),
         });
         let at = PushTimes {
-            made: at(10_150 + step),
+            created: at(10_150 + step),
             arrived: at(10),
         };
         assert!(coverage.push(PushEnd {
@@ -134,16 +134,16 @@ fn coverage_of_a_pending_sender_is_merged_once() {
         ..Coverage::default()
     };
     coverage.resume(PushTimes {
-        made: at(130),
+        created: at(130),
         arrived: at(130),
     });
-    coverage.adopt(pending.clone());
+    coverage.merge_pending(pending.clone());
     assert_eq!(
         (coverage.pushes_missed, coverage.zero_seconds),
         (1, 9),
         "at 140; 156 and 157"
     );
-    coverage.adopt(pending);
+    coverage.merge_pending(pending);
     push(&mut coverage, 170, 10, true);
     assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (1, 19));
 }
@@ -162,14 +162,14 @@ fn pushes_under_a_new_identity_continue_the_coverage() {
             push(pushes, second, 10, true);
         }
     }
-    coverage.adopt(pending.clone());
+    coverage.merge_pending(pending.clone());
     push(&mut coverage, 150, 10, true);
     assert_eq!(
         (coverage.pushes_missed, coverage.zero_seconds),
         (0, 7),
         "141 to 147"
     );
-    coverage.adopt(pending);
+    coverage.merge_pending(pending);
     assert_eq!(
         (coverage.pushes_missed, coverage.zero_seconds),
         (0, 7),
@@ -182,7 +182,7 @@ fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
         let line = |second: i64, step: i64| PushTimes {
-            made: at(10_000 + second + step),
+            created: at(10_000 + second + step),
             arrived: at(second),
         };
         coverage.log_reached(line(1, 0));
@@ -205,17 +205,17 @@ fn a_slewed_clock_is_not_a_clock_step() {
     for n in 0..20_000 {
         // By 500 parts in a million, the most that a kernel slews by: 50 s ahead in the end, and back again.
         let arrived = at(n * 10);
-        let made = at(1_000_000)
+        let created = at(1_000_000)
             + arrived
             + if n < 10_000 {
                 arrived / 2000
             } else {
                 at(100) - arrived / 2000
             };
-        coverage.transactions(made, 1);
+        coverage.transactions(created, 1);
         assert!(
             !coverage.push(PushEnd {
-                at: PushTimes { made, arrived },
+                at: PushTimes { created, arrived },
                 since: 10,
                 readable: true
             }),
@@ -238,7 +238,7 @@ proptest! {
                 coverage.transactions(at(second), count);
             }
             arrived += waited;
-            coverage.push(PushEnd { at: PushTimes { made: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
+            coverage.push(PushEnd { at: PushTimes { created: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }

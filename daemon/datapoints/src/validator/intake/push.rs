@@ -15,7 +15,7 @@ pub struct Push {
     host: String,
     user: Option<u32>,
     pub(super) unknown_bad: u64,
-    /// From our `metrics` point, which comes last.
+    /// From the `metrics` point of the followed validator, the last point of a push.
     pub(super) end: Option<PushEnd>,
     cache_seen: bool,
     pub(super) ours: bool,
@@ -130,7 +130,7 @@ impl Push {
             return;
         }
         self.slots.raise(&known);
-        state.follow_up(&known, added.time, self.now);
+        state.add_other_reports(&known, added.time, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);
@@ -139,11 +139,11 @@ impl Push {
     }
 
     /// The end of the push, if this is its last point.
-    fn end_at(&self, known: &KnownPoint, made: i64) -> Option<PushEnd> {
+    fn end_at(&self, known: &KnownPoint, created: i64) -> Option<PushEnd> {
         let KnownPoint::Agent(agent) = known else {
             return None;
         };
-        let at = PushTimes::of_log(made, self.now);
+        let at = PushTimes::of_log(created, self.now);
         Some(PushEnd {
             at,
             since: agent.secs_since_last_write.unwrap_or(10),

@@ -5,21 +5,24 @@ use faultline_metrics::{Problem, Reading, Stamp, Status};
 use std::time::Duration;
 
 /// Maximum age of exported levels: pushes come every 10 s.
-const FRESH: Duration = Duration::from_secs(60);
+const MAX_PUSH_AGE: Duration = Duration::from_secs(60);
 
 /// Consecutive pushes without program cache points, while slots advance, that mean filtering.
 const FILTERED_AFTER: u32 = 2;
 
 /// A JSON-RPC response proves for this long that the validator runs.
-const ANSWERS_NOW: Duration = Duration::from_secs(5);
+const MAX_RPC_RESPONSE_AGE: Duration = Duration::from_secs(5);
 
-const NEVER_CAME: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
-const STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
+const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
+const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let fresh = !state.gone && state.last_push.is_some_and(|at| now.since(at) < FRESH);
+        let fresh = !state.gone
+            && state
+                .last_push
+                .is_some_and(|at| now.since(at) < MAX_PUSH_AGE);
         state.total.readings(fresh, out);
         state.values.readings(fresh, out);
         out.push(Reading::counter(
@@ -73,14 +76,22 @@ impl Intake {
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {
         let state = self.lock();
         let mut problems = Vec::new();
-        let foreign = named(state.senders.of_standing(SenderState::Foreign, now, FRESH));
+        let foreign = join_ids(
+            state
+                .senders
+                .ids_in_state(SenderState::Foreign, now, MAX_PUSH_AGE),
+        );
         if !foreign.is_empty() {
             problems.push(Problem::new(
                 Status::Broken,
                 format!("not the followed validator, not counted: {foreign}"),
             ));
         }
-        let pending = named(state.senders.of_standing(SenderState::Pending, now, FRESH));
+        let pending = join_ids(
+            state
+                .senders
+                .ids_in_state(SenderState::Pending, now, MAX_PUSH_AGE),
+        );
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text =
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
@@ -97,7 +108,7 @@ impl Intake {
             problems.push(Problem::new(Status::Absent, text));
         }
         if let Some((reason, at)) = &state.refused
-            && now.since(*at) < FRESH
+            && now.since(*at) < MAX_PUSH_AGE
         {
             let text = format!(
                 "pushes are refused: {reason}. If a relay sends them, add its user to ingest.allow_users; or set db, user and password_file in [ingest]"
@@ -108,9 +119,9 @@ impl Intake {
             problems.push(Problem::new(
                 Status::Absent,
                 if state.last_push.is_some() {
-                    STOPPED
+                    PUSHES_STOPPED
                 } else {
-                    NEVER_CAME
+                    NO_PUSH_YET
                 },
             ));
         }
@@ -121,22 +132,24 @@ impl Intake {
     pub fn up(&self, now: Stamp) -> bool {
         self.lock()
             .last_push
-            .is_some_and(|at| now.since(at) < FRESH)
+            .is_some_and(|at| now.since(at) < MAX_PUSH_AGE)
     }
 }
 
 impl State {
     /// True if a validator runs for long enough to push, and does not.
     fn is_silent(&self, now: Stamp) -> bool {
-        let runs = self.answers.is_some_and(|(first, last)| {
-            now.since(first) >= FRESH && now.since(last) < ANSWERS_NOW
+        let runs = self.rpc_response_times.is_some_and(|(first, last)| {
+            now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
         });
-        runs && self.last_push.is_none_or(|at| now.since(at) >= FRESH)
+        runs && self
+            .last_push
+            .is_none_or(|at| now.since(at) >= MAX_PUSH_AGE)
     }
 }
 
-fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
-    const MOST: usize = 3;
+fn join_ids<'s>(ids: impl Iterator<Item = &'s str>) -> String {
+    const MAX_IDS: usize = 3;
     let mut ids: Vec<&str> = ids
         .map(|id| {
             if id == NO_ID {
@@ -148,8 +161,8 @@ fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
         .collect();
     // The order of arrival may change between pushes.
     ids.sort_unstable();
-    let more = ids.len().saturating_sub(MOST);
-    ids.truncate(MOST);
+    let more = ids.len().saturating_sub(MAX_IDS);
+    ids.truncate(MAX_IDS);
     if more == 0 {
         ids.join(", ")
     } else {

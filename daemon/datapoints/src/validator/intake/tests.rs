@@ -372,13 +372,13 @@ fn the_log_and_the_push_give_the_same_sums() {
 
 #[test]
 fn allowed_datapoints_become_gauges_and_counters_with_a_series_limit() {
-    let allowed = |field: &str, kind| faultline_core::config::Allowed {
+    let allowed = |field: &str, kind| faultline_core::config::AllowedDatapoint {
         name: "cf".into(),
         field: field.into(),
         kind,
         tags: vec!["cf_name".into()],
     };
-    use faultline_core::config::AllowedKind::{Delta, Level};
+    use faultline_core::config::DatapointKind::{Delta, Level};
     let intake = Intake::new(&Datapoints {
         allow: vec![allowed("size", Level), allowed("hits", Delta)],
         max_series: 4,
@@ -601,7 +601,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
         if let Some(start_ticks) = last_followed {
             // When this run began, the validator's clock showed 10,040.
             let at = PushTimes {
-                made: seconds(10_000),
+                created: seconds(10_000),
                 arrived: seconds(-40),
             };
             intake.resume(LastPush {

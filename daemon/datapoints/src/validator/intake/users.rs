@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Interval of reading the user: a validator may drop its privileges after its start.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
 
@@ -28,7 +28,8 @@ impl Intake {
 
     /// Pushes wait until a validator is found, and then must be of its user.
     pub fn admits(&self, user: u32, now: Stamp) -> bool {
-        let is_old = |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= READ_AGAIN);
+        let is_old =
+            |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
         if is_old(self.lock().user_read) {
             let found = self.find_user();
             let mut state = self.lock();

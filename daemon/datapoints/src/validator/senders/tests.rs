@@ -9,8 +9,8 @@ fn at(seconds: u64) -> Stamp {
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
     let sender = senders.find(id, None, at(now)).expect("room");
-    sender.sums.lines.used += u64::from(sender.standing == SenderState::Pending);
-    sender.standing
+    sender.sums.lines.used += u64::from(sender.sender_state == SenderState::Pending);
+    sender.sender_state
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn invalid_host_ids_count_as_one_unnamed_foreign_sender() {
     }
     assert_eq!(
         senders
-            .of_standing(SenderState::Foreign, at(2), SILENT)
+            .ids_in_state(SenderState::Foreign, at(2), STOPPED_AFTER)
             .collect::<Vec<_>>(),
         [""]
     );
@@ -259,6 +259,6 @@ fn unknown_senders_use_bounded_memory() {
         let _ = senders.find(&format!("stranger{i}"), None, at(i));
         senders.set_reported_identity("ours", at(1));
     }
-    assert!(senders.all.len() <= MOST_SENDERS);
+    assert!(senders.all.len() <= MAX_SENDERS);
     assert_eq!(send(&mut senders, "ours", 2000), SenderState::Ours);
 }

@@ -17,39 +17,45 @@ const JOBS: [(&str, Field); 5] = [
     ("hash", |a| a.hash),
 ];
 
-/// Points of one moment are heard up to a push's period and its delay apart: a job whose length by the validator's clock
-/// differs more from that by ours ran while the clock was set.
-const APART: Duration = Duration::from_secs(20);
+/// Maximum difference between a job's duration by the validator's clock and by ours. Two points of
+/// one moment may arrive this far apart (push interval plus delay). A larger difference means that
+/// the clock was set.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 /// One kind of background job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Job {
-    /// How many run; `None` until that was told.
+    /// Number of running jobs; `None` until the validator reported it.
     count: Option<u64>,
-    /// When they began: by the validator's clock, in Unix nanoseconds, and when that was heard.
-    began: Option<(i64, Duration)>,
-    took: Duration,
+    /// Start of the first running job by the validator's clock in Unix nanoseconds, and the uptime
+    /// when the report arrived.
+    started: Option<(i64, Duration)>,
+    run_time: Duration,
 }
 
 impl Job {
-    fn told(&mut self, count: u64, time: i64, received_at: Duration) {
+    fn update(&mut self, count: u64, time: i64, received_at: Duration) {
         let before = self.count.replace(count);
-        let began = self.began.take();
+        let started = self.started.take();
         if count > 0 {
-            // A second one at the same time goes on from where the first began, and so does what is left when one of two ends.
-            // The end of one may have been lost.
-            let goes_on = count > 1 || before > Some(count);
-            self.began = began.filter(|_| goes_on).or(Some((time, received_at)));
+            // The start stays while several jobs run, and when one of them ends. If one job was
+            // running already, the report of its end was lost: a new job starts now.
+            let continues = count > 1 || before > Some(count);
+            self.started = started.filter(|_| continues).or(Some((time, received_at)));
             return;
         }
-        let Some((began, first)) = began else { return };
-        let took = time
-            .checked_sub(began)
-            .and_then(|took| u64::try_from(took).ok())
+        let Some((started, first)) = started else {
+            return;
+        };
+        let run_time = time
+            .checked_sub(started)
+            .and_then(|run_time| u64::try_from(run_time).ok())
             .map(Duration::from_nanos);
         // The clock may have been set meanwhile.
-        let took = took.filter(|took| took.abs_diff(received_at.saturating_sub(first)) <= APART);
-        self.took = self.took.saturating_add(took.unwrap_or_default());
+        let run_time = run_time.filter(|run_time| {
+            run_time.abs_diff(received_at.saturating_sub(first)) <= MAX_CLOCK_DIFFERENCE
+        });
+        self.run_time = self.run_time.saturating_add(run_time.unwrap_or_default());
     }
 }
 
@@ -58,11 +64,12 @@ impl Job {
 pub(super) struct Jobs([Job; JOBS.len()]);
 
 impl Jobs {
-    /// A background job began or ended at `time`, in Unix nanoseconds, as was heard at the uptime `received_at`.
+    /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
+    /// uptime `received_at`.
     pub(super) fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
         for (job, (_, count)) in self.0.iter_mut().zip(JOBS) {
             if let Some(count) = count(active) {
-                job.told(count, time, received_at);
+                job.update(count, time, received_at);
             }
         }
     }
@@ -71,19 +78,19 @@ impl Jobs {
     pub(super) fn merge(&mut self, other: &Jobs) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             mine.count = theirs.count.or(mine.count);
-            mine.began = theirs.began.or(mine.began);
-            mine.took = mine.took.saturating_add(theirs.took);
+            mine.started = theirs.started.or(mine.started);
+            mine.run_time = mine.run_time.saturating_add(theirs.run_time);
         }
     }
 
-    /// The process ended, and its jobs with it.
+    /// Forgets running jobs, because their process has ended.
     pub(super) fn forget_levels(&mut self) {
         for job in &mut self.0 {
-            (job.count, job.began) = (job.count.map(|_| 0), None);
+            (job.count, job.started) = (job.count.map(|_| 0), None);
         }
     }
 
-    /// How long they ran, and while it is `fresh` how many run.
+    /// The total time of each kind of job and, if `fresh`, the number of running jobs.
     pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOBS) {
             let Some(count) = job.count else { continue };
@@ -93,7 +100,7 @@ impl Jobs {
             out.push(Reading::real(
                 &v::ACCOUNTS_JOB_TIME,
                 [name.into()],
-                job.took.as_secs_f64(),
+                job.run_time.as_secs_f64(),
             ));
         }
     }

@@ -1,5 +1,6 @@
-//! Series that the catalog declares as made of datapoints. A sum that starts at 0 is there from the start; any other series is
-//! absent until a point had its field, as not every version reports every field.
+//! Series that the metric catalog derives from datapoints. A sum that starts at 0 exists from the
+//! start. Any other series is absent until a point has its field: not every version reports every
+//! field.
 
 use super::{MAX_DELTA, add};
 use faultline_agave::line::{self, Point};
@@ -12,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 
 /// One series.
 #[derive(Debug, Clone, PartialEq)]
-struct One {
+struct OneSeries {
     metric: &'static Metric,
     labels: &'static [&'static str],
     /// Times are whole nanoseconds.
@@ -21,46 +22,46 @@ struct One {
 
 /// Every declared series.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Series(Vec<One>);
+pub(super) struct Series(Vec<OneSeries>);
 
-/// What the catalog declares.
+/// All series of the metric catalog that are made of datapoints.
 #[derive(Debug)]
-struct Declared {
+struct Catalog {
     /// Before the first point.
     series: Series,
     /// The fields of each datapoint, with the index of their series.
     fields: HashMap<&'static [u8], Vec<(usize, &'static Field)>>,
 }
 
-static DECLARED: LazyLock<Declared> = LazyLock::new(|| {
-    let mut declared = Declared {
+static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+    let mut catalog = Catalog {
         series: Series(Vec::new()),
         fields: HashMap::default(),
     };
     for metric in metrics::all() {
         for datapoint in metric.datapoints {
             for field in datapoint.fields {
-                let index = declared
+                let index = catalog
                     .series
                     .index(metric, field.labels, datapoint.initial);
                 for name in datapoint.names {
-                    let fields = declared.fields.entry(name.as_bytes());
+                    let fields = catalog.fields.entry(name.as_bytes());
                     fields.or_default().push((index, field));
                 }
             }
         }
     }
-    declared
+    catalog
 });
 
-/// Whether series are made of the datapoint of this name.
+/// True if a series is made of the datapoint with this name.
 pub fn has_fields(name: &[u8]) -> bool {
-    DECLARED.fields.contains_key(name)
+    CATALOG.fields.contains_key(name)
 }
 
 impl Default for Series {
     fn default() -> Self {
-        DECLARED.series.clone()
+        CATALOG.series.clone()
     }
 }
 
@@ -72,10 +73,10 @@ impl Series {
         labels: &'static [&'static str],
         initial: Option<u64>,
     ) -> usize {
-        let is_same = |one: &One| std::ptr::eq(one.metric, metric) && one.labels == labels;
+        let is_same = |one: &OneSeries| std::ptr::eq(one.metric, metric) && one.labels == labels;
         self.0.iter().position(is_same).unwrap_or_else(|| {
             let value = initial.map(|count| initial_value(metric, count));
-            self.0.push(One {
+            self.0.push(OneSeries {
                 metric,
                 labels,
                 value,
@@ -85,7 +86,7 @@ impl Series {
     }
 
     pub(super) fn add(&mut self, point: &Point<'_>) {
-        let fields = DECLARED.fields.get(point.name().as_bytes());
+        let fields = CATALOG.fields.get(point.name().as_bytes());
         for (index, field) in fields.into_iter().flatten() {
             let has = |(key, value): &(&str, &str)| text(point, key) == *value;
             let amount = match field.amount {
@@ -126,8 +127,8 @@ impl Series {
 
     /// All of them; levels only while they are `fresh`.
     pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        let shown = |one: &&One| fresh || one.metric.kind != Kind::Gauge;
-        for one in self.0.iter().filter(shown) {
+        let is_exported = |one: &&OneSeries| fresh || one.metric.kind != Kind::Gauge;
+        for one in self.0.iter().filter(is_exported) {
             let value = match &one.value {
                 Some(Value::Whole(ns)) if one.metric.unit == Unit::Seconds => {
                     Value::Real(*ns as f64 / 1e9)
@@ -145,7 +146,7 @@ impl Series {
     }
 }
 
-impl One {
+impl OneSeries {
     fn add(&mut self, count: u64, factor: u64) {
         let amount = count.saturating_mul(factor);
         if self.metric.kind == Kind::Gauge {
@@ -169,7 +170,8 @@ fn initial_value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-/// The value of a field that is a count or a flag. A negative number is a wrapped one.
+/// The value of a field that is a count or a flag; `None` for a negative number, which comes from a
+/// wrapped cast.
 fn count(point: &Point<'_>, key: &str) -> Option<u64> {
     match point.field(key)?.value().ok()? {
         line::Value::Int(count) => u64::try_from(count).ok(),

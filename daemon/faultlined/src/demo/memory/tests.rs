@@ -13,13 +13,13 @@ fn faults() -> (u64, u64) {
 
 #[test]
 fn demo_memory_grows_to_its_limit_and_stays_near_it() {
-    let at = |second| wanted(Duration::from_secs(second));
+    let at = |second| heap_blocks(Duration::from_secs(second));
     assert_eq!(
         [at(0), at(1), at(149), at(150), at(151), at(152)],
         [0, 1, 149, 150, 100, 101]
     );
     for second in 150..100_000 {
-        assert!((LEAST..=MOST).contains(&at(second)), "{second}");
+        assert!((MIN_BLOCKS..=MAX_BLOCKS).contains(&at(second)), "{second}");
     }
 }
 
@@ -45,7 +45,7 @@ fn the_demos_disk_reads_stay_low() {
 #[test]
 fn every_touched_page_is_a_minor_fault() {
     let (before, _) = faults();
-    let memory = touched(64 * PAGE).unwrap();
+    let memory = written_memory(64 * PAGE).unwrap();
     assert!(faults().0 - before >= 64, "{}", memory.len());
 }
 

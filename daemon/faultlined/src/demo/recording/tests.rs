@@ -8,7 +8,7 @@ fn recording() -> Recording {
 
 /// The slots that lines of `name` carry in their field `key`, of four repetitions.
 fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
-    let lines = recording().between(track, Duration::ZERO, LENGTH * 4);
+    let lines = recording().between(track, Duration::ZERO, RECORDING_LENGTH * 4);
     let points = lines
         .iter()
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
@@ -44,7 +44,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
     let recording = recording();
     let (mut known, mut lines) = (0, 0);
     for track in [Track::Own, Track::Cluster] {
-        for (_, line) in recording.between(track, Duration::ZERO, LENGTH * 2) {
+        for (_, line) in recording.between(track, Duration::ZERO, RECORDING_LENGTH * 2) {
             let point = Point::parse(line.as_bytes()).unwrap();
             point.check().unwrap();
             assert_eq!(point.host_id(), Some(IDENTITY));
@@ -64,7 +64,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
 
 #[test]
 fn the_demo_cache_that_keeps_evicting_stays_full() {
-    let lines = recording().between(Track::Own, Duration::ZERO, LENGTH * 2);
+    let lines = recording().between(Track::Own, Duration::ZERO, RECORDING_LENGTH * 2);
     let points = lines
         .iter()
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
@@ -88,11 +88,11 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
     let recording = recording();
     assert_eq!(
         SLOT_TIME * u32::try_from(recording.slots()).unwrap(),
-        LENGTH
+        RECORDING_LENGTH
     );
     let names: BTreeSet<String> = [Track::Own, Track::Cluster]
         .into_iter()
-        .flat_map(|track| recording.between(track, Duration::ZERO, LENGTH))
+        .flat_map(|track| recording.between(track, Duration::ZERO, RECORDING_LENGTH))
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap().name().to_owned())
         .collect();
     assert!(names.contains("event_handler_stats"));
@@ -106,7 +106,7 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
 
 #[test]
 fn the_replayed_demo_contains_no_original_slot() {
-    let lines = recording().between(Track::Own, Duration::ZERO, LENGTH);
+    let lines = recording().between(Track::Own, Duration::ZERO, RECORDING_LENGTH);
     for (_, line) in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
         for key in SLOT_FIELDS {
@@ -141,7 +141,7 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
         before = now;
     }
     assert_eq!(
-        recording.newest(LENGTH * 3).0,
+        recording.newest(RECORDING_LENGTH * 3).0,
         slots(Track::Own, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
     );
     let one: u64 = slots(Track::Own, "cost_tracker_stats", "transaction_count")
@@ -149,20 +149,20 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
         .take(recording.blocks.len())
         .sum();
     assert!((5_000..10_000).contains(&one), "{one}");
-    assert!(recording.newest(LENGTH * 3).1.abs_diff(3 * one) < one / 20);
+    assert!(recording.newest(RECORDING_LENGTH * 3).1.abs_diff(3 * one) < one / 20);
 }
 
 #[test]
 fn playing_the_demo_in_parts_equals_playing_it_at_once() {
     let recording = recording();
-    let whole: Vec<_> = recording.between(Track::Own, Duration::ZERO, LENGTH * 3);
+    let whole: Vec<_> = recording.between(Track::Own, Duration::ZERO, RECORDING_LENGTH * 3);
     let mut parts = Vec::new();
     let step = Duration::from_millis(3_700);
     for part in 0..24 {
         parts.extend(recording.between(
             Track::Own,
             step * part,
-            (step * (part + 1)).min(LENGTH * 3),
+            (step * (part + 1)).min(RECORDING_LENGTH * 3),
         ));
     }
     assert_eq!(parts, whole);

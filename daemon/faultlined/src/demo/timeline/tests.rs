@@ -39,7 +39,7 @@ proptest! {
     #[test]
     fn demo_positions_and_their_times_are_inverse_functions(nanos in 0_u64..1 << 50) {
         let uptime = RUNNING + Duration::from_nanos(nanos);
-        prop_assert_eq!(when_tip(tip(uptime)), uptime);
-        prop_assert_eq!(when_replayed(replayed(uptime)), uptime);
+        prop_assert_eq!(uptime_at_tip(tip(uptime)), uptime);
+        prop_assert_eq!(uptime_at_replay(replayed(uptime)), uptime);
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
-use faultline_core::clock::{Clock, Due};
+use faultline_core::clock::{Clock, DueTick};
 use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
 use faultline_datapoints::validator::intake::Intake;
@@ -116,7 +116,7 @@ impl Pretend {
     /// Lets time pass and ticks.
     pub(crate) fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
         self.uptime += passed;
-        let due = Due {
+        let due = DueTick {
             number: self.uptime.as_secs(),
             lateness: Duration::from_millis(1),
             missed: 0,

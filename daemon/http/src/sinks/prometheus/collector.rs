@@ -1,7 +1,7 @@
 //! OpenMetrics text and protobuf, encoded by prometheus-client.
 //!
-//! Protobuf is length-delimited `io.prometheus.client.MetricFamily` messages, the only format in
-//! which Prometheus accepts native histograms. They also carry the fixed buckets.
+//! Protobuf means length-delimited `io.prometheus.client.MetricFamily` messages. Only in this
+//! format does Prometheus accept native histograms. The messages also contain the fixed buckets.
 
 use super::{ConstantLabels, Exposition, labels};
 use faultline_metrics::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};
@@ -25,7 +25,7 @@ pub(super) fn protobuf(exposition: &Exposition, order: usize) -> Result<Vec<u8>,
 
 fn registry(exposition: &Exposition, order: usize) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(OneFamily {
+    registry.register_collector(Box::new(FamilyCollector {
         exposition: exposition.clone(),
         order,
     }));
@@ -33,12 +33,12 @@ fn registry(exposition: &Exposition, order: usize) -> Registry {
 }
 
 #[derive(Debug)]
-struct OneFamily {
+struct FamilyCollector {
     exposition: Exposition,
     order: usize,
 }
 
-impl Collector for OneFamily {
+impl Collector for FamilyCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(family) = self.exposition.family(self.order) else {
             return Ok(());
@@ -127,9 +127,9 @@ fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
     }
 }
 
-/// Native histogram spans as (offset, length), each offset relative to the end of the previous
-/// span, and counts as deltas. An empty histogram has one span of length 0: without spans it is not
-/// native.
+/// The spans of a native histogram as (offset, length), and its counts as deltas. An offset is
+/// relative to the end of the previous span. An empty histogram gets one span of length 0: without
+/// spans it would not be native.
 fn spans(filled: impl Iterator<Item = (i32, u64)>) -> (Vec<(i32, u32)>, Vec<i64>) {
     let mut spans: Vec<(i32, u32)> = Vec::new();
     let mut deltas = Vec::new();

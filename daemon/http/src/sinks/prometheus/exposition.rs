@@ -1,4 +1,4 @@
-//! Encodes a tick as pages. Reuses unchanged families of the last page.
+//! Encodes a tick as one page for each format. Reuses unchanged families of the last page.
 
 use super::family::Family;
 use super::{ConstantLabels, Dialect, classic, collector};
@@ -56,7 +56,8 @@ impl Exposition {
     /// Reuses unchanged families of `last`, which may be of any tick.
     ///
     /// # Errors
-    /// prometheus-client fails to encode the tick. Half a page would look like absent values.
+    /// prometheus-client cannot encode the tick. There is no partial page, because its missing
+    /// values would look absent.
     pub fn page(&self, dialect: Dialect, last: Option<&Page>) -> Result<Page, fmt::Error> {
         let last = last.filter(|last| {
             last.dialect == dialect && Arc::ptr_eq(&last.exposition.constant, &self.constant)
@@ -67,9 +68,9 @@ impl Exposition {
         let mut ends = Vec::with_capacity(self.families.len());
         let mut text = String::new();
         for family in &*self.families {
-            let unchanged = last.and_then(|last| last.unchanged(family, &self.tick));
-            match unchanged {
-                Some(unchanged) => bytes.extend_from_slice(unchanged),
+            let unchanged_bytes = last.and_then(|last| last.unchanged_bytes(family, &self.tick));
+            match unchanged_bytes {
+                Some(unchanged_bytes) => bytes.extend_from_slice(unchanged_bytes),
                 None => self.encode(family, dialect, &mut text, &mut bytes)?,
             }
             ends.push(bytes.len());
@@ -134,7 +135,7 @@ impl Page {
         self.exposition.number()
     }
 
-    fn unchanged(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
+    fn unchanged_bytes(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
         let index = self.exposition.index(family.order)?;
         let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
         let is_same = is_same((before, shown), (family, tick), |a, b| {
@@ -153,10 +154,10 @@ fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -
     let mut families = Family::all(tick);
     for family in &mut families {
         let before = last.and_then(|last| Some((last, last.family(family.order)?)));
-        let has_none = before.is_some_and(|(last, before)| {
+        let is_collision_free = before.is_some_and(|(last, before)| {
             before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
         });
-        if !has_none {
+        if !is_collision_free {
             family.drop_collisions(tick, constant);
         }
     }
@@ -179,7 +180,7 @@ fn is_same(
     (b, tick_b): (&Family, &Tick),
     same: fn(&Reading, &Reading) -> bool,
 ) -> bool {
-    // A batch that was not sampled again has its readings at the same addresses.
+    // Fast path: the readings of a batch that was not sampled again have the same addresses.
     a.size() == b.size()
         && a.readings(tick_a)
             .zip(b.readings(tick_b))
@@ -190,7 +191,7 @@ fn is_same_series(a: &Reading, b: &Reading) -> bool {
     a.labels[..] == b.labels[..] && a.tags == b.tags
 }
 
-/// True if both values encode the same. -0 and 0 do not.
+/// True if both values have the same encoding. -0 and 0 differ.
 fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),

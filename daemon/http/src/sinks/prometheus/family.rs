@@ -19,7 +19,7 @@ struct Position {
 impl Family {
     /// In the catalog's order, without empty families.
     pub(super) fn all(tick: &Tick) -> Vec<Family> {
-        // Keyed by address, because each metric is one static: names would need hashing.
+        // The key is the address, because each metric is one static. A name costs more to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<Position>> =
             HashMap::with_capacity(metrics::all().count());
@@ -52,8 +52,9 @@ impl Family {
         self.readings.len()
     }
 
-    /// Drops series that make a scraper reject the page: repeated labels and duplicate series. Tags
-    /// are sorted and non-empty ([`Reading::tags`]), so equal labels and tags mean the same series.
+    /// Drops series that make a scraper reject the page: duplicate series, and series with the same
+    /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
+    /// if their labels and tags are.
     pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.readings.len());
         self.readings.retain(|position| {
@@ -72,7 +73,7 @@ impl Position {
     }
 }
 
-/// Only tags can have the name of another label.
+/// Readings without tags always pass: only a tag can have the name of another label.
 fn has_each_label_once(reading: &Reading, constant: &ConstantLabels) -> bool {
     let mut names = HashSet::new();
     reading.tags.is_empty() || labels(reading, constant).all(|(name, _)| names.insert(name))

@@ -52,18 +52,18 @@ pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
 }
 
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
-    let mut star = false;
+    let mut wildcard = false;
     for range in accept_encoding.unwrap_or("").split(',').map(media_range) {
         match range.media {
             "gzip" | "x-gzip" => return range.quality > 0,
-            "*" => star = range.quality > 0,
+            "*" => wildcard = range.quality > 0,
             _ => {}
         }
     }
-    star
+    wildcard
 }
 
-struct Range<'a> {
+struct MediaRange<'a> {
     media: &'a str,
     /// In thousandths. An invalid quality counts as 0.
     quality: u32,
@@ -72,17 +72,17 @@ struct Range<'a> {
     encoding: Option<&'a str>,
 }
 
-impl Range<'_> {
+impl MediaRange<'_> {
     fn is_delimited_families(&self) -> bool {
         self.proto == Some("io.prometheus.client.MetricFamily")
             && self.encoding == Some("delimited")
     }
 }
 
-fn media_range(element: &str) -> Range<'_> {
+fn media_range(element: &str) -> MediaRange<'_> {
     let mut parts = element.split(';').map(str::trim);
     let media = parts.next().unwrap_or("");
-    let mut range = Range {
+    let mut range = MediaRange {
         media,
         quality: 1000,
         version: None,

@@ -1,5 +1,5 @@
 use super::View;
-use crate::sinks::history::{Plot, SPAN};
+use crate::sinks::history::{HISTORY_SPAN, Plot};
 use faultline_metrics::Unit;
 use faultline_status::Figure;
 use faultline_text::{bytes_f64, short, time};
@@ -10,10 +10,10 @@ const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 56.0;
 const MARGIN: f64 = 3.0;
 
-/// Minimum range of a level's axis as a share of its value, so that noise looks small.
-const LEAST_SPREAD: f64 = 0.02;
+/// Minimum range of a level's axis as a share of its value, so that noise stays small in the plot.
+const MIN_SPREAD: f64 = 0.02;
 
-/// Seconds before the newest tick, and the value then.
+/// Age in seconds before the newest tick, and the value at that time.
 type Point = (f64, f64);
 
 pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
@@ -43,7 +43,7 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         );
         return Ok(());
     };
-    let (low, high) = extent(points);
+    let (low, high) = value_range(points);
     if newest <= current {
         writeln!(out, "<p class=\"now\">{}</p>", shown(last))?;
     } else {
@@ -62,7 +62,7 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         shown(high)
     )?;
     let scale = Scale::new(plot.figure.is_counter(), low, high);
-    for line in unbroken(points) {
+    for line in split_at_gaps(points) {
         draw(line, &scale, out)?;
     }
     writeln!(
@@ -87,7 +87,7 @@ fn value(x: f64, figure: Figure) -> String {
     }
 }
 
-fn extent(points: &[Point]) -> (f64, f64) {
+fn value_range(points: &[Point]) -> (f64, f64) {
     points
         .iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| {
@@ -95,8 +95,8 @@ fn extent(points: &[Point]) -> (f64, f64) {
         })
 }
 
-/// Splits a series at gaps: missing points make a hole, not a straight line.
-fn unbroken(points: &[Point]) -> impl Iterator<Item = &[Point]> {
+/// Splits a series at gaps, so that the plot has a hole where points are missing.
+fn split_at_gaps(points: &[Point]) -> impl Iterator<Item = &[Point]> {
     let mut spacings: Vec<f64> = points
         .windows(2)
         .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
@@ -122,11 +122,11 @@ impl Scale {
                 spread: if high > 0.0 { high } else { 1.0 },
             };
         }
-        let least = high.abs() * LEAST_SPREAD;
-        let spread = if high - low > least {
+        let min_spread = high.abs() * MIN_SPREAD;
+        let spread = if high - low > min_spread {
             high - low
         } else {
-            least.max(1.0)
+            min_spread.max(1.0)
         };
         Scale {
             bottom: (low + high - spread) / 2.0,
@@ -135,7 +135,7 @@ impl Scale {
     }
 
     fn x(&self, age: f64) -> f64 {
-        WIDTH * (1.0 - age / SPAN.as_secs_f64()).clamp(0.0, 1.0)
+        WIDTH * (1.0 - age / HISTORY_SPAN.as_secs_f64()).clamp(0.0, 1.0)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -182,11 +182,13 @@ mod tests {
     fn a_gap_in_the_series_is_a_gap_in_the_plot() {
         let points = [(9.0, 1.0), (8.0, 1.0), (7.0, 1.0), (4.0, 1.0), (3.0, 1.0)];
         assert_eq!(
-            unbroken(&points).map(<[Point]>::len).collect::<Vec<_>>(),
+            split_at_gaps(&points)
+                .map(<[Point]>::len)
+                .collect::<Vec<_>>(),
             [3, 2]
         );
-        assert_eq!(unbroken(&[(0.0, 1.0)]).count(), 1);
-        assert_eq!(unbroken(&[]).count(), 0);
+        assert_eq!(split_at_gaps(&[(0.0, 1.0)]).count(), 1);
+        assert_eq!(split_at_gaps(&[]).count(), 0);
     }
 
     #[test]

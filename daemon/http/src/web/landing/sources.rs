@@ -1,4 +1,4 @@
-//! What each source last did, and its problems.
+//! The table of sources: state, age and duration of the last sample, and problems.
 
 use faultline_status::SourceStatus;
 use faultline_text::{escaped, seconds, short};

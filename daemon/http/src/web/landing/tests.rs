@@ -1,6 +1,6 @@
 use super::*;
 use crate::sinks::history::History;
-use faultline_core::config::Find;
+use faultline_core::config::TargetSelector;
 use faultline_core::hub::Sink;
 use faultline_metrics::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
 use faultline_metrics::{Status as Kind, metrics};
@@ -160,7 +160,7 @@ fn rpc(number: u64) -> Batch {
 fn info() -> PageInfo {
     PageInfo::new(
         "0.1.0",
-        &Find::Scan,
+        &TargetSelector::Scan,
         Some("https://example.org/docs?a=1&b=2".to_owned()),
     )
 }

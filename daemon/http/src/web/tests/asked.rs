@@ -153,7 +153,7 @@ fn with_a_password_any_host_name_is_accepted() {
 fn a_unix_socket_accepts_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
-    let socket = Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap();
+    let socket = BoundSocket::inherited_unix(UnixListener::bind(&path).unwrap()).unwrap();
     let server = Server::from_sockets(
         vec![socket],
         &config(None),

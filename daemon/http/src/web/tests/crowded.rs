@@ -21,7 +21,7 @@ fn crowd(address: SocketAddr, beginning: &[u8]) -> Vec<TcpStream> {
         }
         stream
     };
-    (0..3 * MOST_CONNECTIONS).map(join).collect()
+    (0..3 * MAX_CONNECTIONS).map(join).collect()
 }
 
 fn scraped(mut stream: impl Read + Write) -> u16 {
@@ -63,8 +63,8 @@ fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
     let sockets = vec![
-        Bound::handed_over(port).unwrap(),
-        Bound::handed_over_unix(UnixListener::bind(&path).unwrap()).unwrap(),
+        BoundSocket::inherited_tcp(port).unwrap(),
+        BoundSocket::inherited_unix(UnixListener::bind(&path).unwrap()).unwrap(),
     ];
     let server = Server::from_sockets(
         sockets,

@@ -311,7 +311,8 @@ fn a_unix_socket_requires_the_password_but_no_tls() {
     let web_config = folder.web_config(&format!("basic_auth_users:\n  alice: {hash}\n"));
     let path = folder.folder.path().join("metrics.sock");
     let socket =
-        Bound::handed_over_unix(std::os::unix::net::UnixListener::bind(&path).unwrap()).unwrap();
+        BoundSocket::inherited_unix(std::os::unix::net::UnixListener::bind(&path).unwrap())
+            .unwrap();
     let state = state(Clock::start(), &Latest::default());
     let server = Server::from_sockets(vec![socket], &config(Some(&web_config)), state).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()

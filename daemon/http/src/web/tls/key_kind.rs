@@ -2,7 +2,7 @@
 
 use rustls::pki_types::PrivateKeyDer;
 
-/// An identifier with its tag and length, and its name in `openssl`.
+/// Object identifiers in DER (with tag and length), and their names in `openssl`.
 const CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x21", "curve P-224 (secp224r1)"),
@@ -30,7 +30,7 @@ const RSA: (&[u8], &str) = (
 const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
 /// The type of an unsupported private key, if known.
-pub(super) fn of_refused_key(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
+pub(super) fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
         return Some(RSA.1);
     }

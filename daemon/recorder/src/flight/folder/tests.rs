@@ -132,7 +132,7 @@ fn a_flight_folder_without_marker_is_not_modified() {
             .unwrap_err()
             .contains(MARKER)
     );
-    sweep(folder.path());
+    remove_interrupted_saves(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
     assert_eq!(
         free_space(folder.path(), &limits(3, 1000), 10, SaveOrigin::Automatic),
@@ -149,7 +149,7 @@ fn leftovers_of_an_interrupted_save_are_removed_and_other_files_kept() {
         "ring.fltl.part",
         OLD,
     ]);
-    sweep(folder.path());
+    remove_interrupted_saves(folder.path());
     assert_eq!(names(folder.path()), ["film.part", "ring.fltl.part", OLD]);
 }
 
@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn no_save_request_text_makes_its_recording_automatic(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
         let folder = Path::new("");
-        let path = free_name(folder, "vm", &format!("request_{}", word(&text)), at(seconds)).unwrap();
+        let path = free_name(folder, "vm", &format!("request_{}", file_name_word(&text)), at(seconds)).unwrap();
         let name = path.to_str().unwrap();
         prop_assert!(!name.contains('/'), "{name}");
         prop_assert_eq!(parts(name).map(|(_, automatic)| automatic), Some(false));

@@ -21,7 +21,8 @@ impl FileIdentity {
         }
     }
 
-    /// Text about a moved or replaced file; `None` while it is in place, or cannot be inspected.
+    /// What happened to the file, as part of a sentence. `None` while it is at its path, or if it
+    /// cannot be inspected.
     pub(super) fn changed(&self) -> Option<&'static str> {
         match inode(&self.path) {
             Ok(now) if Some(now) == self.file => None,
@@ -31,15 +32,15 @@ impl FileIdentity {
         }
     }
 
-    /// True if the log beside the path belongs to another file and must stay.
-    pub(super) fn log_is_foreign(&self) -> bool {
+    /// True if the write-ahead log at the path belongs to another file and must stay.
+    pub(super) fn wal_is_foreign(&self) -> bool {
         inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
     }
 
-    /// Removes our remaining log: a file that replaced ours must not be read with it. Close the
-    /// writer first.
-    pub(super) fn remove_log(&self) {
-        if !self.log_is_foreign() {
+    /// Removes our remaining write-ahead log: a file that replaced ours must not be read with it.
+    /// Close the writer first.
+    pub(super) fn remove_wal(&self) {
+        if !self.wal_is_foreign() {
             for end in ["-wal", "-shm"] {
                 // Usually none is left.
                 let _ = fs::remove_file(with_suffix(&self.path, end));

@@ -1,15 +1,16 @@
-use super::super::{Entry, Followed};
+use super::super::{Entry, FollowedProcess};
 use std::sync::Arc;
 
-const MOST: usize = 256;
+const MAX_ENTRIES: usize = 256;
 
-/// Events, changes of process and manifests during a write failure, in order and bounded. Excludes
-/// ticks and points.
+/// Entries that are kept during a write failure, in order and bounded: events, changes of process
+/// and manifests, but no ticks and points.
 #[derive(Debug, Default)]
 pub(super) struct RetainedEntries {
     entries: Vec<Entry>,
-    /// A change of process did not fit: later entries would belong to the wrong process.
-    lost_track: bool,
+    /// A change of process did not fit. Later events are dropped, because they would belong to the
+    /// wrong process.
+    process_unknown: bool,
 }
 
 impl RetainedEntries {
@@ -19,22 +20,27 @@ impl RetainedEntries {
     }
 
     fn add(&mut self, entry: &Entry) -> bool {
-        let free =
-            !self.lost_track && self.entries.iter().filter(|entry| !is_known(entry)).count() < MOST;
+        let free = !self.process_unknown
+            && self
+                .entries
+                .iter()
+                .filter(|entry| !is_manifest(entry))
+                .count()
+                < MAX_ENTRIES;
         match entry {
             Entry::Tick(_) | Entry::Point(_) => return false,
             Entry::Event(_) if !free => return false,
-            // It needs no row of its own: `take` appends the last process.
-            Entry::Process(_) if !free => self.lost_track = true,
-            Entry::Manifest(more) => self.know(entry, more.target.process),
+            // Not stored: `take` appends the current process.
+            Entry::Process(_) if !free => self.process_unknown = true,
+            Entry::Manifest(more) => self.add_manifest(entry, more.target.process),
             Entry::Event(_) | Entry::Process(_) => self.entries.push(entry.clone()),
         }
         true
     }
 
     /// Replaces the earlier manifest of the same process.
-    fn know(&mut self, entry: &Entry, process: faultline_kernel::ProcessId) {
-        if self.lost_track {
+    fn add_manifest(&mut self, entry: &Entry, process: faultline_kernel::ProcessId) {
+        if self.process_unknown {
             return;
         }
         let same = |other: &Entry| matches!(other, Entry::Manifest(known) if known.target.process == process);
@@ -51,9 +57,9 @@ impl RetainedEntries {
         }
     }
 
-    /// For a new file that does not know `process` yet.
-    pub(super) fn begin_with(&mut self, process: Option<&Arc<Followed>>) {
-        if !self.lost_track
+    /// Puts `process` first, for a new file that does not have it yet.
+    pub(super) fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
+        if !self.process_unknown
             && !self
                 .entries
                 .iter()
@@ -64,15 +70,15 @@ impl RetainedEntries {
     }
 
     /// Takes all entries, plus the current process if its change did not fit.
-    pub(super) fn take(&mut self, process: Option<&Arc<Followed>>) -> Vec<Entry> {
+    pub(super) fn take(&mut self, process: Option<&Arc<FollowedProcess>>) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.entries);
-        if std::mem::take(&mut self.lost_track) {
+        if std::mem::take(&mut self.process_unknown) {
             entries.push(Entry::Process(process.cloned()));
         }
         entries
     }
 }
 
-fn is_known(entry: &Entry) -> bool {
+fn is_manifest(entry: &Entry) -> bool {
     matches!(entry, Entry::Manifest(_))
 }

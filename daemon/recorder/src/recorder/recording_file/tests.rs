@@ -11,14 +11,14 @@ fn at(seconds: u64) -> Stamp {
     }
 }
 
-fn opening(arm: &str) -> Opening {
+fn opening(arm: &str) -> NewRecording {
     let session = NewSession {
         started: at(0),
         interval: Duration::from_secs(1),
         version: "0.0.0".to_owned(),
         manifest: json!({}),
     };
-    Opening {
+    NewRecording {
         labels: vec![("arm".to_owned(), arm.to_owned())],
         session,
     }
@@ -42,8 +42,8 @@ fn nobody() -> Entry {
     Entry::Process(None)
 }
 
-fn file(path: &Path) -> (Box<RecordingFile>, Arc<Account>) {
-    let account = Account::new("record");
+fn file(path: &Path) -> (Box<RecordingFile>, Arc<RecorderStatus>) {
+    let account = RecorderStatus::new("record");
     (
         Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&account)).unwrap()),
         account,
@@ -87,7 +87,7 @@ fn a_restart_appends_to_the_file_but_other_labels_are_refused() {
         file.finish(at(2));
     }
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 2);
-    let refused = RecordingFile::open(&path, &opening("B"), Account::new("record"))
+    let refused = RecordingFile::open(&path, &opening("B"), RecorderStatus::new("record"))
         .err()
         .unwrap()
         .to_string();
@@ -180,7 +180,7 @@ fn process(pid: u32) -> Entry {
         found_by: "pid",
     };
     let (target, manifest) = (Arc::new(target), json!({ "pid": pid }));
-    Entry::Process(Some(Arc::new(Followed {
+    Entry::Process(Some(Arc::new(FollowedProcess {
         target,
         started_unix: None,
         seen: at(1),
@@ -450,7 +450,7 @@ fn a_process_found_while_writing_failed_is_recorded_later() {
         ledger: None,
         found_by: "pid",
     };
-    let followed = Followed {
+    let followed = FollowedProcess {
         target: Arc::new(target),
         started_unix: None,
         seen: at(1),
@@ -502,7 +502,7 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
         let path = folder.path().join("run.fltl");
         let (mut file, _) = file(&path);
         let manifest = json!({ "comm": "sh" });
-        let followed = Followed {
+        let followed = FollowedProcess {
             target: target("sh"),
             started_unix: None,
             seen: at(1),

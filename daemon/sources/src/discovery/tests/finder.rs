@@ -84,7 +84,10 @@ impl Drop for AtWork {
 fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
     let host = host();
     Pretend::validator(77).on(&host);
-    let work = AtWork::start(finder(config::Find::Pid(77), HostRoot::below(host.root())));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Pid(77),
+        HostRoot::below(host.root()),
+    ));
     let first = work.wait_for("the validator", |_| true);
     assert_eq!(first.process.start_ticks, 100);
     Pretend::new(77, "bash").start(200).on(&host);
@@ -104,7 +107,10 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     let host = host();
     Pretend::validator(77).on(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
-    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Scan,
+        HostRoot::below(host.root()),
+    ));
     work.wait_for("the validator", |_| true);
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     Pretend::validator(77).state('Z').on(&host);
@@ -136,7 +142,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     Pretend::validator(77).on(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     let root = HostRoot::below(host.root());
-    let work = AtWork::start(finder(config::Find::Scan, root.clone()));
+    let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
     work.wait_for("the validator", |_| true);
     let mut source = Host::new(&root, Memory::default(), work.following.clone());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
@@ -168,7 +174,10 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     let exe = host.root().join("proc/77/exe");
     std::os::unix::fs::symlink("/opt/agave-validator", &exe).unwrap();
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
-    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Scan,
+        HostRoot::below(host.root()),
+    ));
     let before = work.wait_for("the validator", |target| target.exe.is_some());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     std::fs::remove_file(&exe).unwrap();
@@ -184,7 +193,10 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
 fn a_process_is_followed_until_its_last_thread_exits() {
     let host = host();
     Pretend::validator(77).on(&host);
-    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Scan,
+        HostRoot::below(host.root()),
+    ));
     let before = work.wait_for("the validator", |_| true);
     Pretend::validator(77).state('Z').living(3).on(&host);
     work.wait_for_looks();
@@ -200,7 +212,7 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let wrapper = Pretend::new(50, "runuser").line("runuser -u sol -- agave-validator");
     wrapper.on(&host);
     let root = HostRoot::below(host.root());
-    let mut finder = finder(config::Find::ProcessTree(50), root);
+    let mut finder = finder(config::TargetSelector::ProcessTree(50), root);
     let wrapper = finder.find_once().unwrap();
     assert_eq!((wrapper.process.pid, &wrapper.validator), (50, &None));
     host.remove("proc/50").unwrap();
@@ -215,7 +227,10 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
 fn another_program_execed_in_the_validators_process_is_not_followed() {
     let host = host();
     Pretend::validator(77).on(&host);
-    let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Scan,
+        HostRoot::below(host.root()),
+    ));
     work.wait_for("the validator", |_| true);
     Pretend::new(77, "sleep").on(&host);
     eventually(DEADLINE, "the end", || {
@@ -228,7 +243,7 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
 fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let host = host();
     let mut finder = finder(
-        config::Find::Unit("sol".to_owned()),
+        config::TargetSelector::Unit("sol".to_owned()),
         HostRoot::below(host.root()),
     );
     let following = finder.following();
@@ -253,7 +268,10 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
 #[test]
 fn a_process_search_is_logged_after_ten_seconds_and_on_reason_changes() {
     let host = host();
-    let mut finder = finder(config::Find::Pid(77), HostRoot::below(host.root()));
+    let mut finder = finder(
+        config::TargetSelector::Pid(77),
+        HostRoot::below(host.root()),
+    );
     let mut is_logged = |seconds: u64, words: &str| {
         let uptime = Duration::from_secs(seconds);
         let now = Stamp {

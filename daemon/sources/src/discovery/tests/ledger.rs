@@ -102,7 +102,7 @@ fn the_kernel_gives_the_listener_of_the_admin_socket() {
     let listening = UnixListener::bind(&socket).unwrap();
     assert_eq!(listener(&socket), Ok(Some(std::process::id())));
     let found = finder(
-        config::Find::Ledger(ledger.path().into()),
+        config::TargetSelector::Ledger(ledger.path().into()),
         HostRoot::default(),
     )
     .find_once()

@@ -73,7 +73,7 @@ fn exit_and_successor_of_a_killed_validator_are_detected() {
     let folder = Folder::new();
     let mut first = folder.validator();
     let work = AtWork::start(finder(
-        config::Find::Ledger(folder.path("ledger")),
+        config::TargetSelector::Ledger(folder.path("ledger")),
         HostRoot::default(),
     ));
     let target = work.wait_for("the first", |target| target.process.pid == first.pid());
@@ -106,7 +106,10 @@ fn a_shell_that_execs_the_validator_is_the_same_process() {
         &folder.shell("start"),
         &["-c", script, &fifo, &validator, &never, &ledger],
     );
-    let work = AtWork::start(finder(config::Find::Pid(shell.pid()), HostRoot::default()));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Pid(shell.pid()),
+        HostRoot::default(),
+    ));
     let before = work.wait_for("the shell", |target| target.comm == "start");
     assert_eq!((&before.validator, &before.ledger), (&None, &None));
     work.wait_for_words("not known as a validator");
@@ -129,7 +132,10 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
         &folder.shell(&name),
         &["-c", "read line <$0; exit 3", &fifo],
     );
-    let work = AtWork::start(finder(config::Find::ProcessName(name), HostRoot::default()));
+    let work = AtWork::start(finder(
+        config::TargetSelector::ProcessName(name),
+        HostRoot::default(),
+    ));
     let target = work.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
     std::fs::write(&fifo, "go\n").unwrap();
@@ -155,7 +161,7 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
         &folder.shell("start"),
         &["-c", script, &fifo, &validator, &never, &ledger],
     );
-    let find = config::Find::ProcessTree(wrapper.pid());
+    let find = config::TargetSelector::ProcessTree(wrapper.pid());
     let work = AtWork::start(finder(find.clone(), HostRoot::default()));
     work.wait_for("the wrapper", |target| target.comm == "start");
     std::fs::write(&fifo, "go\n").unwrap();
@@ -185,7 +191,7 @@ fn a_configured_wrapper_is_reported_with_its_largest_descendant() {
     let script = "$1 -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" a); read line <$0' $0; true";
     let shell = folder.shell("memory").display().to_string();
     let wrapper = folder.run(&folder.shell("start"), &["-c", script, &fifo, &shell]);
-    let find = config::Find::ProcessTree(wrapper.pid());
+    let find = config::TargetSelector::ProcessTree(wrapper.pid());
     let work = AtWork::start(finder(find, HostRoot::default()));
     work.wait_for_words("of anonymous memory; its descendants have");
     work.wait_for_words("(memory)");
@@ -250,8 +256,8 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
         },
     );
     for find in [
-        config::Find::Pid(pid),
-        config::Find::Ledger(folder.path("ledger")),
+        config::TargetSelector::Pid(pid),
+        config::TargetSelector::Ledger(folder.path("ledger")),
     ] {
         let found = finder(find.clone(), root.clone()).find_once();
         let target = found.unwrap_or_else(|| panic!("not found: {find:?}"));
@@ -262,7 +268,10 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
     let mut files = faultline_kernel::ProcessFiles::open(&root, pid).unwrap();
     let status = files.sample(&mut Vec::new()).status.unwrap();
     assert!(status.rss_anon > Some(0), "{status:?}");
-    let work = AtWork::start(finder(config::Find::Pid(pid), HostRoot::default()));
+    let work = AtWork::start(finder(
+        config::TargetSelector::Pid(pid),
+        HostRoot::default(),
+    ));
     work.wait_for("the validator", |target| target.validator.is_some());
     drop(running);
     work.wait_for_words("exited");

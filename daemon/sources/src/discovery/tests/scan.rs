@@ -112,7 +112,7 @@ fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
 fn a_one_time_search_accepts_a_candidate_immediately() {
     let host = host();
     Pretend::validator(77).threads(&[]).on(&host);
-    let mut finder = finder(config::Find::Scan, HostRoot::below(host.root()));
+    let mut finder = finder(config::TargetSelector::Scan, HostRoot::below(host.root()));
     assert_eq!(finder.find_once().unwrap().process.pid, 77);
     assert_eq!(finder.following().current().unwrap().process.pid, 77);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::journal::{self, Journal};
 use crate::outcome::{Outcome, Validity};
-use crate::search::{Answer, Confirmed, DwellResult, Evidence, Line as Searching, Memory, Verdict};
+use crate::search::{Answer, DwellResult, EndTrials, Evidence, Line as Searching, Memory, Verdict};
 use std::path::PathBuf;
 
 const GIB: u64 = 1 << 30;
@@ -47,12 +47,12 @@ fn answer() -> Answer {
             middle: 24 * GIB,
             high: 25 * GIB,
         },
-        confirmed: Some(Confirmed {
+        confirmed: Some(EndTrials {
             high: 25 * GIB,
             low: 23 * GIB,
             high_kept_up: 3,
             low_failed: 3,
-            ..Confirmed::default()
+            ..EndTrials::default()
         }),
         start: 388 * GIB,
         unreclaimable: None,

@@ -3,7 +3,7 @@ use crate::folder::Folder;
 use crate::journal::{Entry, JournalState, Line as Written, Planned};
 use crate::outcome::{Ending, Outcome as Ended, Validity};
 use crate::schedule::Turn;
-use crate::search::{Answer, Confirmed, Memory, Outcome};
+use crate::search::{Answer, EndTrials, Memory, Outcome};
 use faultline_pages::render;
 use faultline_runner::isolation::Evidence as Kernel;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn lines() -> Vec<Line> {
 fn answer(outcome: Outcome) -> Answer {
     Answer {
         outcome,
-        confirmed: Some(Confirmed {
+        confirmed: Some(EndTrials {
             high: 26 * GIB,
             low: 24 * GIB,
             high_kept_up: 3,

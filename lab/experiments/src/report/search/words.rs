@@ -1,6 +1,6 @@
 use super::{SLOTS_PER_EPOCH, Search, is_reference};
 use crate::plan::Cluster;
-use crate::search::{Answer, Confirmed, DwellResult, Outcome, VALIDATOR_ENDED, Verdict};
+use crate::search::{Answer, DwellResult, EndTrials, Outcome, VALIDATOR_ENDED, Verdict};
 use faultline_text::{bytes, count, number, time};
 use itertools::Itertools;
 use std::time::Duration;
@@ -131,7 +131,7 @@ impl Search<'_> {
         ))
     }
 
-    fn confirmed(&self, ends: &Confirmed) -> String {
+    fn confirmed(&self, ends: &EndTrials) -> String {
         let untried = |end: u64| {
             let of = |dwell: &&DwellResult| {
                 dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0

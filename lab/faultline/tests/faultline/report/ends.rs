@@ -5,7 +5,7 @@ use faultline_metrics::metrics::validator;
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
 use faultline_pages::model::{Block, Cell, Chart, Report};
 use faultline_recording::{
-    CostTrackerPoint, NewProcess, NewSession, Opening, Point, ReplaySlotPoint, Writer,
+    CostTrackerPoint, NewProcess, NewRecording, NewSession, Point, ReplaySlotPoint, Writer,
 };
 use faultline_report::report::{Options, build};
 use faultline_report::run::{Event, Run, Signal, load};
@@ -577,7 +577,7 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
     };
     let mut writer = Writer::create(
         path,
-        &Opening {
+        &NewRecording {
             labels: Vec::new(),
             session,
         },

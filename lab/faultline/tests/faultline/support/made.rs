@@ -11,7 +11,7 @@ mod series;
 use day::{Arm, Day};
 use faultline_metrics::metrics::{process, validator};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick};
-use faultline_recording::{Event, EventKind, NewProcess, NewSession, Opening, Writer};
+use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Writer};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Plain {
             version: "0.1.0".to_owned(),
             manifest,
         };
-        let mut writer = Writer::create(path, &Opening { labels, session }).unwrap();
+        let mut writer = Writer::create(path, &NewRecording { labels, session }).unwrap();
         let manifest =
             serde_json::json!({"arguments": ["agave-validator", "--ledger", "/mnt/ledger"]});
         let process = NewProcess {

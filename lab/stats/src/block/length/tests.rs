@@ -1,4 +1,4 @@
-use super::{at_one_scale, memory};
+use super::{at_one_scale, dependence};
 use serde_json::Value;
 
 fn cases() -> Vec<Value> {
@@ -67,7 +67,7 @@ fn coarser_blocks_find_the_same_long_run_variance() {
         .collect();
     // Uniform noise has variance 1/12, and the mean of an autoregression that of noise over (1 - rho)^2.
     let truth = 1.0 / 12.0 / (0.005 * 0.005);
-    let found = memory(&series);
+    let found = dependence(&series);
     assert!(
         at_one_scale(&series).beyond,
         "otherwise there is nothing to look at again"
@@ -89,5 +89,5 @@ fn coarser_blocks_find_the_same_long_run_variance() {
 #[test]
 fn the_autocorrelation_of_a_ramp_exceeds_the_measurable_length() {
     let ramp: Vec<f64> = (0..43_200).map(|i| f64::from(i) - 21_599.5).collect();
-    assert!(memory(&ramp).beyond);
+    assert!(dependence(&ramp).beyond);
 }

@@ -176,7 +176,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
                 panic!("{row}")
             };
             let (name, key) = field.split_once('.').unwrap_or_default();
-            let fields = DECLARED.fields.get(name.as_bytes());
+            let fields = CATALOG.fields.get(name.as_bytes());
             let counter = fields.into_iter().flatten().find(|(index, field)| {
                 matches!(field.amount, Amount::Field { key: of, factor: 1 } if of == key)
                     && field.only.is_empty()

@@ -44,7 +44,7 @@ fn the_demo_answers_a_batch_in_the_format_the_daemon_parses() {
         panic!("{answers:?}")
     };
     let slot = info.absolute_slot;
-    assert!(info.transaction_count.unwrap() > TRANSACTIONS);
+    assert!(info.transaction_count.unwrap() > FIRST_TRANSACTION_COUNT);
     assert_eq!(
         answers[1..4],
         [
