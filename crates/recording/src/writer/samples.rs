@@ -132,7 +132,7 @@ impl Samples {
     fn take(&mut self, batch: &Batch) {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
-                Destination::WideRow {
+                Destination::Wide {
                     table,
                     column,
                     kind,

@@ -76,7 +76,7 @@ impl Router {
             .allowed_hosts
             .as_ref()
             .filter(|_| !peer.is_local())
-            .and_then(|allowed_hosts| allowed_hosts.refuse(&request));
+            .and_then(|allowed_hosts| allowed_hosts.host_error(&request));
         let denied = match host_error {
             Some(why) => Some(text_response(StatusCode::FORBIDDEN, why)),
             None => self.deny(&request, peer).await,

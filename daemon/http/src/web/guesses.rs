@@ -52,7 +52,7 @@ impl Guesses {
         Ok(Arc::clone(&peer_attempts.queue))
     }
 
-    pub(super) fn forgive(&mut self, peer: Peer) {
+    pub(super) fn uncount(&mut self, peer: Peer) {
         self.all.uncount();
         if let Some(peer_attempts) = self.peers.get_mut(&peer) {
             peer_attempts.limit.uncount();
@@ -111,7 +111,7 @@ mod tests {
         let mut guesses = Guesses::new();
         for _ in 0..1000 {
             assert_eq!(begin(&mut guesses, 1, 100), Ok(()));
-            guesses.forgive(peer(1));
+            guesses.uncount(peer(1));
         }
     }
 

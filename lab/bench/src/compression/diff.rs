@@ -7,7 +7,7 @@ use crate::compare::interval_label;
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{Reliability, ratio_of_intervals};
-use faultline_stats::caveat::unreliable;
+use faultline_stats::caveat::reliability_text;
 use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
 
@@ -121,7 +121,7 @@ fn line(
         number(b.value, 1),
     ];
     cells.extend(ratio.map_or_else(Default::default, percent_change));
-    cells.push(verdict(decision, worse, ["WORSE", "better"], unreliable));
+    cells.push(verdict(decision, worse, ["WORSE", "better"], reliability_text));
     (cells, decision == Some(Decision::Shown(worse)))
 }
 

@@ -631,7 +631,7 @@ fn a_worker_that_fails_is_an_error() {
     let failed = LocalSet::new().block_on(&Builder::new_current_thread().build().unwrap(), async {
         let mut workers = JoinSet::new();
         workers.spawn_local(async { panic!("on purpose") });
-        all_ended(&mut workers).await
+        join_workers(&mut workers).await
     });
     assert!(format!("{:#}", failed.unwrap_err()).contains("a worker failed"));
 }

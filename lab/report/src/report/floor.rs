@@ -13,7 +13,7 @@ use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
 use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::{Estimate, Reliability};
-use faultline_stats::caveat::unreliable;
+use faultline_stats::caveat::reliability_text;
 use faultline_stats::decision::Decision;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 use faultline_stats::summary::mean;
@@ -297,7 +297,7 @@ impl Floor {
                 "not beyond the bias floor, so not called real".to_owned()
             }
             (Some(Decision::Unreliable(why)), _) => {
-                format!("not called real, since {}", unreliable(why))
+                format!("not called real, since {}", reliability_text(why))
             }
             (None, _) => {
                 "without a bias floor, since the A/A pair has no such slots in common".to_owned()

@@ -7,7 +7,7 @@ use super::timeline::Trace;
 use crate::measure::replayed;
 use crate::run::Signal;
 use faultline_stats::Estimate;
-use faultline_stats::caveat::unreliable as why_unreliable;
+use faultline_stats::caveat::reliability_text as why_unreliable;
 use faultline_stats::summary;
 
 const REPLAY: &[Quantity] = &[
@@ -43,7 +43,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let head = ("replay-at-tip", "Replay time per slot at the tip", note);
     chapter.numbers(head, RunPart::FromTip, REPLAY);
     chapter.add([Block::Table(within_run(subjects))]);
-    chapter.add(unreliable(subjects).map(Block::Table));
+    chapter.add(reliability_text(subjects).map(Block::Table));
     chapter.why = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
     let head = ("behind", "Slots behind the tip", note);
@@ -91,7 +91,7 @@ fn figures(chapter: &mut Chapter<'_, '_>) {
     });
 }
 
-fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
+fn reliability_text(subjects: &Subjects<'_>) -> Option<Table> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut listed = table(
         "within-run-limits",

@@ -195,7 +195,7 @@ fn the_top_states_memory_is_bounded() {
             state.take(Err("x".to_owned()), at(second));
         }
     }
-    assert_eq!(state.events().count(), MOST_EVENTS);
+    assert_eq!(state.events().count(), MAX_EVENTS);
     assert!(
         Figure::ALL
             .iter()

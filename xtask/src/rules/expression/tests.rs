@@ -1,7 +1,7 @@
 use super::*;
 
-fn found(expression: &str) -> Named {
-    named(&parse(expression).unwrap())
+fn found(expression: &str) -> UsedNames {
+    used_names(&parse(expression).unwrap())
 }
 
 fn names(expression: &str) -> Vec<String> {

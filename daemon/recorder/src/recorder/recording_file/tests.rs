@@ -145,7 +145,7 @@ fn write_retry_delays_grow_to_ten_seconds() {
     };
     let pauses: Vec<u64> = (1..=6)
         .map(|_| {
-            file.failed(&full, at(100));
+            file.record_failure(&full, at(100));
             file.failure.as_ref().unwrap().pause.as_secs()
         })
         .collect();
@@ -438,7 +438,7 @@ fn a_process_found_while_writing_failed_is_recorded_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
     let (mut file, _) = file(&path);
-    file.failed(&Error::Full { path: path.clone() }, at(1));
+    file.record_failure(&Error::Full { path: path.clone() }, at(1));
     let target = faultline_sources::discovery::Target {
         process: faultline_kernel::ProcessId {
             pid: 7,
@@ -510,7 +510,7 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
         };
         file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
         if full {
-            file.failed(&Error::Full { path: path.clone() }, at(1));
+            file.record_failure(&Error::Full { path: path.clone() }, at(1));
         }
         let described = Described {
             target: target("v"),
