@@ -12,7 +12,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-use crate::rpc::{question, result};
+use crate::rpc::{request_body, result};
 use crate::{Error, PublicKey};
 
 /// Indexed by [`Method`].
@@ -55,7 +55,7 @@ impl Method {
     }
 
     pub fn request(self, id: u64) -> String {
-        question(self.name(), &json!([]), id)
+        request_body(self.name(), &json!([]), id)
     }
 
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
@@ -105,10 +105,10 @@ pub struct ContactInfo {
 }
 
 /// `validatorAdmissionTicketStatus` of the root bank. Each epoch begins with a check of all vote
-/// accounts; a failed one neither votes nor leads in the epoch after that one.
+/// accounts. An account that fails neither votes nor leads in the epoch after that one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AdmissionStatus {
-    /// Whether it has a vote key: a standby and an RPC node have none.
+    /// Whether the node has a vote key. A standby and an RPC node have none.
     pub voting_enabled: bool,
     pub current_epoch: u64,
     /// Whether the feature is active. Only 4.2.2 reports it.
@@ -195,7 +195,7 @@ pub enum StartProgress {
     },
     /// Catching up with the cluster comes after this.
     Running,
-    /// Its name's letters and digits only.
+    /// The letters and digits of an unknown state's name.
     Other(String),
 }
 

@@ -1,6 +1,7 @@
 //! The validator admission ticket of Alpenglow. The amounts are `vat_to_burn_per_epoch` of
 //! `slot_params.rs` (solana-runtime 4.4.0): 4 SOL for each second of a slot.
 
+/// Nominal slot time in seconds, and price of an epoch in lamports.
 const TICKETS: [(f64, u64); 5] = [
     (0.4, 1_600_000_000),
     (0.35, 1_400_000_000),
@@ -9,22 +10,24 @@ const TICKETS: [(f64, u64); 5] = [
     (0.2, 800_000_000),
 ];
 /// Accepted range of measured slot times, relative to the nominal slot time.
-const SHORTER: f64 = 0.98;
-const LONGER: f64 = 1.24;
-/// Slots of 0.2 s were as short as 0.166 s on devnet. No shorter ones are planned.
-const SHORTEST: f64 = 0.16;
+const MIN_RATIO: f64 = 0.98;
+const MAX_RATIO: f64 = 1.24;
+/// Minimum accepted slot time in seconds. Nominal slots of 0.2 s took as little as 0.166 s on
+/// devnet, and no shorter ones are planned.
+const MIN_SLOT_SECONDS: f64 = 0.16;
 
 /// Lamports of rent for the 3,762 bytes of a vote account.
 pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
 
-/// Lamports for one epoch; `None` if no public cluster has this slot time.
+/// Price of one epoch in lamports, by the nominal slot time that fits `slot_seconds`. `None` if no
+/// public cluster has such a slot time.
 pub fn ticket(slot_seconds: f64) -> Option<u64> {
     let longest = { TICKETS }
         .into_iter()
-        .find(|(time, _)| SHORTER * time <= slot_seconds)
+        .find(|(time, _)| MIN_RATIO * time <= slot_seconds)
         .or(TICKETS.last().copied())
-        .filter(|_| slot_seconds >= SHORTEST);
-    let (_, ticket) = longest.filter(|(time, _)| slot_seconds <= LONGER * time)?;
+        .filter(|_| slot_seconds >= MIN_SLOT_SECONDS);
+    let (_, ticket) = longest.filter(|(time, _)| slot_seconds <= MAX_RATIO * time)?;
     Some(ticket)
 }
 

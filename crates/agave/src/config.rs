@@ -15,7 +15,7 @@ pub struct MetricsConfig {
 /// Why Agave would refuse the variable. Never contains the password: pairs are named by position
 /// and key.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ConfigMistake {
+pub enum MetricsConfigError {
     /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
     #[error("empty")]
     Empty,
@@ -34,29 +34,29 @@ pub enum ConfigMistake {
 
 impl MetricsConfig {
     /// Accepts exactly what Agave accepts. If a key occurs twice, the last one counts.
-    pub fn parse(text: &str) -> Result<Self, ConfigMistake> {
+    pub fn parse(text: &str) -> Result<Self, MetricsConfigError> {
         if text.is_empty() {
-            return Err(ConfigMistake::Empty);
+            return Err(MetricsConfigError::Empty);
         }
         let (mut host, mut db, mut username, mut password) = ("", "", "", "");
         for (position, pair) in (1..).zip(text.split(',')) {
             let (key, value) = pair
                 .split_once('=')
-                .ok_or(ConfigMistake::NotAPair { position })?;
+                .ok_or(MetricsConfigError::NotAPair { position })?;
             if value.contains('=') {
-                return Err(ConfigMistake::NotAPair { position });
+                return Err(MetricsConfigError::NotAPair { position });
             }
             match key {
                 "host" => host = value,
                 "db" => db = value,
                 "u" => username = value,
                 "p" => password = value,
-                _ => return Err(ConfigMistake::UnknownKey { position }),
+                _ => return Err(MetricsConfigError::UnknownKey { position }),
             }
         }
         for (key, value) in [("host", host), ("db", db), ("u", username), ("p", password)] {
             if value.is_empty() {
-                return Err(ConfigMistake::Missing { key });
+                return Err(MetricsConfigError::Missing { key });
             }
         }
         Ok(Self {

@@ -12,7 +12,8 @@ pub const MIGRATION_SLOT_OFFSET: u64 = 5_000;
 /// A Tower vote earns at most this many credits per slot. Larger values are lamports.
 pub const MAX_CREDITS_PER_SLOT: u64 = 16;
 /// Migrated clusters: genesis hash, last slot before Alpenglow.
-const MIGRATED: [(&str, u64); 1] = [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", 459_652_999)];
+const MIGRATED_CLUSTERS: [(&str, u64); 1] =
+    [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", 459_652_999)];
 
 /// In the order of a migration, which never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +47,7 @@ pub enum Sign {
     MigrationComplete,
     /// Tower, or migrating from the migration slot on: `migration-started`, or its log line.
     MigrationStarted,
+    /// Alpenglow: `epochCredits` contains the entry that marks the migration.
     CreditsMarker,
     /// Alpenglow: the slot is above the known Alpenglow genesis slot of the cluster.
     KnownCluster,
@@ -88,8 +90,8 @@ pub struct Evidence<'a> {
     pub migration_slot: Option<u64>,
     pub has_marker: bool,
     pub genesis_hash: Option<&'a str>,
-    /// Credits, slots of the epoch.
-    pub most_credits: Option<(u64, u64)>,
+    /// The highest credits that an account earned in an epoch, and the number of slots of an epoch.
+    pub max_credits: Option<(u64, u64)>,
     /// The feature gate's account at `finalized`.
     pub gate: Option<FeatureGate>,
     pub slot: Option<u64>,
@@ -126,7 +128,7 @@ impl Evidence<'_> {
     fn alpenglow(&self) -> Option<Sign> {
         let is_above_genesis =
             { self.known_genesis().zip(self.slot) }.is_some_and(|(genesis, slot)| slot > genesis);
-        let has_lamports = self.most_credits.is_some_and(|(credits, slots)| {
+        let has_lamports = self.max_credits.is_some_and(|(credits, slots)| {
             credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
         });
         let signs = [
@@ -139,7 +141,7 @@ impl Evidence<'_> {
         ];
         signs
             .into_iter()
-            .find(|(_, is_there)| *is_there)
+            .find(|(_, is_present)| *is_present)
             .map(|(sign, _)| sign)
     }
 
@@ -164,7 +166,7 @@ impl Evidence<'_> {
             (Sign::OptimisticSlot, self.has_optimistic_slot),
             (Sign::CommitmentGap, self.has_commitment_gap),
         ];
-        let sign = signs.into_iter().find(|(_, is_there)| *is_there)?.0;
+        let sign = signs.into_iter().find(|(_, is_present)| *is_present)?.0;
         Some((Protocol::Tower, sign))
     }
 
@@ -181,7 +183,7 @@ impl Evidence<'_> {
 
     fn known_genesis(&self) -> Option<u64> {
         let hash = self.genesis_hash?;
-        MIGRATED
+        MIGRATED_CLUSTERS
             .iter()
             .find(|(known, _)| *known == hash)
             .map(|(_, slot)| *slot)
@@ -189,8 +191,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new judgement of the same process. A migration does not go back, although slots do
-    /// when it ends, and its points come once. Tower ends without a fresh sign.
+    /// Merges a new result of the same process. A migration never goes back: slots do when it ends,
+    /// and its points come only once. Tower ends without fresh evidence.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;

@@ -85,23 +85,23 @@ pub enum Error {
     Line(#[from] BadLine),
     /// Not JSON-RPC, for example a proxy's HTML page or a truncated body.
     #[error("not a JSON-RPC answer ({why}): `{text}`")]
-    Garbage { why: String, text: Excerpt },
+    NotJsonRpc { why: String, text: Excerpt },
     #[error("RPC error {code}: {message}")]
     Rpc { code: i64, message: Excerpt },
     /// Error -32601: minimal RPC API, or a version without the method.
     #[error("method {method} is not offered")]
     NotOffered { method: &'static str },
     #[error("no answer to {method}")]
-    Unanswered { method: &'static str },
+    MissingAnswer { method: &'static str },
     /// Valid JSON-RPC, but the result has an unexpected type.
     #[error("unexpected result of {method} ({why}): `{text}`")]
-    Shape {
+    UnexpectedResult {
         method: &'static str,
         why: String,
         text: Excerpt,
     },
     #[error("metrics configuration: {0}")]
-    MetricsConfig(#[from] crate::config::ConfigMistake),
+    MetricsConfig(#[from] crate::config::MetricsConfigError),
     #[error("not a version: `{text}`")]
     Version { text: Excerpt },
 }

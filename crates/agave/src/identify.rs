@@ -81,10 +81,11 @@ pub struct Validator {
     /// CPU of a block producer's proof-of-history thread: `--poh-pinned-cpu-core` (before 4.4 with
     /// prefix `experimental-`), else 0. `None` for Frankendancer and solana-test-validator.
     pub poh_cpu: Option<usize>,
-    /// Healthy up to this many slots behind: `--health-check-slot-distance`, else 128.
+    /// Maximum slots behind of a healthy node: `--health-check-slot-distance`, else 128.
     pub health_distance: u64,
 }
 
+/// Default of `--health-check-slot-distance`.
 pub const HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
@@ -113,7 +114,8 @@ const SUBCOMMANDS: [&str; 15] = [
     "staked-nodes-overrides",
     "wait-for-restart-window",
 ];
-const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
+/// Options with which the program prints a text and exits.
+const INFO_OPTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 /// Options whose value might equal the name of a subcommand.
 const PATH_OPTIONS: [&str; 9] = [
     "--ledger",
@@ -140,7 +142,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
     let words: Vec<&str> = args.iter().map(|arg| arg.to_str().unwrap_or("")).collect();
     let path = |names: &[&str]| option(&args, names).map(PathBuf::from);
     let text = |names: &[&str]| option(&args, names)?.to_str();
-    match other_task(program, &words) {
+    match subcommand(program, &words) {
         Some(name) => Process::Subcommand {
             program,
             name: name.to_owned(),
@@ -187,7 +189,7 @@ fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<usize> {
     given.map_or(Some(0), |core| core.to_str()?.parse().ok())
 }
 
-fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
+fn subcommand<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     if program == Program::Fdctl {
         let first = args.first().copied().unwrap_or("");
         return (!args.contains(&"run-agave")).then_some(first);
@@ -195,7 +197,7 @@ fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     let before = std::iter::once("").chain(args.iter().copied());
     let task = args.iter().zip(before).find(|(arg, before)| {
         let known = SUBCOMMANDS.contains(*arg);
-        QUESTIONS.contains(*arg)
+        INFO_OPTIONS.contains(*arg)
             || (known && program != Program::TestValidator && !PATH_OPTIONS.contains(before))
     });
     task.map(|(arg, _)| *arg)

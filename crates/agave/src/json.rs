@@ -60,7 +60,7 @@ impl<'a, T> Response<'a, T> {
         match (self.error, self.result) {
             (Some(error), _) => Ok(Err(error)),
             (None, Some(result)) => Ok(Ok(result)),
-            (None, None) => Err(Error::Garbage {
+            (None, None) => Err(Error::NotJsonRpc {
                 why: "neither result nor error".into(),
                 text: Excerpt::of(b""),
             }),
@@ -85,7 +85,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let read = check(body)
         .map_err(serde_json::Error::custom)
         .and_then(|()| serde_json::from_slice(body));
-    read.map_err(|error| Error::Garbage {
+    read.map_err(|error| Error::NotJsonRpc {
         why: reason(&error),
         text: Excerpt::of(body),
     })
@@ -95,21 +95,21 @@ pub(crate) fn shape<'a, T: Deserialize<'a>>(
     method: &'static str,
     result: &'a RawValue,
 ) -> Result<T, Error> {
-    serde_json::from_str(result.get()).map_err(|error| Error::Shape {
+    serde_json::from_str(result.get()).map_err(|error| Error::UnexpectedResult {
         method,
         why: reason(&error),
         text: Excerpt::of(result.get().as_bytes()),
     })
 }
 
-/// The message may quote the input.
+/// The message without control characters and shortened, because it may quote the input.
 fn reason(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let shown = words.chars().filter(|c| !c.is_control());
     shown.take(MAX_REASON_CHARS).collect()
 }
 
-/// Refuses bodies that would make serde_json copy a large part of them.
+/// Refuses bodies of which serde_json would copy a large part.
 fn check(body: &[u8]) -> Result<(), &'static str> {
     if body.len() <= MAX_TEXT_BYTES {
         return Ok(());

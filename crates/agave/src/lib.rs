@@ -1,32 +1,41 @@
 //! What an Agave validator says about itself, as types.
 //!
-//! Agave speaks through five mouths, and each has a module here:
+//! Each of Agave's five outputs has a module:
 //!
-//! | module | what it reads |
+//! | module | input |
 //! | --- | --- |
-//! | [`line`](mod@line) | the Influx line protocol it pushes to `SOLANA_METRICS_CONFIG` |
-//! | [`log`] | the same datapoints, and progress messages, as its log prints them |
-//! | [`points`] | the datapoints worth a type, from either of the two above |
+//! | [`line`](mod@line) | the Influx line protocol that it pushes to `SOLANA_METRICS_CONFIG` |
+//! | [`log`] | its log: the same datapoints, and progress messages |
+//! | [`points`] | typed datapoints from pushes and from the log |
 //! | [`rpc`] | JSON-RPC over HTTP: request bodies and answers |
 //! | [`admin`] | JSON-RPC over the ledger's `admin.rpc` socket, read-only methods |
 //!
-//! and four that know the validator from outside: [`identify`] (is this process one?), [`arguments`] (where are its
-//! folders and ports?), [`threads`] (which pool does this thread belong to?) and [`version`] (what is true of this release?). [`consensus`] tells which protocol it runs, from all of these; [`admission`] what an epoch of Alpenglow costs. [`config`] reads the metrics variable.
+//! Other modules describe the validator from outside:
 //!
-//! Everything here is text and bytes in, types out: no file, no socket, no clock. Everything read is input: nothing in
-//! this crate panics on it.
+//! | module | content |
+//! | --- | --- |
+//! | [`identify`] | whether a process is a validator, from its name and arguments |
+//! | [`arguments`] | folders and ports in its arguments |
+//! | [`threads`] | the pool of a thread, from its name |
+//! | [`version`] | facts that depend on the release |
+//! | [`consensus`] | the consensus protocol, from the other modules |
+//! | [`admission`] | the price of an epoch under Alpenglow |
+//! | [`config`] | the variable `SOLANA_METRICS_CONFIG` |
+//!
+//! The crate turns text and bytes into types. It uses no file, socket or clock, and it does not
+//! panic on any input.
 //!
 //! ```
 //! use faultline_agave::line::{LineSplitter, Point};
-//! use faultline_agave::points::Known;
+//! use faultline_agave::points::KnownPoint;
 //!
 //! let mut splitter = LineSplitter::new();
 //! let mut slots = Vec::new();
 //! for chunk in ["bank_frozen,host_id=A slot=7i,ha", "sh=\"x\" 1700000000000000000\n"] {
 //!     splitter.feed(chunk.as_bytes(), |line| {
 //!         let point = Point::parse(line?)?;
-//!         if let Some(Ok(decoded)) = Known::parse(&point) {
-//!             if let Known::BankFrozen(bank) = decoded.known {
+//!         if let Some(Ok(decoded)) = KnownPoint::parse(&point) {
+//!             if let KnownPoint::BankFrozen(bank) = decoded.known {
 //!                 slots.extend(bank.slot);
 //!             }
 //!         }

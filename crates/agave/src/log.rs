@@ -1,12 +1,13 @@
-//! The validator's log: the same datapoints, how far a start has come, and which banks were frozen.
+//! The validator's log: datapoints, the progress of a start, and frozen banks.
 //!
 //! ```text
 //! [2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: bank_frozen slot=7i hash="x"
 //! ```
 //!
-//! Against the pushed form: no `host_id`, fields separated by spaces, and the time is when the line was printed, some
-//! milliseconds (behind a slow sink up to 5 s) after the point was made. Continuation lines of a message are indented
-//! by four spaces. Frankendancer prints the same message behind a head of its own, whose time is not read.
+//! Differences from the pushed form: there is no `host_id`, and spaces separate the fields. The
+//! time is when the line was printed: some milliseconds after the point was made, and up to 5 s
+//! behind a slow sink. Continuation lines of a message are indented by four spaces. Frankendancer
+//! prints the same message behind its own line head, whose time is not read.
 
 mod migration;
 mod progress;
@@ -15,7 +16,7 @@ mod splitter;
 
 pub use migration::Migration;
 pub use progress::Progress;
-pub use replayed::{Frozen, ReplayTimings};
+pub use replayed::{FrozenBank, ReplayTimings};
 pub use splitter::LogSplitter;
 
 use chrono::DateTime;
@@ -64,32 +65,32 @@ impl<'a> LogLine<'a> {
             Some(_) => self.message.strip_prefix(DATAPOINT)?,
             None => self.message.split_once(DATAPOINT)?.1,
         };
-        Some(Point::logged(text, self.time_ns))
+        Some(Point::parse_logged(text, self.time_ns))
     }
 
     pub fn progress(&self) -> Option<Progress> {
-        Progress::of_message(self.message)
+        Progress::parse_message(self.message)
     }
 
     pub fn migration(&self) -> Option<Migration> {
-        Migration::of_message(self.message)
+        Migration::parse_message(self.message)
     }
 
-    pub fn frozen(&self) -> Option<Frozen<'a>> {
-        Frozen::of_message(self.message)
+    pub fn frozen(&self) -> Option<FrozenBank<'a>> {
+        FrozenBank::parse_message(self.message)
     }
 
     pub fn replay_timings(&self) -> Option<ReplayTimings> {
-        ReplayTimings::of_message(self.message)
+        ReplayTimings::parse_message(self.message)
     }
 }
 
-/// Unix nanoseconds of a time in UTC. chrono alone would accept other zones, and cut off what is
-/// smaller than a nanosecond.
+/// Unix nanoseconds of a time in UTC. chrono alone would also accept other time zones, and would
+/// truncate digits below a nanosecond.
 fn unix_nanos(text: &str) -> Option<i64> {
-    const LONGEST: usize = "2025-03-01T12:00:00.123456789Z".len();
+    const MAX_LENGTH: usize = "2025-03-01T12:00:00.123456789Z".len();
     let time = DateTime::parse_from_rfc3339(text).ok()?;
-    (text.ends_with('Z') && text.len() <= LONGEST).then(|| time.timestamp_nanos_opt())?
+    (text.ends_with('Z') && text.len() <= MAX_LENGTH).then(|| time.timestamp_nanos_opt())?
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub struct Decoded {
     /// Unix nanoseconds when the point was made (push) or printed (log); `None` if the text had no
     /// time.
     pub time_ns: Option<i64>,
+    /// Fields with an unusable value.
     pub broken: u32,
 }
 

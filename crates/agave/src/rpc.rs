@@ -8,9 +8,9 @@ mod single;
 mod stakes;
 mod votes;
 
-pub use genesis::{ALPENGLOW_GATE, FeatureGate, GenesisCertificate, of_feature_gate};
-pub use single::{PROBES, answered, question, result};
-pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
+pub use genesis::{ALPENGLOW_GATE, FeatureGate, GenesisCertificate, feature_gate_params};
+pub use single::{PROBES, answered, request_body, result};
+pub use stakes::{PendingStake, StakeAccounts, stake_accounts_params};
 pub use votes::{
     BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
     LeaderSchedule, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
@@ -84,7 +84,7 @@ impl Call {
         let result = match response.outcome()? {
             Ok(result) => result,
             Err(error) if self == Self::Health => {
-                return Health::refused(error).map(Answer::Health);
+                return Health::from_error(error).map(Answer::Health);
             }
             Err(error) => return Err(error.into_error(method)),
         };
@@ -96,7 +96,7 @@ impl Call {
                 .map(|IdentityResult { identity }| Answer::Identity(identity)),
             Self::MaxShredInsertSlot => json::shape(method, result).map(Answer::MaxShredInsertSlot),
             Self::Health if result.get() == "\"ok\"" => Ok(Answer::Health(Health::Ok)),
-            Self::Health => Err(Error::Shape {
+            Self::Health => Err(Error::UnexpectedResult {
                 method,
                 why: "expected `ok`".into(),
                 text: Excerpt::of(result.get().as_bytes()),
@@ -144,7 +144,8 @@ pub enum Health {
 impl Health {
     const NODE_UNHEALTHY: i64 = -32005;
 
-    /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5 during all of Tower.
+    /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5
+    /// during all of Tower.
     pub fn is_ok(&self) -> Option<bool> {
         match self {
             Health::Ok => Some(true),
@@ -152,7 +153,7 @@ impl Health {
         }
     }
 
-    fn refused(error: ErrorObject<'_>) -> Result<Self, Error> {
+    fn from_error(error: ErrorObject<'_>) -> Result<Self, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Distance {
@@ -186,7 +187,7 @@ struct IdentityResult {
 fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
     match is_version(&version.solana_core) {
         true => Ok(version),
-        false => Err(Error::Shape {
+        false => Err(Error::UnexpectedResult {
             method: Call::Version.method(),
             why: "expected a version of at most 128 printable ASCII characters".into(),
             text: Excerpt::of(version.solana_core.as_bytes()),
@@ -219,7 +220,7 @@ impl Batch {
 
     /// The body to POST as `application/json`: always an array.
     pub fn body(&self) -> String {
-        let request = |(id, call): (u64, &Call)| question(call.method(), &call.params(), id);
+        let request = |(id, call): (u64, &Call)| request_body(call.method(), &call.params(), id);
         let requests: Vec<String> = (1..).zip(&self.calls).map(request).collect();
         format!("[{}]", requests.join(","))
     }
@@ -235,7 +236,7 @@ impl Batch {
             if response.id.is_none() {
                 return match response.outcome()? {
                     Err(error) => Err(error.into_error("batch")),
-                    Ok(_) => Err(Error::Garbage {
+                    Ok(_) => Err(Error::NotJsonRpc {
                         why: "an answer without id".into(),
                         text: Excerpt::of(body),
                     }),
@@ -250,7 +251,7 @@ impl Batch {
             let at = responses
                 .iter()
                 .position(|response| response.id == Some(id));
-            let at = at.ok_or(Error::Unanswered {
+            let at = at.ok_or(Error::MissingAnswer {
                 method: call.method(),
             })?;
             call.answer(responses.swap_remove(at))

@@ -18,14 +18,14 @@ pub fn pool(comm: &[u8]) -> Cow<'_, str> {
         .iter()
         .rposition(|byte| !byte.is_ascii_digit())
         .map_or(0, |last| last + 1);
-    let digits_gone = length < comm.len();
+    let has_index = length < comm.len();
     let is_separator = |byte: &u8| matches!(byte, b'-' | b':' | b'_' | b'.' | b'/' | b'#' | b' ');
     let named = comm.get(..length).unwrap_or_default();
     let end = named
         .iter()
         .rposition(|byte| !is_separator(byte))
         .map_or(0, |last| last + 1);
-    let name = if digits_gone || end == 0 {
+    let name = if has_index || end == 0 {
         named.get(..end).unwrap_or_default()
     } else {
         named

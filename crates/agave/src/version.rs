@@ -92,11 +92,11 @@ impl Version {
     /// of these behind a program's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
-        let found = head.split_ascii_whitespace().find_map(numbered);
+        let found = head.split_ascii_whitespace().find_map(parse_numbers);
         let (number, suffix) = found.ok_or_else(|| Error::Version {
             text: Excerpt::of(text.as_bytes()),
         })?;
-        let stated = details.split_once("client:").map(|(_, rest)| {
+        let stated_client = details.split_once("client:").map(|(_, rest)| {
             let end = rest.find([',', ';', ')', ' ']).unwrap_or(rest.len());
             Client::of_name(rest.get(..end).unwrap_or(rest))
         });
@@ -108,10 +108,10 @@ impl Version {
                 .then_some(Client::Jito)
         };
         let by_number = || {
-            let is_embedded = embedded(unpacked(number, suffix)).is_some();
+            let is_embedded = embedded_agave(decode_gossip_version(number, suffix)).is_some();
             is_embedded.then_some(Client::Frankendancer)
         };
-        let client = stated.or_else(by_suffix).or_else(by_number);
+        let client = stated_client.or_else(by_suffix).or_else(by_number);
         let suffix = (!suffix.is_empty()).then(|| {
             suffix
                 .chars()
@@ -126,7 +126,7 @@ impl Version {
         })
     }
 
-    /// The number of [`Version::release`]: the facts of a release apply to its prereleases.
+    /// The number of [`Version::release`]. Prereleases have the facts of their release.
     pub fn agave(&self) -> (u32, u32, u32) {
         self.release().number
     }
@@ -134,8 +134,9 @@ impl Version {
     /// The Agave release whose facts apply. For Frankendancer it is the embedded one (`0.503.20214`
     /// runs Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
     pub fn release(&self) -> Release {
-        let release = unpacked(self.number, self.suffix.as_deref().unwrap_or_default());
-        embedded(release).unwrap_or(release)
+        let release =
+            decode_gossip_version(self.number, self.suffix.as_deref().unwrap_or_default());
+        embedded_agave(release).unwrap_or(release)
     }
 
     /// Maximum of compiled programs in the cache: a source constant of stock builds.
@@ -153,7 +154,7 @@ pub fn shrink_target(capacity: u64) -> u64 {
     u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
 }
 
-fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
+fn parse_numbers(word: &str) -> Option<((u32, u32, u32), &str)> {
     let word = word.strip_prefix('v').unwrap_or(word);
     let (major, rest) = word.split_once('.')?;
     let (minor, rest) = rest.split_once('.')?;
@@ -213,7 +214,7 @@ impl Maturity {
 
 /// In gossip, Agave since 4.0 encodes a prerelease in two bits of the minor number and in the patch
 /// number. A node before 4.0 shows these numbers undecoded (`4.49157.4` is 4.5.0-alpha.4).
-fn unpacked((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
+fn decode_gossip_version((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
     let packed = match minor >> MINOR_BITS {
         1 => Maturity::ReleaseCandidate(patch),
         2 => Maturity::Beta(patch),
@@ -231,12 +232,13 @@ fn unpacked((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
     }
 }
 
+/// Bits of the minor number in gossip. The two bits above them are the kind of prerelease.
 const MINOR_BITS: u32 = 14;
 
 /// Agave's release in a Frankendancer version 0.x. The third number holds it (20214 is 2.2.14). In
 /// a prerelease the prerelease number holds it, with Agave's prerelease in the last two digits
 /// (40002 is 4.0.0-beta.2).
-fn embedded(release: Release) -> Option<Release> {
+fn embedded_agave(release: Release) -> Option<Release> {
     let (0, _, patch) = release.number else {
         return None;
     };

@@ -8,7 +8,7 @@ use crate::parse::number;
 use crate::text::only_line;
 use crate::{HostRoot, ParseError};
 
-const MOST_LEVELS: u32 = 8;
+const MAX_LEVELS: u32 = 8;
 
 /// A whole block device, never a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,20 +18,19 @@ pub struct BlockDevice {
     /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or a RAID level such as `raid0`.
     pub kind: String,
     pub mapped_name: Option<String>,
-    /// Consumed lifetime in tenths, as the device reports it: eMMC and UFS do in sysfs, NVMe and
-    /// SATA do not.
-    pub worn_tenths: Option<u64>,
+    /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
+    pub wear_tenths: Option<u64>,
     /// Missing members of an array; `None` for other devices.
     pub missing_members: Option<u64>,
 }
 
-/// The device under `mount`, then its members, at most `most`. Empty for overlay, tmpfs, NFS and
-/// ZFS.
+/// The device under `mount`, then its members, at most `max_devices` in total. Empty for overlay,
+/// tmpfs, NFS and ZFS.
 #[must_use]
-pub fn under(root: &HostRoot, mount: &Mount, most: usize) -> Vec<BlockDevice> {
+pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     if let Some(folder) = folder_of(root, mount) {
-        add(&folder, &mut found, most, 0);
+        add(&folder, &mut found, max_devices, 0);
     }
     found
 }
@@ -55,7 +54,7 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
+fn add(folder: &Path, found: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
     let whole = if folder.join("partition").exists() {
         folder.parent().unwrap_or(folder)
     } else {
@@ -64,11 +63,11 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
     let Some(device) = describe(whole) else {
         return;
     };
-    if found.len() >= most || found.iter().any(|known| known.device == device.device) {
+    if found.len() >= max_devices || found.iter().any(|known| known.device == device.device) {
         return;
     }
     found.push(device);
-    if level == MOST_LEVELS {
+    if level == MAX_LEVELS {
         return;
     }
     let members = std::fs::read_dir(whole.join("slaves"));
@@ -77,7 +76,7 @@ fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
         .collect();
     members.sort_unstable();
     for member in members {
-        add(&member, found, most, level + 1);
+        add(&member, found, max_devices, level + 1);
     }
 }
 
@@ -89,7 +88,7 @@ fn describe(folder: &Path) -> Option<BlockDevice> {
         name,
         device,
         mapped_name: text(&folder.join("dm/name")),
-        worn_tenths: worn(folder),
+        wear_tenths: wear_tenths(folder),
         missing_members: read(&folder.join("md/degraded"), number::parse),
     })
 }
@@ -110,7 +109,7 @@ fn kind(folder: &Path, name: &str) -> String {
 
 /// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
 /// separate files.
-fn worn(folder: &Path) -> Option<u64> {
+fn wear_tenths(folder: &Path) -> Option<u64> {
     let device = |file: &str| text(&folder.join("device").join(file));
     let life_time = device("life_time").or_else(|| {
         let first = device("health_descriptor/life_time_estimation_a")?;

@@ -6,10 +6,10 @@ use crate::HostRoot;
 use crate::parse::number;
 use crate::text::only_line;
 
-const MOST_CPUS: usize = 1024;
+const MAX_CPUS: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Speed {
+pub struct CpuSpeeds {
     /// Slowest, mean and fastest CPU in Hz. `None` if no CPU reports its frequency, as in most
     /// virtual machines.
     pub hertz: Option<Spread>,
@@ -26,16 +26,16 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Speed {
+impl CpuSpeeds {
     /// Reads up to six small files of each CPU: too slow for a tick.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
-        let mut speed = Speed::default();
+        let mut speed = CpuSpeeds::default();
         let mut rates = Vec::new();
         // Hyper-threads of one core each report its count.
         let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
-        for cpu in names.iter().filter(|name| is_cpu(name)).take(MOST_CPUS) {
+        for cpu in names.iter().filter(|name| is_cpu(name)).take(MAX_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
             let one = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
             rates.extend(one("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
@@ -66,8 +66,8 @@ pub(crate) fn is_cpu(name: &str) -> bool {
         .is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-fn keep_largest(known: &mut u64, count: u64) {
-    *known = count.max(*known);
+fn keep_largest(largest: &mut u64, count: u64) {
+    *largest = count.max(*largest);
 }
 
 fn spread(rates: &[f64]) -> Option<Spread> {
@@ -117,7 +117,7 @@ mod tests {
             ("performance", "2000000", 0, 5),
             ("powersave", "1000000", 1, 2),
         ]);
-        let speed = Speed::read(&HostRoot::below(folder.path()));
+        let speed = CpuSpeeds::read(&HostRoot::below(folder.path()));
         assert_eq!(
             speed.hertz,
             Some(Spread {
@@ -144,10 +144,13 @@ mod tests {
     fn a_host_without_cpu_speed_files_gives_none_instead_of_zero() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
-            Speed::read(&HostRoot::below(folder.path())),
-            Speed::default()
+            CpuSpeeds::read(&HostRoot::below(folder.path())),
+            CpuSpeeds::default()
         );
         let unknown = host(&[("performance", "<unknown>", 0, 0)]);
-        assert_eq!(Speed::read(&HostRoot::below(unknown.path())).hertz, None);
+        assert_eq!(
+            CpuSpeeds::read(&HostRoot::below(unknown.path())).hertz,
+            None
+        );
     }
 }

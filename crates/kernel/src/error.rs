@@ -94,18 +94,18 @@ impl ReadError {
         }
     }
 
-    /// `owner_is_there` is called only to tell a file that never existed from one that vanished
-    /// with its process or cgroup.
+    /// Calls `owner_exists` only for a missing file: it never existed, or it vanished with its
+    /// process or cgroup.
     pub(crate) fn from_errno(
         errno: Errno,
         path: &Arc<Path>,
-        owner_is_there: impl FnOnce() -> bool,
+        owner_exists: impl FnOnce() -> bool,
     ) -> Self {
         let path = Arc::clone(path);
         match errno {
             Errno::SRCH => Self::Gone { path },
             Errno::NOENT | Errno::NODEV | Errno::NOTDIR => {
-                if owner_is_there() {
+                if owner_exists() {
                     Self::Absent {
                         path,
                         why: "no such file",
@@ -169,11 +169,8 @@ impl ParseError {
 mod tests {
     use super::*;
 
-    fn kind_of(errno: Errno, owner_is_there: bool) -> ErrorKind {
-        ReadError::from_errno(errno, &Arc::from(Path::new("/proc/1/io")), || {
-            owner_is_there
-        })
-        .kind()
+    fn kind_of(errno: Errno, owner_exists: bool) -> ErrorKind {
+        ReadError::from_errno(errno, &Arc::from(Path::new("/proc/1/io")), || owner_exists).kind()
     }
 
     #[test]

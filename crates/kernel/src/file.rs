@@ -10,17 +10,17 @@ use crate::{ParseError, ReadError};
 /// Most kernel files fit; a larger one grows the buffer once.
 const INITIAL_CAPACITY: usize = 4096;
 
-const SMALLEST_PAGE: usize = 4096;
+const MIN_PAGE_BYTES: usize = 4096;
 
-/// A bound on what anyone else decides. `/proc/interrupts` of 512 CPUs has up to 20 MiB.
+/// Maximum size of a file. `/proc/interrupts` of 512 CPUs has up to 20 MiB.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// A name, a space and a 64-bit number; the longest line of `vmstat` has 50 bytes.
-const LONGEST_LINE: usize = 128;
+const MAX_LINE_BYTES: usize = 128;
 
 pub(crate) const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// If the owner has vanished, a missing file is `Gone` instead of `Absent`.
+/// What a file belongs to. If it has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]
 pub(crate) enum Owner {
     Host,
@@ -31,7 +31,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn still_exists(&self) -> bool {
         match self {
             Self::Host => true,
             Self::Process(folder) => {
@@ -57,12 +57,13 @@ impl Owner {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// In one read: a read that does not fill the buffer was complete, which saves a second read.
+    /// The kernel delivers the file in one piece. A read that does not fill the buffer was
+    /// complete, which saves a second read.
     One,
-    /// In pieces: only an empty read is the end.
+    /// The kernel delivers pieces. Only an empty read is the end.
     Many,
-    /// In pieces that end where the next line, shorter than [`LONGEST_LINE`], would not fit into a
-    /// page. A piece with more free space than that is the last.
+    /// The kernel delivers pieces of whole lines, at most a page each. A line is shorter than
+    /// [`MAX_LINE_BYTES`], so a piece that leaves at least that much space in its page is the last.
     Lines,
 }
 
@@ -72,23 +73,23 @@ pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
     owner: Owner,
-    records: ReadMode,
+    read_mode: ReadMode,
 }
 
 impl OpenFile {
     pub(crate) fn open(
         owner: Owner,
         path: Arc<Path>,
-        records: ReadMode,
+        read_mode: ReadMode,
     ) -> Result<Self, ReadError> {
         match owner.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
                 path,
                 owner,
-                records,
+                read_mode,
             }),
-            Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.is_there())),
+            Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.still_exists())),
         }
     }
 
@@ -100,14 +101,14 @@ impl OpenFile {
     /// Replaces the contents of `buffer` with the whole file. Allocates only if the file is larger
     /// than the buffer. After an error the contents are undefined.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadError> {
-        match read_whole(&self.fd, self.records, buffer) {
+        match read_whole(&self.fd, self.read_mode, buffer) {
             // Some files of an exiting process are empty instead of failing.
-            Ok(()) if buffer.is_empty() && !self.owner.is_there() => Err(ReadError::Gone {
+            Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
             }),
             Ok(()) => Ok(buffer),
             Err(errno) => Err(ReadError::from_errno(errno, &self.path, || {
-                self.owner.is_there()
+                self.owner.still_exists()
             })),
         }
     }
@@ -123,7 +124,7 @@ impl OpenFile {
 
 pub(crate) fn read_whole(
     fd: &OwnedFd,
-    records: ReadMode,
+    read_mode: ReadMode,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Errno> {
     buffer.clear();
@@ -136,9 +137,9 @@ pub(crate) fn read_whole(
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
-        let last = match records {
+        let last = match read_mode {
             ReadMode::One => got < free,
-            ReadMode::Lines => got < free && got + LONGEST_LINE <= SMALLEST_PAGE,
+            ReadMode::Lines => got < free && got + MAX_LINE_BYTES <= MIN_PAGE_BYTES,
             ReadMode::Many => false,
         };
         if got == 0 || (last && buffer.last() == Some(&b'\n')) {
@@ -158,16 +159,16 @@ pub(crate) fn read_whole(
 pub(crate) struct LazyFile {
     owner: Owner,
     path: Arc<Path>,
-    records: ReadMode,
+    read_mode: ReadMode,
     open: Option<OpenFile>,
 }
 
 impl LazyFile {
-    pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, records: ReadMode) -> Self {
+    pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
         Self {
             owner,
             path: path.into(),
-            records,
+            read_mode,
             open: None,
         }
     }
@@ -193,7 +194,7 @@ impl LazyFile {
                 Err(error) => return Err(error),
             }
         }
-        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.records)?;
+        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.read_mode)?;
         file.read(buffer)?;
         self.open = Some(file);
         Ok(())

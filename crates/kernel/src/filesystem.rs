@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::location::{Location, enter, locate_folder, mount_of, open_below};
+use crate::location::{Location, locate_folder, mount_of, open_below, open_root};
 use crate::parse::mountinfo::{self, Mount};
 use crate::{HostRoot, ReadError};
 
@@ -87,7 +87,7 @@ pub fn holding(
     mounts: &Mounts,
 ) -> Result<FileSystem, FileSystemError> {
     let of = |process: &str| root.procfs.join(process).join("root");
-    let known = |mount, opened| {
+    let with_space = |mount, opened| {
         Ok(FileSystem {
             mount,
             of_process: !mounts.process.is_empty(),
@@ -95,19 +95,19 @@ pub fn holding(
         })
     };
     let theirs = pid.map_or(Err(FileSystemError::Absent), |pid| {
-        reach(&of(&pid.to_string()), folder, &mounts.process)
+        open_folder(&of(&pid.to_string()), folder, &mounts.process)
     });
     if let Ok((mount, opened)) = theirs {
-        return known(mount, opened);
+        return with_space(mount, opened);
     }
-    let own = reach(&of("self"), folder, &mounts.own);
+    let own = open_folder(&of("self"), folder, &mounts.own);
     let denied = [&theirs, &own]
         .into_iter()
         .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
     if let Ok((own, opened)) = own
         && let Some(mount) = same(&own, folder, mounts)
     {
-        return known(mount, opened);
+        return with_space(mount, opened);
     }
     let named = mountinfo::holding(mounts.named(), folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
@@ -115,7 +115,7 @@ pub fn holding(
         return Err(FileSystemError::Forbidden);
     }
     let (mount, opened) = by_name(&of("self"), named, mounts).ok_or(FileSystemError::Absent)?;
-    known(mount, opened)
+    with_space(mount, opened)
 }
 
 /// Mount and free space of a process's folder. Uses the process's own root (needs its user or
@@ -137,12 +137,12 @@ pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) ->
     Some(own.unwrap_or(theirs))
 }
 
-fn reach(
+fn open_folder(
     root: &Path,
     folder: &Path,
     mounts: &[Mount],
 ) -> Result<(Mount, OwnedFd), FileSystemError> {
-    let top = enter(root).map_err(|_| FileSystemError::Absent)?;
+    let top = open_root(root).map_err(|_| FileSystemError::Absent)?;
     let why = |error| {
         if error == Errno::ACCESS {
             FileSystemError::Forbidden
@@ -174,7 +174,7 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     let mount = Some(named)
         .filter(same)
         .or_else(|| mounts.process.iter().find(same))?;
-    Some(newer(mount, own))
+    Some(with_current_options(mount, own))
 }
 
 /// Where this process sees the file system of the process's mount.
@@ -183,16 +183,16 @@ fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedF
     let mut mount_points: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
     // The same path first: a later mount may hide another one.
     mount_points.sort_by_key(|path| **path != mount.mount_point);
-    let top = enter(root).ok()?;
+    let top = open_root(root).ok()?;
     mount_points.iter().find_map(|path| {
         let opened = open_below(&top, path).ok()?;
         let own = mount_of(&opened, &mounts.own).filter(|own| own.device == mount.device)?;
-        Some((newer(mount, own), opened))
+        Some((with_current_options(mount, own), opened))
     })
 }
 
 /// The process's mount, with the file system's current options.
-fn newer(mount: &Mount, own: &Mount) -> Mount {
+fn with_current_options(mount: &Mount, own: &Mount) -> Mount {
     Mount {
         super_options: own.super_options.clone(),
         ..mount.clone()

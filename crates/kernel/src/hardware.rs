@@ -17,7 +17,7 @@ use crate::text::only_line;
 use crate::{ErrorKind, HostRoot, ParseError, ReadError};
 
 /// Limit for entries of a sysfs folder and for mounts.
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 #[derive(Debug, Clone, Default)]
 pub struct Hardware {
@@ -36,6 +36,7 @@ pub struct Hardware {
     pub interfaces: Vec<Interface>,
     /// Mounted hierarchies: `v1`, `v2` or `hybrid`.
     pub cgroup: Option<&'static str>,
+    /// Whether the kernel reports pressure (PSI).
     pub pressure: Option<bool>,
     /// Whether block I/O delay is counted for tasks that start from now on.
     pub task_delayacct: Option<bool>,
@@ -78,7 +79,7 @@ impl Hardware {
             problems: reader.problems,
         };
         found.cgroup = cgroup(&found.mounts);
-        found.mounts.truncate(MOST_ENTRIES);
+        found.mounts.truncate(MAX_ENTRIES);
         found
     }
 }
@@ -107,7 +108,7 @@ impl HardwareReader<'_> {
 
     fn names(&mut self, relative: &str) -> Vec<String> {
         let mut names = self.take(self.root.list_sys(relative)).unwrap_or_default();
-        names.truncate(MOST_ENTRIES);
+        names.truncate(MAX_ENTRIES);
         names
     }
 

@@ -73,6 +73,7 @@ impl LevelMemory {
     }
 }
 
+/// The level with the least headroom, and the first of equal ones.
 #[must_use]
 pub fn binding(levels: &[LevelMemory]) -> Option<&LevelMemory> {
     levels.iter().min_by_key(|level| level.headroom())

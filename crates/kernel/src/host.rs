@@ -112,8 +112,8 @@ impl HostRoot {
         }
     }
 
-    /// As a unit of the visible v1 hierarchy. systemd-oomd kills by memory pressure and swap use,
-    /// before the kernel does.
+    /// Whether the unit of systemd-oomd has processes. systemd-oomd kills by memory pressure and
+    /// swap use, before the kernel does.
     #[must_use]
     pub fn runs_systemd_oomd(&self) -> bool {
         ["", "unified/"].iter().any(|hierarchy| {

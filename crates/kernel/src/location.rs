@@ -9,14 +9,14 @@ use rustix::io::Errno;
 use crate::parse::mountinfo::{self, Mount};
 
 /// File systems whose server may block a call forever.
-const REMOTE: [&str; 9] = [
+const REMOTE_FILE_SYSTEMS: [&str; 9] = [
     "9p", "afs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3", "virtiofs",
 ];
 
-/// Symbolic links in one path; the kernel's limit.
-const MOST_LINKS: u32 = 40;
-/// Folders of one path: each holds a descriptor until the last is found.
-const MOST_ENTERED: usize = 128;
+/// Maximum symbolic links in one path: the kernel's limit.
+const MAX_LINKS: u32 = 40;
+/// Maximum folders in one path. Each needs a descriptor until the last one is found.
+const MAX_ENTERED: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
@@ -36,7 +36,7 @@ pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Locat
     let folder = if is_remote(by_name) {
         None
     } else {
-        enter(root).and_then(|top| open_below(&top, path)).ok()
+        open_root(root).and_then(|top| open_below(&top, path)).ok()
     };
     let mount = folder.as_ref().and_then(|folder| mount_of(folder, mounts));
     let mount = mount.unwrap_or(by_name).clone();
@@ -58,11 +58,11 @@ pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a 
 }
 
 fn is_remote(mount: &Mount) -> bool {
-    REMOTE.contains(&mount.fs_type.as_str()) || mount.fs_type.starts_with("fuse.")
+    REMOTE_FILE_SYSTEMS.contains(&mount.fs_type.as_str()) || mount.fs_type.starts_with("fuse.")
 }
 
 /// Opens the root of a process; needs ptrace permission.
-pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(
         CWD,
         root,
@@ -90,10 +90,10 @@ fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
 /// previously entered folder, and `top` at `top`.
 fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut entered: Vec<OwnedFd> = Vec::new();
-    let mut ahead = path.to_owned();
+    let mut remaining = path.to_owned();
     let mut links = 0;
     loop {
-        let mut steps = ahead.components();
+        let mut steps = remaining.components();
         let Some(step) = steps.next() else { break };
         let mut rest = steps.as_path().to_owned();
         match step {
@@ -104,13 +104,13 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
                 let next =
                     rustix::fs::openat(entered.last().unwrap_or(top), name, flags, Mode::empty())?;
                 match FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) {
-                    FileType::Symlink if links < MOST_LINKS => {
+                    FileType::Symlink if links < MAX_LINKS => {
                         links += 1;
                         let text = rustix::fs::readlinkat(&next, c"", Vec::new())?;
                         rest = Path::new(OsStr::from_bytes(text.as_bytes())).join(rest);
                     }
                     FileType::Symlink => return Err(Errno::LOOP),
-                    FileType::Directory if entered.len() < MOST_ENTERED => entered.push(next),
+                    FileType::Directory if entered.len() < MAX_ENTERED => entered.push(next),
                     FileType::Directory => return Err(Errno::NAMETOOLONG),
                     _ if rest.as_os_str().is_empty() => return Ok(next),
                     _ => return Err(Errno::NOTDIR),
@@ -118,7 +118,7 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
             }
             Component::CurDir | Component::Prefix(_) => {}
         }
-        ahead = rest;
+        remaining = rest;
     }
     entered.pop().map_or_else(
         || rustix::fs::openat(top, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()),
@@ -208,7 +208,7 @@ mod tests {
         ] {
             std::os::unix::fs::symlink(to, root.join(link)).unwrap();
         }
-        let top = enter(&root).unwrap();
+        let top = open_root(&root).unwrap();
         if matches!(open_at_once(&top, Path::new("/")), Err(Errno::NOSYS)) {
             eprintln!("skipped: no openat2 here");
             return;
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn resolving_many_links_or_folders_uses_bounded_descriptors() {
         let folder = tempfile::tempdir().unwrap();
-        let deep: std::path::PathBuf = std::iter::repeat_n("d", MOST_ENTERED + 1).collect();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", MAX_ENTERED + 1).collect();
         std::fs::create_dir_all(folder.path().join(&deep)).unwrap();
-        let top = enter(folder.path()).unwrap();
+        let top = open_root(folder.path()).unwrap();
         assert_eq!(open_by_steps(&top, &deep).err(), Some(Errno::NAMETOOLONG));
         assert!(open_by_steps(&top, deep.parent().unwrap()).is_ok());
         std::os::unix::fs::symlink(".", folder.path().join("here")).unwrap();

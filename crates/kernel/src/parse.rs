@@ -2,8 +2,8 @@
 //!
 //! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
 //!   is not a number is an error.
-//! * A counter that the kernel has decremented below zero is missing. If a line has one
-//!   value for all, the whole line is missing.
+//! * A counter that the kernel has decremented below zero is `None`. If the parsed type of a
+//!   line has no `None`, the whole line is left out.
 //! * Memory is in bytes, whatever unit the file uses.
 
 pub mod boot_time;

@@ -75,7 +75,7 @@ pub struct ProcessFiles {
     folder: Arc<OwnedFd>,
     /// A living thread's folder for memory, arguments, program and mounts: a main thread that has
     /// ended has none of them.
-    described: (Arc<OwnedFd>, PathBuf),
+    living_task: (Arc<OwnedFd>, PathBuf),
     fd_path: Arc<Path>,
     stat: LazyFile,
     status: LazyFile,
@@ -112,15 +112,15 @@ impl ProcessFiles {
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
         let (folder, path) = open_folder(root, pid)?;
-        let slot = |name: &str| slot(&folder, &path, name, ReadMode::One);
-        let mut stat = slot("stat");
+        let lazy_file = |name: &str| lazy_file(&folder, &path, name, ReadMode::One);
+        let mut stat = lazy_file("stat");
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
-        let described = if only_main_thread_ended(&first) {
+        let living_task = if only_main_thread_ended(&first) {
             open_living_thread(root, pid)
         } else {
             None
         };
-        let described = described.unwrap_or_else(|| (Arc::clone(&folder), path.clone()));
+        let living_task = living_task.unwrap_or_else(|| (Arc::clone(&folder), path.clone()));
         Ok(Self {
             root: root.clone(),
             id: ProcessId {
@@ -128,15 +128,15 @@ impl ProcessFiles {
                 start_ticks: first.start_ticks,
             },
             stat,
-            status: self::slot(&described.0, &described.1, "status", ReadMode::One),
-            io: slot("io"),
-            oom_score: slot("oom_score"),
-            oom_score_adj: slot("oom_score_adj"),
-            limits: slot("limits"),
+            status: self::lazy_file(&living_task.0, &living_task.1, "status", ReadMode::One),
+            io: lazy_file("io"),
+            oom_score: lazy_file("oom_score"),
+            oom_score_adj: lazy_file("oom_score_adj"),
+            limits: lazy_file("limits"),
             max_fds: None,
             fd_path: Arc::from(path.join("fd")),
             folder,
-            described,
+            living_task,
         })
     }
 
@@ -164,8 +164,8 @@ impl ProcessFiles {
                 .map_or(true, |status| status.vm_size.is_none())
             && let Some((folder, path)) = open_living_thread(&self.root, self.id.pid)
         {
-            self.status = slot(&folder, &path, "status", ReadMode::One);
-            self.described = (folder, path);
+            self.status = lazy_file(&folder, &path, "status", ReadMode::One);
+            self.living_task = (folder, path);
             status = self.status(buffer);
         }
         let max_fds = match self.max_fds.take() {
@@ -201,7 +201,7 @@ impl ProcessFiles {
     }
 
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        self.once("cmdline")
+        self.unopened("cmdline")
             .parse(&mut Vec::new(), pid_cmdline::parse)
     }
 
@@ -216,7 +216,7 @@ impl ProcessFiles {
     }
 
     fn link(&self, name: &str) -> Result<PathBuf, ReadError> {
-        let (folder, path) = &self.described;
+        let (folder, path) = &self.living_task;
         match rustix::fs::readlinkat(&**folder, name, Vec::new()) {
             Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
             Err(errno) => Err(self.error(errno, &Arc::from(path.join(name)))),
@@ -225,7 +225,7 @@ impl ProcessFiles {
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
-        let (folder, path) = &self.described;
+        let (folder, path) = &self.living_task;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         match rustix::fs::openat(&**folder, "exe", flags, Mode::empty()) {
             Ok(file) => Ok(file.into()),
@@ -238,23 +238,28 @@ impl ProcessFiles {
         &self,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<pid_environ::Environment, ReadError> {
-        self.once("environ")
+        self.unopened("environ")
             .parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
     }
 
     pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
-        self.once("mountinfo")
+        self.unopened("mountinfo")
             .parse(&mut Vec::new(), mountinfo::parse)
     }
 
     pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
-        self.once("limits")
+        self.unopened("limits")
             .parse(&mut Vec::new(), pid_limits::parse_all)
     }
 
     /// A file that is opened for each read.
-    fn once(&self, name: &str) -> LazyFile {
-        slot(&self.described.0, &self.described.1, name, ReadMode::Many)
+    fn unopened(&self, name: &str) -> LazyFile {
+        lazy_file(
+            &self.living_task.0,
+            &self.living_task.1,
+            name,
+            ReadMode::Many,
+        )
     }
 
     /// In state `X` the kernel writes zeros for the totals of the threads.
@@ -277,13 +282,17 @@ impl ProcessFiles {
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
         ReadError::from_errno(errno, path, || {
-            Owner::Process(Arc::clone(&self.folder)).is_there()
+            Owner::Process(Arc::clone(&self.folder)).still_exists()
         })
     }
 }
 
-fn slot(folder: &Arc<OwnedFd>, path: &Path, name: &str, records: ReadMode) -> LazyFile {
-    LazyFile::new(Owner::Process(Arc::clone(folder)), path.join(name), records)
+fn lazy_file(folder: &Arc<OwnedFd>, path: &Path, name: &str, read_mode: ReadMode) -> LazyFile {
+    LazyFile::new(
+        Owner::Process(Arc::clone(folder)),
+        path.join(name),
+        read_mode,
+    )
 }
 
 #[cfg(test)]

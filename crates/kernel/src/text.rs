@@ -196,7 +196,10 @@ pub(crate) fn only_line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 
-pub(crate) fn sole<T>(text: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, ParseError> {
+pub(crate) fn single_value<T>(
+    text: &[u8],
+    read: impl FnOnce(&[u8]) -> Option<T>,
+) -> Result<T, ParseError> {
     read(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected one number"))
 }
 

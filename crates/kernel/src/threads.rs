@@ -40,16 +40,16 @@ pub struct ThreadSample {
 /// Files that a sample reads besides the `schedstat` of every thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// `stat` of threads that ran at least [`BUSY`] since their last one. The others keep its
-    /// values.
+    /// `stat` of threads that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
+    /// keep its values.
     Busy,
-    /// `stat` of all threads that ran since their last one.
+    /// `stat` of all threads that ran since their last `stat`.
     Ran,
     /// `Ran` plus the context switches of `status`, which cost more than the other files together.
     Switches,
 }
 
-const BUSY: Duration = Duration::from_millis(1);
+const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 
 /// The threads of one process.
 ///
@@ -63,18 +63,18 @@ pub struct Threads {
     owner: Owner,
     path: Arc<Path>,
     free_descriptors: usize,
-    known: Vec<TrackedThread>,
+    tracked: Vec<TrackedThread>,
     listed: Vec<u32>,
     buffer: Vec<u8>,
     samples: Vec<ThreadSample>,
 }
 
-/// A thread with its open files, which it lacks if the budget is used up.
+/// A thread with its open files. It has none if the descriptor budget is used up.
 #[derive(Debug)]
 struct TrackedThread {
     tid: u32,
     open: Option<OpenThread>,
-    /// Only for open files: another thread may get this tid.
+    /// Only with open files: without them, another thread may have got this tid.
     last: Option<LastRead>,
 }
 
@@ -84,7 +84,7 @@ struct OpenThread {
     schedstat: Option<OwnedFd>,
 }
 
-const DESCRIPTORS_EACH: usize = 2;
+const DESCRIPTORS_PER_THREAD: usize = 2;
 
 /// `schedstat` values that grow whenever the thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl LastRead {
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, PidStat)> {
         let (now, before) = (now?, self.stat.0?);
         let recent = match depth {
-            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
+            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME,
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
         recent.then_some((before, self.stat.1))
@@ -155,13 +155,13 @@ impl Threads {
         );
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&*process, "task", flags, Mode::empty())
-            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.is_there()))?;
+            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
         Ok(Self {
             folder,
             owner,
             path,
             free_descriptors: descriptors,
-            known: Vec::new(),
+            tracked: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
             samples: Vec::new(),
@@ -177,38 +177,38 @@ impl Threads {
         if listed {
             self.relist().map_err(|errno| self.error(errno))?;
         }
-        let all_alive = self.read_known(depth)?;
+        let all_alive = self.read_tracked(depth)?;
         if !all_alive && !listed {
             // The count matched, so new threads have replaced the ended ones.
             self.relist().map_err(|errno| self.error(errno))?;
-            self.read_known(depth)?;
+            self.read_tracked(depth)?;
         }
         Ok(&self.samples)
     }
 
-    /// Samples the known threads and forgets ended ones; returns whether none had ended.
-    fn read_known(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
+    /// Samples the tracked threads and drops ended ones. True if none had ended.
+    fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
         self.samples.clear();
-        let before = self.known.len();
+        let before = self.tracked.len();
         let mut failure = None;
         let Self {
             folder,
             free_descriptors,
-            known,
+            tracked,
             buffer,
             samples,
             ..
         } = self;
         // Avoids excess capacity with thousands of threads.
-        samples.reserve_exact(known.len());
-        known.retain_mut(|thread| {
+        samples.reserve_exact(tracked.len());
+        tracked.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
             }
             match thread.read(folder, depth, buffer) {
                 Ok(sample) => samples.push(sample),
                 Err(SampleError::Ended) => {
-                    *free_descriptors += thread.open.take().map_or(0, |_| DESCRIPTORS_EACH);
+                    *free_descriptors += thread.open.take().map_or(0, |_| DESCRIPTORS_PER_THREAD);
                     return false;
                 }
                 Err(failed) => failure = Some((thread.tid, failed)),
@@ -216,7 +216,7 @@ impl Threads {
             true
         });
         match failure {
-            None => Ok(self.known.len() == before),
+            None => Ok(self.tracked.len() == before),
             Some((tid, SampleError::Parse(name, error))) => {
                 Err(error.at(self.path.join(format!("{tid}/{name}"))))
             }
@@ -229,36 +229,36 @@ impl Threads {
     fn thread_count_unchanged(&self) -> Result<bool, Errno> {
         let links =
             usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
-        Ok(!self.known.is_empty() && links.checked_sub(2) == Some(self.known.len()))
+        Ok(!self.tracked.is_empty() && links.checked_sub(2) == Some(self.tracked.len()))
     }
 
     fn relist(&mut self) -> Result<(), Errno> {
         list::numbers(&self.folder, &mut self.listed)?;
-        let mut before = std::mem::take(&mut self.known).into_iter().peekable();
-        self.known.reserve_exact(self.listed.len());
+        let mut before = std::mem::take(&mut self.tracked).into_iter().peekable();
+        self.tracked.reserve_exact(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
-                self.free_descriptors += ended.open.map_or(0, |_| DESCRIPTORS_EACH);
+                self.free_descriptors += ended.open.map_or(0, |_| DESCRIPTORS_PER_THREAD);
             }
-            let known = before.next_if(|thread| thread.tid == tid);
-            let mut thread = known.unwrap_or(TrackedThread {
+            let earlier = before.next_if(|thread| thread.tid == tid);
+            let mut thread = earlier.unwrap_or(TrackedThread {
                 tid,
                 open: None,
                 last: None,
             });
-            if thread.open.is_none() && self.free_descriptors >= DESCRIPTORS_EACH {
+            if thread.open.is_none() && self.free_descriptors >= DESCRIPTORS_PER_THREAD {
                 thread.open = OpenThread::open(&self.folder, tid).ok();
-                self.free_descriptors -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
+                self.free_descriptors -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_PER_THREAD);
             }
-            self.known.push(thread);
+            self.tracked.push(thread);
         }
         self.free_descriptors +=
-            before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_EACH;
+            before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_PER_THREAD;
         Ok(())
     }
 
     fn error(&self, errno: Errno) -> ReadError {
-        ReadError::from_errno(errno, &self.path, || self.owner.is_there())
+        ReadError::from_errno(errno, &self.path, || self.owner.still_exists())
     }
 }
 
@@ -312,8 +312,8 @@ impl OpenThread {
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
-        let known = last.and_then(|last| last.stat(activity, depth));
-        let (read_at, stat) = match known {
+        let unchanged = last.and_then(|last| last.stat(activity, depth));
+        let (read_at, stat) = match unchanged {
             Some((read_at, stat)) => (Some(read_at), stat),
             None => (activity, self.stat(last.map(|last| last.stat.1), buffer)?),
         };
@@ -323,8 +323,8 @@ impl OpenThread {
         sample.on_cpu = activity.map(|now| now.on_cpu);
         sample.run_queue_delay = run_queue_delay;
         if depth == ReadDepth::Switches {
-            let known = last.and_then(|last| last.switches(activity));
-            let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
+            let unchanged = last.and_then(|last| last.switches(activity));
+            let now = unchanged.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
             [sample.voluntary_switches, sample.involuntary_switches] = now;
             switches = activity.map(|activity| (activity, now));
         }

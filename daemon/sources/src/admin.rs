@@ -1,6 +1,6 @@
 //! The validator's admin socket: start progress, identity and JSON-RPC address.
 //!
-//! `<ledger>/admin.rpc` is the validator's first interface, so that only it reports the early
+//! `<ledger>/admin.rpc` is the validator's first interface, and the only one that reports the early
 //! start. Only its owner and root may connect. The poller uses the read-only methods of
 //! [`faultline_agave::admin`]. A response counts only if the followed process serves the socket.
 
@@ -29,7 +29,7 @@ pub struct PollTarget {
     pub process: ProcessId,
     pub rpc_port: Option<u16>,
     pub rpc_host: Option<String>,
-    /// From its arguments, if they name it by address.
+    /// From the validator's arguments, if they give it as an address.
     pub vote_account: Option<PublicKey>,
     /// As this daemon sees it; `None` if unknown.
     pub ledger: Option<PathBuf>,
@@ -66,14 +66,13 @@ pub struct AdminFacts {
     pub took: Duration,
     /// `None` before the first response, and after it is older than three polls and 10 s.
     pub progress: Option<StartProgress>,
-    /// Requested once the start is over. `None` as `progress`, and always with
-    /// solana-test-validator.
+    /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
     pub identity: Option<PublicKey>,
     /// The configured address, which may be unspecified; requested once per process. `None` before
     /// that, and without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
-    /// Requested every minute once the start is over. `None` with a version that does not report
-    /// it, and as `progress`.
+    /// Requested every minute after the start. `None` like `progress`, and with a version that does
+    /// not report it.
     pub admission: Option<AdmissionStatus>,
     pub problems: Vec<Problem>,
     pub up: bool,
@@ -96,7 +95,8 @@ impl AdminFacts {
         }
     }
 
-    /// Lamports that the vote account lacks for the next check; `None` if the validator does not report it.
+    /// Lamports that the vote account lacks for the next check. `None` if the validator does not
+    /// report them.
     pub fn admission_shortfall(&self) -> Option<u64> {
         match self.admission.as_ref()?.next_epoch_vat_failure_reason {
             None => Some(0),
@@ -133,7 +133,7 @@ impl Poll for Admin {
     }
 }
 
-/// `facts` exists before, because the pollers of JSON-RPC read it.
+/// The caller creates `facts`, because the pollers of JSON-RPC read it too.
 pub(super) fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

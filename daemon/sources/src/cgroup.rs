@@ -4,9 +4,9 @@ mod counters;
 mod headroom;
 
 use super::Registry;
-use super::host::{Memory, minor_faults, pressure};
+use super::host::{SharedMeminfo, minor_faults, pressure};
 use crate::discovery::{Following, FoundCgroup};
-use crate::tick::{BuildContext, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use counters::Counters;
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval to resolve the cgroup again without a move, because mounts may change.
+/// Interval of locating the cgroups of a process that has not moved: mounts may change.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -30,22 +30,24 @@ struct Cgroup {
     following: Following,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
+    /// The open cgroups, and when they were last located.
     followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
     /// On a hybrid host the process may be in the root cgroup of version 2, whose pressure is the
     /// whole machine's.
     own_pressure: bool,
     path: Option<Arc<str>>,
-    memory: Memory,
+    memory: SharedMeminfo,
     headroom: Headroom,
     limits: Throttle,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
     counters: Counters,
-    counted: Option<ProcessCgroups>,
+    /// The cgroups of the last values in `counters`.
+    counters_cgroup: Option<ProcessCgroups>,
 }
 
 impl Cgroup {
-    fn new(memory: Memory, following: Following) -> Self {
+    fn new(memory: SharedMeminfo, following: Following) -> Self {
         Cgroup {
             following,
             process: None,
@@ -55,11 +57,11 @@ impl Cgroup {
             path: None,
             headroom: Headroom::new(memory.clone()),
             memory,
-            limits: Throttle::every(LIMITS_EVERY),
+            limits: Throttle::every(LIMITS_INTERVAL),
             devices: HashMap::default(),
             buffer: Vec::new(),
             counters: Counters::default(),
-            counted: None,
+            counters_cgroup: None,
         }
     }
 
@@ -128,12 +130,12 @@ impl Cgroup {
         }
     }
 
-    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `found`: the
-    /// files changed since the last tick.
+    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `changed`: the
+    /// process, if the files changed since the last tick.
     fn sample(
         &mut self,
         context: &SampleContext<'_>,
-        found: Option<ProcessId>,
+        changed: Option<ProcessId>,
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
@@ -144,15 +146,15 @@ impl Cgroup {
         };
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = found.is_some() && self.counted.as_ref() != Some(cgroups);
+        let moved = changed.is_some() && self.counters_cgroup.as_ref() != Some(cgroups);
         if moved {
-            self.counted = Some(cgroups.clone());
+            self.counters_cgroup = Some(cgroups.clone());
         }
-        if let Some(process) = found {
+        if let Some(process) = changed {
             report(&self.following, process, cgroups, &sample);
         }
         let frozen = output.take(sample.frozen.clone()).flatten();
-        context.condition.frozen.set(frozen);
+        context.process_state.frozen.set(frozen);
         output.readings.flag(&c::FROZEN, [], frozen);
         self.pressures(&sample, output);
         let io = sample.io.clone();
@@ -194,7 +196,7 @@ impl Cgroup {
     }
 }
 
-/// Stores the cgroup, which is needed for the process's end reason.
+/// Passes the cgroup to the finder, which needs its OOM kills for the end reason of the process.
 fn report(
     following: &Following,
     process: ProcessId,
@@ -203,7 +205,7 @@ fn report(
 ) {
     if let Ok(memory) = &cgroups.memory {
         let events = sample.memory_events.as_ref().ok();
-        following.saw_cgroup(FoundCgroup {
+        following.set_cgroup(FoundCgroup {
             process,
             memory: memory.clone(),
             oom_kills: events.and_then(|events| events.oom_kill),
@@ -211,8 +213,8 @@ fn report(
     }
 }
 
-/// The root of the memory hierarchy if it is missing: a mount does not vanish with a process,
-/// unlike a cgroup.
+/// The top folder of the memory hierarchy if it is missing. A cgroup may vanish with its process, a
+/// mount does not.
 fn not_mounted(cgroups: &ProcessCgroups) -> Option<&Path> {
     let memory = cgroups.memory.as_ref().ok()?;
     (!memory.top.is_dir()).then_some(&*memory.top)
@@ -230,19 +232,19 @@ impl Poll for Cgroup {
             *self = Cgroup {
                 process,
                 counters: std::mem::take(&mut self.counters),
-                counted: self.counted.take(),
+                counters_cgroup: self.counters_cgroup.take(),
                 ..Cgroup::new(self.memory.clone(), self.following.clone())
             };
         }
         let Some(process) = process else {
             return output;
         };
-        let found = self.find(context, process, &mut output);
+        let changed = self.find(context, process, &mut output);
         if let Some(path) = &self.path {
             // Set once: this source runs once per tick.
-            drop(context.condition.cgroup.set(Arc::clone(path)));
+            drop(context.process_state.cgroup.set(Arc::clone(path)));
         }
-        let levels = self.sample(context, found.then_some(process), &mut output);
+        let levels = self.sample(context, changed.then_some(process), &mut output);
         self.headroom
             .read(context, process.pid, levels, &mut output);
         output
@@ -265,7 +267,7 @@ fn read(sample: CgroupSample, output: &mut SourceOutput) {
             .bytes()
             .zip(max.and_then(Limit::bytes))
             .map(|(both, memory)| both.saturating_sub(memory)),
-        // Each version lacks the other's file; the other error is the reason.
+        // Each version lacks the file of the other one. The error of its own file is the reason.
         (Err(error), Err(other)) => {
             let lacks = error.kind() == ErrorKind::Absent;
             output.problem(if lacks { &other } else { &error });
@@ -331,6 +333,10 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
     }
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &Memory) {
+pub(super) fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    memory: &SharedMeminfo,
+) {
     registry.sampler(Cgroup::new(memory.clone(), context.following.clone()));
 }

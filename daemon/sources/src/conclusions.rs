@@ -5,7 +5,7 @@ mod consensus;
 mod slots;
 
 use super::admin::AdminFacts;
-use super::distance::Witnesses;
+use super::distance::DistanceEvidence;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
 use crate::discovery::Target;
@@ -57,7 +57,7 @@ pub struct Inputs {
     pub log: Option<tail::StatusHandle>,
 }
 
-/// The listening sources' facts about the current process.
+/// The pollers' facts about the current process.
 struct SourceFacts {
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
@@ -67,9 +67,9 @@ struct SourceFacts {
 }
 
 impl SourceFacts {
-    fn witnesses(&self, now: Stamp) -> Witnesses {
+    fn distance_evidence(&self, now: Stamp) -> DistanceEvidence {
         let rpc = self.rpc.as_deref();
-        Witnesses::new(now, rpc, self.datapoints.slots, self.health_distance)
+        DistanceEvidence::new(now, rpc, self.datapoints.slots, self.health_distance)
     }
 }
 
@@ -110,7 +110,8 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. Pushes are held back until it is a validator.
+    /// Resets the state for a new process. The intake holds pushes until the process is a
+    /// validator.
     fn follow(&mut self, context: &SampleContext<'_>) {
         let process = context.target.map(|target| target.process);
         if process != self.followed {
@@ -142,7 +143,7 @@ impl Conclusions {
         }
     }
 
-    fn known(&self, target: Option<&Target>) -> SourceFacts {
+    fn source_facts(&self, target: Option<&Target>) -> SourceFacts {
         let validator = target.and_then(|target| target.validator.as_ref());
         SourceFacts {
             rpc: self
@@ -161,13 +162,17 @@ impl Conclusions {
         }
     }
 
-    fn identify(&self, context: &SampleContext<'_>, target: &Target, known: &SourceFacts) {
-        let requested = identity_of(target.process, known.rpc.as_deref(), known.admin.as_deref());
+    fn identify(&self, context: &SampleContext<'_>, target: &Target, source_facts: &SourceFacts) {
+        let requested = identity_of(
+            target.process,
+            source_facts.rpc.as_deref(),
+            source_facts.admin.as_deref(),
+        );
         let program = target.validator.as_ref().map(|validator| validator.program);
         if program == Some(Program::TestValidator)
             && let Some(id) = startup_id(context.root)
         {
-            // It pushes under its start-up name for all its life.
+            // solana-test-validator pushes under its start-up host id until its end.
             self.inputs.intake.add_host_id(&id, context.now);
         }
         match (requested, self.config.target.identity) {
@@ -188,11 +193,11 @@ impl Conclusions {
                 .as_ref()
                 .is_some_and(|v| v.rpc_port.is_some());
         let has_rpc_poller = (self.config.rpc.enabled && has_rpc)
-            || known.admin.as_ref().is_some_and(|facts| facts.up);
+            || source_facts.admin.as_ref().is_some_and(|facts| facts.up);
         if !has_rpc_poller {
             log_assumption(self.inputs.intake.assume_identity(context.now));
         }
-        if let Some(facts) = &known.rpc
+        if let Some(facts) = &source_facts.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
         {
             self.inputs
@@ -205,41 +210,44 @@ impl Conclusions {
         &mut self,
         now: Stamp,
         process: ProcessId,
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         output: &mut SourceOutput,
     ) -> Option<Consensus> {
         let votes = self.inputs.votes.migration(process, now);
-        let consensus = self.consensus.update(now, known, &votes);
+        let consensus = self.consensus.update(now, source_facts, &votes);
         self.inputs.votes.set_consensus(process, consensus);
         let proven = consensus.as_ref();
         proven.inspect(|consensus| consensus::readings(consensus, output));
         if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
             let balance = self.inputs.votes.vote_balance(process, now);
             let slot_time = self.tracker.slot_time();
-            consensus::admission_shortfall(now, known, balance.zip(slot_time), output);
+            consensus::admission_shortfall(now, source_facts, balance.zip(slot_time), output);
         }
         consensus
     }
 
-    fn evidence(&self, context: &SampleContext<'_>, known: &SourceFacts) -> Evidence {
-        let progress = known
+    fn evidence(&self, context: &SampleContext<'_>, source_facts: &SourceFacts) -> Evidence {
+        let progress = source_facts
             .admin
             .as_ref()
             .and_then(|facts| facts.progress.as_ref());
-        let answers = known.rpc.as_ref().is_some_and(|facts| facts.up);
-        let ran = known
+        let answers = source_facts.rpc.as_ref().is_some_and(|facts| facts.up);
+        let has_answered = source_facts
             .rpc
             .as_ref()
             .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(from_start_progress);
         // The log reports a start, but not its end.
-        let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
+        let start = start.or_else(|| {
+            self.log_phase()
+                .filter(|_| progress.is_none() && !has_answered)
+        });
         let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
-            .filter(|_| self.received_at(known).is_some_and(is_recent));
+            .filter(|_| self.received_at(source_facts).is_some_and(is_recent));
         let process = if context.target.is_none() {
             Process::None
         } else if is_stopped(context) {
@@ -255,20 +263,25 @@ impl Conclusions {
     }
 
     /// The last sign of life of this process in any source.
-    fn received_at(&self, known: &SourceFacts) -> Option<Stamp> {
+    fn received_at(&self, source_facts: &SourceFacts) -> Option<Stamp> {
         let line = self
             .inputs
             .log
             .as_ref()
             .and_then(|log| log.snapshot().last_line);
-        let admin = known
+        let admin = source_facts
             .admin
             .as_ref()
             .filter(|facts| facts.progress.is_some())
             .map(|facts| facts.at);
-        let rpc = known.rpc.as_ref().and_then(|facts| facts.slot_at);
+        let rpc = source_facts.rpc.as_ref().and_then(|facts| facts.slot_at);
         let line = line.filter(|at| *at >= self.followed_at);
-        known.datapoints.last_push.max(line).max(admin).max(rpc)
+        source_facts
+            .datapoints
+            .last_push
+            .max(line)
+            .max(admin)
+            .max(rpc)
     }
 
     fn log_phase(&self) -> Option<Phase> {
@@ -280,13 +293,13 @@ impl Conclusions {
         &self,
         context: &SampleContext<'_>,
         target: &Target,
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         version: Option<&str>,
     ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
-        let identity = known.datapoints.identity.clone().or(configured);
+        let identity = source_facts.datapoints.identity.clone().or(configured);
         let cluster = self.inputs.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         Reading::whole(
@@ -294,12 +307,12 @@ impl Conclusions {
             [
                 text(exe.as_deref()),
                 text(Some(&target.comm)),
-                text(version.map(short).as_deref()),
+                text(version.map(display_version).as_deref()),
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref().or(cluster.as_deref())),
                 text(identity.as_deref()),
                 context
-                    .condition
+                    .process_state
                     .cgroup
                     .get()
                     .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
@@ -324,35 +337,40 @@ impl Poll for Conclusions {
         };
         self.reconfigure();
         self.follow(context);
-        let known = self.known(context.target);
-        let mut evidence = self.evidence(context, &known);
+        let source_facts = self.source_facts(context.target);
+        let mut evidence = self.evidence(context, &source_facts);
         output.readings.flag(&p::UP, [], context.target.is_some());
         if let Some(target) = context.target {
-            let version = known
+            let version = source_facts
                 .rpc
                 .as_ref()
                 .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
-            let version = version.or_else(|| known.datapoints.version.clone());
+            let version = version.or_else(|| source_facts.datapoints.version.clone());
             output
                 .readings
-                .push(self.info(context, target, &known, version.as_deref()));
+                .push(self.info(context, target, &source_facts, version.as_deref()));
             if target.validator.is_some() {
-                self.identify(context, target, &known);
-                capacity(
+                self.identify(context, target, &source_facts);
+                cache_capacity(
                     version.as_deref(),
                     self.config.target.program_cache_entries,
                     &mut output,
                 );
-                let consensus = self.consensus(context.now, target.process, &known, &mut output);
+                let consensus =
+                    self.consensus(context.now, target.process, &source_facts, &mut output);
                 let protocol = consensus.map(|consensus| consensus.protocol);
-                self.slots
-                    .sample((context.now, protocol), &known, &mut output, &mut evidence);
+                self.slots.sample(
+                    (context.now, protocol),
+                    &source_facts,
+                    &mut output,
+                    &mut evidence,
+                );
             }
         }
-        let is_other = context
+        let is_not_validator = context
             .target
             .is_some_and(|target| target.validator.is_none());
-        if !is_other {
+        if !is_not_validator {
             let before = self.tracker.phase();
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
@@ -360,7 +378,7 @@ impl Poll for Conclusions {
                 tracing::info!(from = phase_name(before), to = phase_name(after), "phase");
             }
             self.publish_slot_time();
-            phases(&self.tracker, &evidence, &mut output);
+            phase_readings(&self.tracker, &evidence, &mut output);
         }
         output
     }
@@ -394,13 +412,14 @@ fn rules(config: &config::Config) -> Rules {
 
 /// By a signal, or its cgroup is frozen.
 fn is_stopped(context: &SampleContext<'_>) -> bool {
-    let state = context.condition.state.get();
-    context.condition.frozen.get() == Some(true)
+    let state = context.process_state.state.get();
+    context.process_state.frozen.get() == Some(true)
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// Exports the phase, the time in each, and the evidence, so that a report derives the same.
-fn phases(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+/// Exports the phase, the time in each phase, and the evidence, from which a report derives the
+/// same phases.
+fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
     let readings = &mut output.readings;
     for phase in Phase::ALL {
         let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
@@ -428,24 +447,24 @@ fn phases(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
     }
 }
 
-/// The version without the details that only `validator-new` has, so that one validator has one
-/// label.
-fn short(version: &str) -> String {
+/// The version without the details that only `validator-new` has. So one validator has one label
+/// value.
+fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-fn capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
+fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
     let stock = version
         .and_then(|version| Version::parse(version).ok())
         .map(|version| version.program_cache_capacity());
-    let Some(capacity) = configured.or(stock) else {
+    let Some(cache_capacity) = configured.or(stock) else {
         return;
     };
-    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
+    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(cache_capacity));
     output.whole(
         &v::CACHE_SHRINK_TARGET,
         ["configured"],
-        Some(shrink_target(capacity)),
+        Some(shrink_target(cache_capacity)),
     );
 }
 

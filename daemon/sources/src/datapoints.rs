@@ -19,7 +19,7 @@ impl Poll for Datapoints {
     }
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // Problems of the pushes are a state, reported at every tick.
+        // Problems of pushes are states, so every tick reports them.
         let mut output = SourceOutput {
             up: self.intake.up(context.now),
             repeated: true,

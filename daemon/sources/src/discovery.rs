@@ -1,8 +1,8 @@
 //! Finds the validator, follows it, and notices its end and the reason.
 //!
 //! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
-//! once a second. Every method rejects a validator's program that does something else (`monitor`,
-//! `exit`), and prefers no target to a wrong one.
+//! once a second. Every method rejects a validator's program that runs a subcommand (`monitor`,
+//! `exit`). In doubt, a method finds no target.
 
 mod choose;
 mod descendants;
@@ -21,15 +21,15 @@ mod systemctl;
 mod unit;
 mod watch;
 
-use descendants::{Descendants, Inspections};
+use descendants::{Descendants, InspectionTimer};
 use faultline_agave::identify::Validator;
 use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_core::supervisor::{PathThread, Stop};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
-pub use following::{Following, FoundCgroup, Reason, Report};
-use kills::Kills;
+pub use following::{EndReason, Following, FoundCgroup, Report};
+use kills::OomKillWatch;
 use method::Method;
 pub use owner::{user, validators_user};
 use process::Fingerprint;
@@ -41,8 +41,9 @@ use watch::{WaitOutcome, Watch};
 
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
-/// Check interval with a pidfd. The pidfd reports the end, so a check only needs to notice an exec.
+/// Check interval with a pidfd, which reports the end. The check only has to notice an exec.
 const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
+/// A search that has lasted this long logs why it finds nothing.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
 /// One lifetime of a process. An exec in place makes a new target of the same process.
@@ -64,7 +65,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// True if `before` was a wrapper that was followed only until this descendant appeared.
+    /// True if `before` was a wrapper, followed only until its validator, this target, appeared.
     pub fn succeeds_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
@@ -84,7 +85,7 @@ struct SearchContext<'a> {
     paths: &'a PathThread,
 }
 
-type Found = Result<Target, Vec<Problem>>;
+type SearchResult = Result<Target, Vec<Problem>>;
 
 #[derive(Debug)]
 pub struct Finder {
@@ -93,7 +94,7 @@ pub struct Finder {
     method: Method,
     following: Following,
     own_procfs: bool,
-    ended: Option<(Arc<Target>, Reason)>,
+    ended: Option<(Arc<Target>, EndReason)>,
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
@@ -138,8 +139,7 @@ impl Finder {
                     false
                 }
             };
-            // A successor may exist already, but an immediate search needs a target that was
-            // followed.
+            // After a followed target the next search is immediate: a successor may exist already.
             if !followed {
                 stop.sleep(SEARCH_INTERVAL);
             }
@@ -164,8 +164,9 @@ impl Finder {
         };
         if let (None, Some((target, reason))) = (&found, &self.ended) {
             let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
-            let words = format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
-            problems.insert(0, Problem::new(Status::Gone, words));
+            let message =
+                format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
+            problems.insert(0, Problem::new(Status::Gone, message));
         }
         if found.is_none()
             && let Some(why) = self.log_message(&problems, now)
@@ -183,15 +184,15 @@ impl Finder {
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
-            let words = format!("process {} ended before it could be followed", id.pid);
-            self.following.state().report.problems = vec![Problem::new(Status::Gone, words)];
+            let message = format!("process {} ended before it could be followed", id.pid);
+            self.following.state().report.problems = vec![Problem::new(Status::Gone, message)];
             return false;
         };
-        let mut kills = Kills::begin(&self.root, id, self.clock.now());
-        let mut print = Fingerprint::of(&self.root, id);
+        let mut kills = OomKillWatch::begin(&self.root, id, self.clock.now());
+        let mut fingerprint = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
-        let mut inspections = Inspections::new(searched_at);
+        let mut inspection_timer = InspectionTimer::new(searched_at);
         let end = loop {
             let interval = match watch {
                 Watch::Notified(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
@@ -202,32 +203,32 @@ impl Finder {
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
-                WaitOutcome::Notified => break Reason::Exit,
-                WaitOutcome::FoundGone => break Reason::Unknown,
+                WaitOutcome::Notified => break EndReason::Exit,
+                WaitOutcome::FoundGone => break EndReason::Unknown,
                 WaitOutcome::Alive if now.since(searched_at) < interval => {}
                 WaitOutcome::Alive => {
                     searched_at = now;
-                    let ticks = self.following.state().oom_kills.clone();
-                    kills.count(&ticks, now);
-                    let Ok(target) = self.check_exec(&current, &mut print, now) else {
-                        break Reason::Unknown;
+                    let oom_counts = self.following.state().oom_kills.clone();
+                    kills.count(&oom_counts, now);
+                    let Ok(target) = self.check_exec(&current, &mut fingerprint, now) else {
+                        break EndReason::Unknown;
                     };
                     if !Arc::ptr_eq(&target, &current) {
-                        (current, inspections) = (target, Inspections::new(now));
+                        (current, inspection_timer) = (target, InspectionTimer::new(now));
                     }
-                    if self.is_wrapper(&current, &mut inspections) {
+                    if self.is_wrapper(&current, &mut inspection_timer) {
                         return true;
                     }
                 }
             }
         };
         let now = self.clock.now();
-        // The newest tick may be older than the kill.
-        let mut ticks = self.following.state().oom_kills.clone();
-        ticks.host = kills::on_host(&self.root);
-        kills.count(&ticks, now);
-        let is_oom_kill = kills.recent(now);
-        self.end(current, if is_oom_kill { Reason::OomKill } else { end });
+        // Reads the host's count again, because the last tick may be older than the kill.
+        let mut oom_counts = self.following.state().oom_kills.clone();
+        oom_counts.host = kills::on_host(&self.root);
+        kills.count(&oom_counts, now);
+        let is_oom_kill = kills.has_recent_kill(now);
+        self.end(current, if is_oom_kill { EndReason::OomKill } else { end });
         true
     }
 
@@ -235,14 +236,14 @@ impl Finder {
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
-        print: &mut Fingerprint,
+        fingerprint: &mut Fingerprint,
         now: Stamp,
     ) -> Result<Arc<Target>, ()> {
-        let print = print.inspect(&self.root);
-        // During exit, which takes a large process seconds, it has neither a program nor arguments.
+        let fingerprint = fingerprint.inspect(&self.root);
+        // A process that exits has neither a program nor arguments. A large one takes seconds.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let same =
-            print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+        let same = fingerprint
+            .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
         let fresh = if same {
             None
         } else {
@@ -259,18 +260,18 @@ impl Finder {
             .filter(|target| target.process == current.process && *target != **current);
         match changed {
             None => Ok(Arc::clone(current)),
-            Some(target) if self.method.is_still(current, &target) => Ok(self.publish(target)),
+            Some(target) if self.method.still_matches(current, &target) => Ok(self.publish(target)),
             Some(_) => Err(()),
         }
     }
 
-    /// True if a validator runs below a followed non-validator. If none does, reports descendants
-    /// that hold the memory.
-    fn is_wrapper(&self, current: &Target, inspections: &mut Inspections) -> bool {
+    /// True if a validator runs below a followed process that is none. Otherwise reports
+    /// descendants that hold most of the memory.
+    fn is_wrapper(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
             || !self.method.follows_descendants()
-            || !inspections.is_due(now)
+            || !inspection_timer.is_due(now)
         {
             return false;
         }
@@ -280,10 +281,10 @@ impl Finder {
         if descendants.validator(&self.root).is_some() {
             return true;
         }
-        if !inspections.reported
+        if !inspection_timer.reported
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
-            inspections.reported = true;
+            inspection_timer.reported = true;
             self.following.state().report.problems.push(problem);
         }
         false
@@ -298,8 +299,8 @@ impl Finder {
             .as_ref()
             .map(|ledger| faultline_text::path(ledger));
         tracing::info!(pid, comm, by, ledger, "following");
-        if let Some(shared) = poh::shared(&target) {
-            tracing::warn!(pid, "{shared}");
+        if let Some(warning) = poh::cpu_warning(&target) {
+            tracing::warn!(pid, "{warning}");
         }
         let replaced = self
             .ended
@@ -311,14 +312,14 @@ impl Finder {
         if let Some((_, reason)) = replaced {
             count(&mut state.report.restarts, reason);
         }
-        state.report.problems = self.method.doubts(&target);
+        state.report.problems = self.method.target_problems(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
         self.following.search_is_over();
         target
     }
 
-    fn end(&mut self, target: Arc<Target>, reason: Reason) {
+    fn end(&mut self, target: Arc<Target>, reason: EndReason) {
         tracing::warn!(
             pid = target.process.pid,
             comm = target.comm,
@@ -334,28 +335,28 @@ impl Finder {
         self.ended = Some((target, reason));
     }
 
-    /// A wrapper whose validator ended before the new search counts as ended too.
+    /// Ends a followed wrapper if the search did not find the validator below it.
     fn end_left_wrapper(&mut self) {
         if let Some(wrapper) = self.following.current() {
-            self.end(wrapper, Reason::Unknown);
+            self.end(wrapper, EndReason::Unknown);
         }
     }
 
-    /// Logs a changed reason once the search has lasted for [`LOG_AFTER`]: a daemon that starts
-    /// before its validator must wait anyway.
+    /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]. A daemon may start
+    /// before its validator.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let began = *self.searching_since.get_or_insert(now);
-        let words: Vec<String> = problems.iter().map(Problem::to_string).collect();
-        let words = words.join("; ");
-        if words.is_empty() || words == self.last_logged || now.since(began) < LOG_AFTER {
+        let message: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        let message = message.join("; ");
+        if message.is_empty() || message == self.last_logged || now.since(began) < LOG_AFTER {
             return None;
         }
-        self.last_logged.clone_from(&words);
-        Some(words)
+        self.last_logged.clone_from(&message);
+        Some(message)
     }
 }
 
-fn count(counts: &mut [(Reason, u64)], reason: Reason) {
+fn count(counts: &mut [(EndReason, u64)], reason: EndReason) {
     counts[reason as usize].1 += 1;
 }
 

@@ -12,21 +12,22 @@ pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 /// For this long after the last JSON-RPC response, pushes do not replace its values.
 pub(super) const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
 
-/// Agave's default for the maximum distance of a healthy node.
-const NEAR_TIP: u64 = 128;
+/// The default of Agave's `--health-check-slot-distance`.
+const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Witnesses {
-    /// Both slots in one JSON-RPC response.
+pub struct DistanceEvidence {
+    /// Distance of the two slots in one JSON-RPC response; `None` if it expired.
     measured: Option<u64>,
-    is_measured: bool,
+    /// Such a response arrived within [`RPC_PRECEDENCE`].
+    has_recent_measurement: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
     /// The node's own health, and the maximum distance for it.
     health: Option<(bool, u64)>,
 }
 
-impl Witnesses {
+impl DistanceEvidence {
     pub fn new(
         now: Stamp,
         rpc: Option<&RpcFacts>,
@@ -36,17 +37,17 @@ impl Witnesses {
         let measured_at = rpc.and_then(|facts| facts.distance_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
-        Witnesses {
+        DistanceEvidence {
             measured: rpc.and_then(|facts| facts.slots_behind),
-            is_measured: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
+            has_recent_measurement: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
             health: health.map(|is_ok| (is_ok, health_distance)),
         }
     }
 
-    /// Drops JSON-RPC's distance if its tip is old.
+    /// Drops the distance of JSON-RPC unless its tip is fresh.
     pub(super) fn with_fresh_tip(self, is_fresh: bool) -> Self {
-        Witnesses {
+        DistanceEvidence {
             measured: self.measured.filter(|_| is_fresh),
             ..self
         }
@@ -64,14 +65,16 @@ impl Witnesses {
 
     /// Slots; `None` without trusted evidence.
     pub fn behind(&self) -> Option<u64> {
-        let by_pushes = || self.by_pushes().filter(|_| !self.is_measured);
+        let by_pushes = || self.by_pushes().filter(|_| !self.has_recent_measurement);
         self.measured.or_else(by_pushes)
     }
 
     /// By the distance, else by `getHealth`; `None` if both are unknown.
     pub fn is_near_tip(&self) -> Option<bool> {
         let by_health = self.health.map(|(healthy, _)| healthy);
-        self.behind().map(|slots| slots <= NEAR_TIP).or(by_health)
+        self.behind()
+            .map(|slots| slots <= MAX_NEAR_TIP_SLOTS)
+            .or(by_health)
     }
 }
 
@@ -81,14 +84,14 @@ mod tests {
 
     #[test]
     fn the_more_reliable_distance_source_wins() {
-        let all = |measured, pushed, healthy: Option<bool>| Witnesses {
+        let all = |measured, pushed, healthy: Option<bool>| DistanceEvidence {
             measured,
-            is_measured: measured.is_some(),
+            has_recent_measurement: measured.is_some(),
             pushed,
             health: healthy.map(|healthy| (healthy, 128)),
         };
         let ok = Some(true);
-        for (witnesses, behind, near) in [
+        for (distance_evidence, behind, near) in [
             (all(Some(3), Some((2_500, true)), ok), Some(3), ok),
             (all(Some(300), Some((2, true)), ok), Some(300), Some(false)),
             (all(None, Some((2_500, true)), ok), Some(2_500), Some(false)),
@@ -111,9 +114,9 @@ mod tests {
             (all(None, None, None), None, None),
         ] {
             assert_eq!(
-                (witnesses.behind(), witnesses.is_near_tip()),
+                (distance_evidence.behind(), distance_evidence.is_near_tip()),
                 (behind, near),
-                "{witnesses:?}"
+                "{distance_evidence:?}"
             );
         }
     }

@@ -1,6 +1,6 @@
 use super::Registry;
 use crate::discovery::Following;
-use crate::tick::{BuildContext, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
 use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
@@ -9,9 +9,9 @@ use faultline_metrics::{Metric, Source, Stamp};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// `/proc/meminfo` for every source: clones share the file and the tick's result.
+/// `/proc/meminfo` for all sources. Clones share the open file and the result of the current tick.
 #[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Mutex<CachedMeminfo>>);
+pub struct SharedMeminfo(Arc<Mutex<CachedMeminfo>>);
 
 #[derive(Debug, Default)]
 struct CachedMeminfo {
@@ -20,11 +20,11 @@ struct CachedMeminfo {
     read: Option<(Stamp, Result<Meminfo, ReadError>)>,
 }
 
-impl Memory {
-    /// Reads the file once per tick.
+impl SharedMeminfo {
+    /// Reads the file at the first call of a tick.
     ///
     /// # Errors
-    /// Every caller gets the same read error.
+    /// The read failed. All callers of a tick get the same error.
     pub fn at(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
         let mut cache = self.0.lock();
         if let Some((_, read)) = cache.read.as_ref().filter(|(at, _)| *at == context.now) {
@@ -51,19 +51,19 @@ impl CachedMeminfo {
 #[derive(Debug)]
 pub struct Host {
     files: HostFiles,
-    memory: Memory,
+    memory: SharedMeminfo,
     following: Following,
     limits: Throttle,
     buffer: Vec<u8>,
 }
 
 impl Host {
-    pub fn new(root: &HostRoot, memory: Memory, following: Following) -> Self {
+    pub fn new(root: &HostRoot, memory: SharedMeminfo, following: Following) -> Self {
         Host {
             files: HostFiles::new(root),
             memory,
             following,
-            limits: Throttle::every(LIMITS_EVERY),
+            limits: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -96,7 +96,7 @@ impl Poll for Host {
                 output.whole(&h::MEMORY, [kind], bytes);
             }
         }
-        self.following.saw_host_oom_kills(
+        self.following.set_host_oom_kills(
             sample
                 .vmstat
                 .as_ref()
@@ -140,6 +140,6 @@ pub(super) fn pressure(
     }
 }
 
-pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: Memory) {
+pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
     registry.sampler(Host::new(context.root, memory, context.following.clone()));
 }

@@ -1,11 +1,10 @@
 //! Finds the validator and samples everything on the tick. The module of a source has its sampler,
 //! its poller, and `register`.
 //!
-//! Some read the kernel on the tick. The others have a task or thread that publishes its newest
-//! result, which the tick reads. So a slow response delays no tick.
+//! Some sources read the kernel on the tick. The others have a task or thread that publishes its
+//! latest result for the tick, so a slow response delays no tick.
 
 pub mod admin;
-mod asking;
 mod cgroup;
 pub mod conclusions;
 mod datapoints;
@@ -14,6 +13,7 @@ pub mod distance;
 pub mod host;
 mod interrupts;
 mod log;
+mod polling;
 mod process;
 pub mod resources;
 pub mod rpc;
@@ -58,13 +58,13 @@ impl Registry {
         self.members.push(Box::new(start));
     }
 
-    /// Adds a task to the thread `rpc`. All polls of the validator are due at the same moments, so
-    /// that one thread wakes for all.
+    /// Adds a task to the thread `rpc`. All polls of the validator are due at the same times, so
+    /// one thread wakes for all of them.
     fn validator_poller<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         run: impl FnOnce(Stop) -> F + Send + 'static,
     ) {
-        // Boxed: moving the tasks over the stack would keep 100 kB of it.
+        // Boxed: futures that are moved by value would take 100 kB of the stack.
         self.validator_pollers
             .push(Box::new(|stop| run(stop).boxed()));
     }
@@ -85,19 +85,19 @@ impl Registry {
     }
 }
 
-/// The sources that read the kernel on the tick.
+/// Registers the sources that read the kernel on the tick.
 pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     target::register(registry, context);
     process::register(registry);
     threads::register(registry, context);
-    let memory = host::Memory::default();
+    let memory = host::SharedMeminfo::default();
     cgroup::register(registry, context, &memory);
     host::register(registry, context, memory);
     interrupts::register(registry, context);
 }
 
-/// All sources, in polling order. `live` is the configuration after reloads. Returns what the
-/// manifest of a recording needs.
+/// Registers all sources in polling order. `live` is the configuration after reloads. Returns the
+/// facts for the manifest of a recording.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

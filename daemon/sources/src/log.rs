@@ -1,4 +1,4 @@
-//! The state of the log's reader. The datapoints in the log go to the intake.
+//! The state of the log reader. Datapoints in the log go to the intake.
 
 use super::Registry;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};

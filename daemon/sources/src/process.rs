@@ -1,7 +1,7 @@
 //! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
 
 use super::Registry;
-use crate::tick::{CpuTime, LIMITS_EVERY, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{CpuTime, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 use faultline_metrics::metrics::process as p;
@@ -18,7 +18,7 @@ impl Default for Process {
     fn default() -> Self {
         Process {
             files: None,
-            limits: Throttle::every(LIMITS_EVERY),
+            limits: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -71,16 +71,19 @@ impl Poll for Process {
             let start = context.start_time(target.process);
             output.readings.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
-                context.condition.state.set(Some(state));
+                context.process_state.state.set(Some(state));
                 read_state(state, &mut output);
             }
             if let Ok(stat) = &sample.stat {
                 let cpu = stat.utime_ticks.zip(stat.stime_ticks);
-                context.condition.cpu.set(cpu.map(|(user, system)| CpuTime {
-                    user: context.host.ticks(user),
-                    system: context.host.ticks(system),
-                }));
-                context.condition.major_faults.set(stat.majflt);
+                context
+                    .process_state
+                    .cpu
+                    .set(cpu.map(|(user, system)| CpuTime {
+                        user: context.host.ticks(user),
+                        system: context.host.ticks(system),
+                    }));
+                context.process_state.major_faults.set(stat.majflt);
             }
             read(sample, context.host, &mut output);
         }
@@ -96,14 +99,14 @@ fn read_state(state: State, output: &mut SourceOutput) {
             .filter_map(|other| Some((other.name()?, other == state)));
         output
             .readings
-            .extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
+            .extend(names.map(|(name, is_on)| Reading::flag(&p::STATE, [name.into()], is_on)));
     }
 }
 
 fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
     output.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
-    // A zombie still has its numbers, but nothing else.
+    // A zombie still has `stat`, but no other file.
     if let Some(stat) = output.take(sample.stat) {
         output.whole(&p::VIRTUAL, [], stat.vsize);
         output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);

@@ -9,26 +9,27 @@ mod network;
 mod poller;
 
 use super::Registry;
-use crate::asking::life;
+use crate::polling::response_ttl;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_core::hub::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Reading, Source, Stamp};
-pub use filesystems::{FileSystemUsage, Lacking, inspect};
+pub use filesystems::{FileSystemUsage, UnavailableFolder, inspect};
 pub use folders::Folder;
 use poller::Poller;
 use std::time::Duration;
 
-/// Maximum interval at which the tick checks for new results.
-const LONGEST: Duration = Duration::from_secs(5);
+/// The tick checks for new results at least this often.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
-pub const MOST_CALLS: usize = folders::MOST_FOLDERS + 4;
+pub const MAX_CALLS: usize = folders::MAX_FOLDERS + 4;
 
 #[derive(Debug)]
 struct PollResult {
     at: Stamp,
-    /// Of the machine: kept after the process ends, because a full disk may have ended it.
+    /// Of the machine. Exported after the process's end too, because a full disk may have caused
+    /// it.
     readings: Vec<Reading>,
     /// Of this process only.
     of_process: Option<(ProcessId, Vec<Reading>)>,
@@ -37,7 +38,7 @@ struct PollResult {
 }
 
 struct Resources {
-    found: Latest<PollResult>,
+    latest: Latest<PollResult>,
     interval: Duration,
     last_reported: Option<Stamp>,
 }
@@ -48,26 +49,31 @@ impl Poll for Resources {
     }
 
     fn every(&self) -> Option<Duration> {
-        Some(self.interval.min(LONGEST))
+        Some(self.interval.min(MAX_INTERVAL))
     }
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
-        let known = self
-            .found
+        let result = self
+            .latest
             .get()
-            .filter(|known| context.now.since(known.at) <= life(self.interval));
-        let Some(known) = known else { return output };
-        output.readings.clone_from(&known.readings);
+            .filter(|result| context.now.since(result.at) <= response_ttl(self.interval));
+        let Some(result) = result else { return output };
+        output.readings.clone_from(&result.readings);
         let process = context.target.map(|target| target.process);
-        if let Some((_, readings)) = known
+        if let Some((_, readings)) = result
             .of_process
             .as_ref()
             .filter(|(of, _)| Some(*of) == process)
         {
             output.readings.extend_from_slice(readings);
         }
-        output.received(&mut self.last_reported, known.at, known.up, &known.problems);
+        output.received(
+            &mut self.last_reported,
+            result.at,
+            result.up,
+            &result.problems,
+        );
         output
     }
 }
@@ -77,14 +83,14 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     if !config.enabled {
         return;
     }
-    let found = Latest::default();
+    let latest = Latest::default();
     registry.sampler(Resources {
-        found: found.clone(),
+        latest: latest.clone(),
         interval: config.interval,
         last_reported: None,
     });
-    let poller = Poller::new(context, found);
-    registry.member(|stage| stage.task_thread("resources", MOST_CALLS, |stop| poller.run(stop)));
+    let poller = Poller::new(context, latest);
+    registry.member(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! JSON-RPC: slots, health, identity, version and transaction count.
 //!
-//! One POST of one batch per poll, off the tick's thread; the tick exports the result with its age.
-//! JSON-RPC opens at the end of a validator's start, so that a refused connection before is no
+//! Each poll is one POST of one batch, not on the tick's thread. The tick exports the result with
+//! its age. JSON-RPC opens at the end of a validator's start: a refused connection before is no
 //! error.
 
+mod cache;
 mod client;
 mod endpoint;
-mod memory;
 mod poller;
 mod probe;
 mod transactions;
 
-pub use client::{Client, Failure, Stage};
+pub use client::{Client, Failure, Readiness};
 pub use endpoint::Endpoint;
 pub use poller::Poller;
 pub use poller::{reachable, server};
@@ -47,10 +47,11 @@ pub struct RpcFacts {
     /// The newest rooted slot.
     pub finalized: Option<u64>,
     pub health: Option<Health>,
-    /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has received no shred.
+    /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has
+    /// received no shred.
     pub max_shred: Option<u64>,
-    /// `max_shred` minus the processed slot, from one batch; 0 if the processed slot is ahead, as
-    /// on a leader.
+    /// `max_shred` minus the processed slot of the same batch. 0 if the processed slot is higher,
+    /// as on a leader.
     pub slots_behind: Option<u64>,
     /// The last response with a processed slot in this process's lifetime, however old.
     pub slot_at: Option<Stamp>,
@@ -67,7 +68,7 @@ pub struct RpcFacts {
 pub struct Handle {
     facts: Latest<RpcFacts>,
     transactions: Arc<Mutex<TransactionCounter>>,
-    probe: Arc<Mutex<Option<probe::Counted>>>,
+    probe: Arc<Mutex<Option<probe::ProbeCounters>>>,
 }
 
 impl Handle {
@@ -75,11 +76,13 @@ impl Handle {
         self.facts.get()
     }
 
-    /// `agave_transactions_total` stays from the first response for the daemon's lifetime.
-    /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also adds
-    /// the probe's metrics.
+    /// Exports `agave_transactions_total` from the first response to the daemon's end.
+    /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also
+    /// exports the probe's metrics.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
-        self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
+        self.with_probe_counters(|counters| {
+            counters.iter().for_each(|counters| counters.readings(out))
+        });
         let total = self.transactions.lock().total();
         out.counter(&TRANSACTIONS, [], total);
         let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
@@ -95,12 +98,12 @@ impl Handle {
         self.facts.set(facts.map(Arc::new));
     }
 
-    fn count_probe(&self, how: impl FnOnce(&mut Option<probe::Counted>)) {
-        how(&mut self.probe.lock());
+    fn with_probe_counters(&self, change: impl FnOnce(&mut Option<probe::ProbeCounters>)) {
+        change(&mut self.probe.lock());
     }
 
     fn count(&self, process: ProcessId, transactions: u64) {
-        self.transactions.lock().see(process, transactions);
+        self.transactions.lock().record(process, transactions);
     }
 }
 

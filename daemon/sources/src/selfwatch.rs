@@ -1,4 +1,4 @@
-//! The daemon's own resource use, every few ticks.
+//! The daemon's own resource use, every 5 s.
 
 use super::Registry;
 use crate::tick::{Poll, SampleContext, SourceOutput};
@@ -7,7 +7,7 @@ use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Reading, ReadingList, Source};
 use std::time::Duration;
 
-const EVERY: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
 
 type MoreReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 
@@ -24,7 +24,7 @@ impl Poll for Selfwatch {
     }
 
     fn every(&self) -> Option<Duration> {
-        Some(EVERY)
+        Some(INTERVAL)
     }
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
@@ -61,10 +61,10 @@ impl Poll for Selfwatch {
         output.whole(&d::SELF_RESIDENT, [], resident);
         let open = output.take(files.open_fds());
         output.whole(&d::SELF_OPEN_FDS, [], open);
-        let most = output
+        let soft_limit = output
             .take(files.max_fds(&mut self.buffer))
             .and_then(|limit| limit.soft);
-        output.whole(&d::SELF_MAX_FDS, [], most);
+        output.whole(&d::SELF_MAX_FDS, [], soft_limit);
         output
     }
 }

@@ -1,4 +1,4 @@
-//! The search for the process, which a thread of its own does.
+//! Reports the search for the process. A separate thread searches.
 
 use super::Registry;
 use crate::discovery::Following;

@@ -16,27 +16,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum open thread files.
-const MOST_DESCRIPTORS: usize = 4096;
+const MAX_DESCRIPTORS: usize = 4096;
 /// Descriptors reserved for sockets and files of the process, the cgroup and the host.
-const OWN_DESCRIPTORS: u64 = 128;
+const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Interval of reading all threads that ran, which also gives the faults of ended threads. Between,
-/// only busy threads are read, unless the process has new major faults, which pools must attribute.
-const COMPLETE_EVERY: Duration = Duration::from_secs(30);
+/// Interval of reading all threads that ran, which also gives the faults of ended threads. Other
+/// reads cover only busy threads, unless the process has new major faults: their pool must be
+/// found.
+const COMPLETE_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Threads {
     config: config::Threads,
     descriptors: usize,
-    followed: Option<Followed>,
+    followed: Option<FollowedProcess>,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Followed {
+struct FollowedProcess {
     process: ProcessId,
     /// `None` after a failed read: it is reopened, and the sums stay.
     reader: Option<Reader>,
+    /// The last read of the context switches.
     switches_at: Option<Stamp>,
     /// The last read of all threads that ran, and the process's major faults then.
     complete_at: Option<Stamp>,
@@ -45,10 +47,10 @@ struct Followed {
     pools: Pools,
 }
 
-impl Followed {
+impl FollowedProcess {
     fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
         let files = ProcessFiles::open(root, process.pid)?;
-        let mut followed = Followed {
+        let mut followed = FollowedProcess {
             process,
             reader: None,
             switches_at: None,
@@ -57,11 +59,15 @@ impl Followed {
             files,
             pools: Pools::default(),
         };
-        followed.reopen(root, descriptors)?;
+        followed.ensure_open(root, descriptors)?;
         Ok(followed)
     }
 
-    fn reopen(&mut self, root: &HostRoot, descriptors: usize) -> Result<&mut Reader, ReadError> {
+    fn ensure_open(
+        &mut self,
+        root: &HostRoot,
+        descriptors: usize,
+    ) -> Result<&mut Reader, ReadError> {
         let reader = match self.reader.take() {
             Some(reader) => reader,
             None => Reader::open(root, self.process.pid, descriptors)?,
@@ -75,8 +81,8 @@ impl Followed {
         };
         if is_due(self.switches_at, switches_interval) {
             ReadDepth::Switches
-        } else if is_due(self.complete_at, COMPLETE_EVERY)
-            || context.condition.major_faults.get() != self.major_faults
+        } else if is_due(self.complete_at, COMPLETE_INTERVAL)
+            || context.process_state.major_faults.get() != self.major_faults
         {
             ReadDepth::Ran
         } else {
@@ -91,13 +97,13 @@ impl Followed {
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        self.reopen(context.root, descriptors)?;
+        self.ensure_open(context.root, descriptors)?;
         let Some(reader) = &mut self.reader else {
             return Ok(());
         };
         let samples = reader.sample(depth)?;
         self.pools
-            .add(samples, context.condition.cpu.get(), context.host);
+            .add(samples, context.process_state.cpu.get(), context.host);
         let stat = self.files.stat(buffer)?;
         let complete = depth != ReadDepth::Busy;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
@@ -117,7 +123,7 @@ impl Followed {
 impl Threads {
     /// `descriptors` is the process's limit of open files.
     fn new(config: config::Threads, descriptors: u64) -> Self {
-        let descriptors = for_threads(descriptors);
+        let descriptors = thread_descriptors(descriptors);
         Threads {
             config,
             descriptors,
@@ -137,7 +143,11 @@ impl Threads {
             .as_ref()
             .is_none_or(|followed| followed.process != process)
         {
-            self.followed = Some(Followed::open(context.root, process, self.descriptors)?);
+            self.followed = Some(FollowedProcess::open(
+                context.root,
+                process,
+                self.descriptors,
+            )?);
         }
         let Some(followed) = &mut self.followed else {
             return Ok(());
@@ -152,12 +162,12 @@ impl Threads {
     }
 }
 
-/// Half of the descriptors that the daemon does not reserve, because connections come and go. At 0,
-/// thread files are opened for each read.
-fn for_threads(all: u64) -> usize {
-    usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2)
+/// Half of the unreserved descriptors: connections need the others. At 0, thread files are opened
+/// for each read.
+fn thread_descriptors(all: u64) -> usize {
+    usize::try_from(all.saturating_sub(RESERVED_DESCRIPTORS) / 2)
         .unwrap_or(usize::MAX)
-        .min(MOST_DESCRIPTORS)
+        .min(MAX_DESCRIPTORS)
 }
 
 impl Poll for Threads {
@@ -192,7 +202,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
     let mut all = Totals::default();
     for pool in pools.each() {
         all.add(&pool.totals);
-        of_pool(pool, output);
+        pool_readings(pool, output);
     }
     if all.run_queue.is_none() {
         output.problems.push(Problem::new(
@@ -216,7 +226,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
     block_io_delay(pools, all.blkio_ticks, host, delayacct, output);
 }
 
-fn of_pool(pool: &Pool, output: &mut SourceOutput) {
+fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
         let labels = [name.clone(), kind.into()];
@@ -281,8 +291,8 @@ mod tests {
     #[test]
     fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(
-            [64, 128, 1024, u64::MAX].map(for_threads),
-            [0, 0, 448, MOST_DESCRIPTORS]
+            [64, 128, 1024, u64::MAX].map(thread_descriptors),
+            [0, 0, 448, MAX_DESCRIPTORS]
         );
     }
 }

@@ -4,7 +4,8 @@ mod source;
 mod statistics;
 
 pub use source::{
-    BuildContext, CpuTime, LIMITS_EVERY, Poll, ProcessState, SampleContext, SourceOutput, Throttle,
+    BuildContext, CpuTime, LIMITS_INTERVAL, Poll, ProcessState, SampleContext, SourceOutput,
+    Throttle,
 };
 pub use statistics::{Freshness, Statistics};
 
@@ -17,10 +18,11 @@ use faultline_metrics::{Batch, Source, Stamp, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum delay of the first tick: a hanging file system may block the search for ever.
-const FIRST_SEARCH: Duration = Duration::from_secs(1);
+/// The first tick waits at most this long for the search, which a hanging file system may block for
+/// ever.
+const MAX_FIRST_TICK_DELAY: Duration = Duration::from_secs(1);
 
-struct Entry {
+struct SourceEntry {
     source: Box<dyn Poll>,
     due: Duration,
     last: Arc<Batch>,
@@ -32,11 +34,11 @@ pub struct Ticker {
     following: Following,
     root: HostRoot,
     host: HostConstants,
-    entries: Vec<Entry>,
+    entries: Vec<SourceEntry>,
     book: Statistics,
     hub: Hub,
     followed: Option<ProcessId>,
-    /// Cached from the kernel. Its file is slow on a machine with many processors.
+    /// Cached: `/proc/stat` is slow to read on a machine with many processors.
     boot_time: Option<Result<u64, ReadError>>,
 }
 
@@ -49,7 +51,7 @@ impl Ticker {
     ) -> Self {
         let entry = |source: Box<dyn Poll>| {
             let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
-            Entry {
+            SourceEntry {
                 source,
                 due: Duration::ZERO,
                 last,
@@ -75,7 +77,7 @@ impl Ticker {
             let now = ticker.clock.now().uptime;
             ticker.schedule.next().saturating_sub(now)
         };
-        let timeout = until_next(&self).min(FIRST_SEARCH);
+        let timeout = until_next(&self).min(MAX_FIRST_TICK_DELAY);
         self.following.wait_for_first_search(timeout);
         if !until_next(&self).is_zero() && !stop.is_set() {
             self.tick(DueTick::START);
@@ -94,7 +96,7 @@ impl Ticker {
         self.tick_at(self.clock.now(), due, self.following.current().as_deref())
     }
 
-    /// One tick at `at` for `target`. Only the duration of the sources uses the clock.
+    /// One tick at `at` for `target`. Only the measured durations of the sources use the clock.
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.book.tick(due);
         let clock_was_set = self.book.clock(at, Clock::suspended());
@@ -107,11 +109,12 @@ impl Ticker {
         // After a change of process every source is polled at once, so that no series outlives its
         // process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
-        let condition = ProcessState::default();
+        let process_state = ProcessState::default();
         let batches = self.entries.iter_mut().map(|entry| {
-            // Hundreds of thread files would delay the first page: the next tick opens them.
-            let waits = due == DueTick::START && entry.source.source() == Source::Threads;
-            if !waits && (changed || entry.due <= at.uptime) {
+            // To open hundreds of thread files would delay the first page, so the next tick does
+            // it.
+            let is_deferred = due == DueTick::START && entry.source.source() == Source::Threads;
+            if !is_deferred && (changed || entry.due <= at.uptime) {
                 let (root, host) = (&self.root, &self.host);
                 let context = SampleContext {
                     now: at,
@@ -119,10 +122,10 @@ impl Ticker {
                     root,
                     host,
                     boot_time: &boot_time,
-                    condition: &condition,
+                    process_state: &process_state,
                 };
-                let news = entry.ask(&context, &self.clock);
-                self.book.sampled(&entry.last, news);
+                let freshness = entry.sample_source(&context, &self.clock);
+                self.book.record(&entry.last, freshness);
             }
             Arc::clone(&entry.last)
         });
@@ -139,11 +142,11 @@ impl Ticker {
     }
 }
 
-impl Entry {
-    fn ask(&mut self, context: &SampleContext<'_>, clock: &Clock) -> Freshness {
+impl SourceEntry {
+    fn sample_source(&mut self, context: &SampleContext<'_>, clock: &Clock) -> Freshness {
         let (at, began) = (context.now, clock.now());
         let mut output = self.source.sample(context);
-        // Two ticks and a page keep them: without excess capacity.
+        // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
         output.readings.shrink_to_fit();
         let took = clock.now().since(began);
         if let Some(every) = self.source.every() {

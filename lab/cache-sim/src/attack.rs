@@ -1,8 +1,8 @@
 use crate::error::Error;
 use crate::trace::{Call, Program, Slot, Trace};
 
-/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size that
-/// is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
+/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size
+/// that is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
 /// programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = Trace::new(trace.meta().clone());
@@ -12,16 +12,10 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     for set in 0..trace.sets() {
         attacked.add_set(trace.set(u32::try_from(set).unwrap_or(u32::MAX)))?;
     }
-    let mut sizes: Vec<u64> = trace
-        .programs()
-        .iter()
-        .filter_map(|program| program.bytes)
-        .collect();
-    sizes.sort_unstable();
     let attacker = Program {
         address: None,
         loader: None,
-        bytes: sizes.get(sizes.len() / 2).copied(),
+        bytes: median_bytes(trace),
         has_code: true,
     };
     let mut changes = trace.changes().iter().peekable();
@@ -67,4 +61,12 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
         attacked.add_load(*load)?;
     }
     Ok(attacked)
+}
+
+/// `None` if the trace has no sizes.
+fn median_bytes(trace: &Trace) -> Option<u64> {
+    let programs = trace.programs().iter();
+    let mut sizes: Vec<u64> = programs.filter_map(|program| program.bytes).collect();
+    sizes.sort_unstable();
+    sizes.get(sizes.len() / 2).copied()
 }

@@ -284,6 +284,12 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     Some(estimate)
 }
 
+fn sorted_copy(series: &[f64]) -> Vec<f64> {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
 /// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
 /// resampled together, and errors of shares are translated by the order statistics of each
 /// (Woodruff 1952), so values beyond the quantile cannot widen the interval. `None` with fewer than
@@ -298,12 +304,7 @@ pub(crate) fn difference_of_quantiles(
     if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {
         return None;
     }
-    let mut of_both = [reference, other].map(|series| {
-        let mut sorted = series.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted
-    });
-    let [a, b] = &mut of_both;
+    let (a, b) = (&sorted_copy(reference), &sorted_copy(other));
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
     let below = [
         LowerShare::nearest(a, value_a, p),

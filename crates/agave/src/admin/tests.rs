@@ -141,7 +141,7 @@ fn contact_info_ignores_the_addresses() {
 fn a_response_with_another_id_is_refused() {
     assert_eq!(
         Method::Pid.read(1, br#"{"id":2,"result":5}"#),
-        Err(Error::Unanswered { method: "pid" })
+        Err(Error::MissingAnswer { method: "pid" })
     );
     assert_eq!(
         Method::Pid.read(1, br#"{"id":1,"result":5}"#),
@@ -149,7 +149,7 @@ fn a_response_with_another_id_is_refused() {
     );
     assert!(matches!(
         Method::Pid.read(1, br#"{"id":1,"result":-5}"#),
-        Err(Error::Shape { method: "pid", .. })
+        Err(Error::UnexpectedResult { method: "pid", .. })
     ));
 }
 
@@ -213,7 +213,7 @@ fn an_admission_status_gives_the_next_checks_failure_reason() {
             status.in_current_epoch_vat && status.voting_enabled && status.current_epoch == 1_064
         );
     }
-    assert!(matches!(read("", "}"), Err(Error::Garbage { .. })));
+    assert!(matches!(read("", "}"), Err(Error::NotJsonRpc { .. })));
 }
 
 #[test]

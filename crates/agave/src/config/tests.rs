@@ -14,28 +14,31 @@ fn a_complete_variable_is_accepted() {
 #[test]
 fn metrics_configs_agave_refuses_are_refused_with_the_reason() {
     for (text, mistake) in [
-        ("", ConfigMistake::Empty),
-        ("host=h,db=d,u=u", ConfigMistake::Missing { key: "p" }),
-        ("host=h,db=,u=u,p=p", ConfigMistake::Missing { key: "db" }),
+        ("", MetricsConfigError::Empty),
+        ("host=h,db=d,u=u", MetricsConfigError::Missing { key: "p" }),
+        (
+            "host=h,db=,u=u,p=p",
+            MetricsConfigError::Missing { key: "db" },
+        ),
         (
             "host=h,db=d,u=u,p=abc==",
-            ConfigMistake::NotAPair { position: 4 },
+            MetricsConfigError::NotAPair { position: 4 },
         ),
         (
             "host=h,db=d,u=u,p=a,b",
-            ConfigMistake::NotAPair { position: 5 },
+            MetricsConfigError::NotAPair { position: 5 },
         ),
         (
             "host=h,db=d,u=u,p=p,x=y",
-            ConfigMistake::UnknownKey { position: 5 },
+            MetricsConfigError::UnknownKey { position: 5 },
         ),
         (
             "host=h, db=d,u=u,p=p",
-            ConfigMistake::UnknownKey { position: 2 },
+            MetricsConfigError::UnknownKey { position: 2 },
         ),
         (
             "host=h,db=d,u=u,p=p,",
-            ConfigMistake::NotAPair { position: 5 },
+            MetricsConfigError::NotAPair { position: 5 },
         ),
     ] {
         assert_eq!(MetricsConfig::parse(text), Err(mistake), "{text}");

@@ -22,10 +22,10 @@ impl<'a> Point<'a> {
     /// [`Point::check`].
     pub fn parse(line: &'a [u8]) -> Result<Self, BadLine> {
         let text = std::str::from_utf8(line).map_err(|_| BadLine::new(Reason::NotUtf8, line))?;
-        Self::wire(text).map_err(|reason| BadLine::new(reason, line))
+        Self::parse_pushed(text).map_err(|reason| BadLine::new(reason, line))
     }
 
-    fn wire(text: &'a str) -> Result<Self, Reason> {
+    fn parse_pushed(text: &'a str) -> Result<Self, Reason> {
         let (name, tags, rest) = head(text)?;
         let (fields, timestamp) = split_timestamp(rest);
         if fields.is_empty() {
@@ -41,7 +41,7 @@ impl<'a> Point<'a> {
     }
 
     /// Parses `name[,tag=v...] field=v field=v`, the form of the log.
-    pub(crate) fn logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
+    pub(crate) fn parse_logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
         let bad = |reason| BadLine::new(reason, text);
         let (name, tags, fields) = head(text).map_err(bad)?;
         let fields = fields.trim_end_matches(' ');
@@ -110,7 +110,7 @@ impl<'a> Point<'a> {
         Ok(())
     }
 
-    /// Whether its tags and fields can be told apart. A value may still be unreadable.
+    /// Whether tags and fields have the right form. A value may still be unreadable.
     pub fn is_well_formed(&self) -> bool {
         self.tags().all(|tag| tag.is_ok()) && self.fields().all(|field| field.is_ok())
     }

@@ -2,13 +2,13 @@ use memchr::{memchr, memchr2};
 
 use crate::{BadLine, Reason};
 
-/// The longest real lines are about 2 KiB.
+/// In bytes. The longest lines of a validator have about 2 KiB.
 pub const DEFAULT_MAX_LINE: usize = 64 * 1024;
 
 /// The longest name in the search for a new point inside an open quote.
-const MAX_NAME: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 const HOST_ID: &[u8] = b",host_id=";
-const LOOKAHEAD: usize = MAX_NAME + HOST_ID.len();
+const LOOKAHEAD: usize = MAX_NAME_BYTES + HOST_ID.len();
 
 /// Splits a streamed body into lines, independent of the chunk boundaries.
 ///
@@ -56,8 +56,8 @@ impl LineSplitter {
         }
     }
 
-    /// Passes each complete line to `sink`, borrowed from the chunk if it lies within it. The
-    /// sink's result is ignored, so that it may use `?`.
+    /// Passes each complete line to `sink`, borrowed from the chunk if possible. Ignores the result
+    /// of `sink`, which may therefore use `?`.
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let mut rest = chunk;
         if !self.tail.is_empty() {
@@ -96,16 +96,16 @@ impl LineSplitter {
             }
             let piece = memchr(b'\n', rest)
                 .map_or(rest.len(), |at| at + 1)
-                .min(self.free());
+                .min(self.free_bytes());
             self.tail
                 .extend_from_slice(rest.get(..piece).unwrap_or_default());
             taken += piece;
         }
     }
 
-    /// Bytes that the tail may take at once and stay bounded; never 0, so that a chunk is always
+    /// Maximum bytes to append to the tail at once, which bounds it. Never 0, so a chunk is always
     /// consumed.
-    fn free(&self) -> usize {
+    fn free_bytes(&self) -> usize {
         (self.scanner.max_line + LOOKAHEAD)
             .saturating_sub(self.tail.len())
             .max(1)
@@ -293,10 +293,10 @@ fn begins_point(text: &[u8]) -> Begins {
     };
     let name = text
         .iter()
-        .take(MAX_NAME + 1)
+        .take(MAX_NAME_BYTES + 1)
         .take_while(|byte| is_name(byte))
         .count();
-    if name > MAX_NAME {
+    if name > MAX_NAME_BYTES {
         return Begins::No;
     }
     let after = text.get(name..).unwrap_or_default();

@@ -13,8 +13,8 @@ pub enum Migration {
 }
 
 impl Migration {
-    pub(super) fn of_message(message: &str) -> Option<Self> {
-        let (who, words) = message.split_once(": ")?;
+    pub(super) fn parse_message(message: &str) -> Option<Self> {
+        let (subject, words) = message.split_once(": ")?;
         if words == "Alpenglow enabled!" {
             return Some(Self::Enabled { genesis_slot: None });
         }
@@ -30,7 +30,7 @@ impl Migration {
             .strip_prefix("Alpenglow migration phase ")
             .or_else(|| {
                 let is_startup =
-                    who == "Pre startup initializing alpenglow migration from root bank";
+                    subject == "Pre startup initializing alpenglow migration from root bank";
                 is_startup.then_some(words)
             })?;
         if phase.starts_with("AlpenglowEnabled") || phase.starts_with("FullAlpenglowEpoch") {

@@ -30,7 +30,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    pub(super) fn of_message(message: &str) -> Option<Self> {
+    pub(super) fn parse_message(message: &str) -> Option<Self> {
         if let Some(rest) = message.strip_prefix("Downloading ") {
             return Some(Self::DownloadBegins {
                 bytes: rest.split_once(" bytes from ")?.0.parse().ok()?,

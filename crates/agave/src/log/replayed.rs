@@ -5,7 +5,7 @@
 /// transaction has been processed; 2.0.5 to 4.4.0. Live replay and ledger replay print the same
 /// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frozen<'a> {
+pub struct FrozenBank<'a> {
     pub slot: u64,
     /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
     pub hash: Option<&'a str>,
@@ -20,7 +20,7 @@ pub struct ReplayTimings {
     /// Program cache: lookups, waits and loads. `None` unless the line has 14 metrics (2.1 to 2.3),
     /// because only the order identifies them.
     pub program_cache_us: Option<u64>,
-    /// Transaction execution; `None` as above.
+    /// Transaction execution; `None` like `program_cache_us`.
     pub execute_us: Option<u64>,
 }
 
@@ -29,8 +29,8 @@ const METRICS: usize = 14;
 const EXECUTE: usize = 3;
 const PROGRAM_CACHE: usize = 11;
 
-impl<'a> Frozen<'a> {
-    pub(super) fn of_message(message: &'a str) -> Option<Self> {
+impl<'a> FrozenBank<'a> {
+    pub(super) fn parse_message(message: &'a str) -> Option<Self> {
         let rest = message.strip_prefix("bank frozen: ")?;
         let (slot, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let word = |key: &str| {
@@ -49,7 +49,7 @@ impl<'a> Frozen<'a> {
 }
 
 impl ReplayTimings {
-    pub(super) fn of_message(message: &str) -> Option<Self> {
+    pub(super) fn parse_message(message: &str) -> Option<Self> {
         let rest = message.strip_prefix("ledger processing timing: ExecuteTimings { metrics: [")?;
         let numbers: Option<Vec<u64>> = rest
             .split_once(']')?

@@ -6,8 +6,9 @@ const INDENT: &[u8] = b"    ";
 /// Splits a log into lines, and joins the continuation lines of a datapoint whose string value
 /// holds newlines.
 ///
-/// An open string continues with lines indented by four spaces; any other line ends it as a bad
-/// line. All other lines are passed on at once; continuation lines of other messages stay separate.
+/// An open string continues with lines that are indented by four spaces. Another line ends it, and
+/// the datapoint is then a bad line. All other lines are passed on at once: continuation lines of
+/// other messages stay separate.
 #[derive(Debug, Clone)]
 pub struct LogSplitter {
     lines: LineSplitter,
@@ -49,7 +50,7 @@ impl LogSplitter {
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, open } = self;
         lines.finish(|line| open.take(line, &mut sink));
-        open.give_up(Reason::UnbalancedQuote, &mut sink);
+        open.reject_record(Reason::UnbalancedQuote, &mut sink);
     }
 }
 
@@ -62,15 +63,15 @@ impl Joiner {
         let line = match line {
             Ok(line) => line,
             Err(bad) => {
-                self.give_up(Reason::UnbalancedQuote, sink);
+                self.reject_record(Reason::UnbalancedQuote, sink);
                 sink(Err(bad));
                 return;
             }
         };
         if !self.record.is_empty() {
             match line.strip_prefix(INDENT) {
-                Some(more) => return self.extend(more, sink),
-                None => self.give_up(Reason::UnbalancedQuote, sink),
+                Some(continuation) => return self.extend(continuation, sink),
+                None => self.reject_record(Reason::UnbalancedQuote, sink),
             }
         }
         if is_open(line) {
@@ -80,21 +81,29 @@ impl Joiner {
         }
     }
 
-    fn extend<R>(&mut self, more: &[u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
-        if self.record.len() + 1 + more.len() > self.max_line {
-            return self.give_up(Reason::TooLong, sink);
+    fn extend<R>(
+        &mut self,
+        continuation: &[u8],
+        sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+    ) {
+        if self.record.len() + 1 + continuation.len() > self.max_line {
+            return self.reject_record(Reason::TooLong, sink);
         }
         self.record.push(b'\n');
-        self.record.extend_from_slice(more);
+        self.record.extend_from_slice(continuation);
         // Only a line with a quote can close the string: this avoids a new search of a long record
         // for each line.
-        if memchr::memchr(b'"', more).is_some() && !is_open(&self.record) {
+        if memchr::memchr(b'"', continuation).is_some() && !is_open(&self.record) {
             sink(Ok(&self.record));
             self.record.clear();
         }
     }
 
-    fn give_up<R>(&mut self, reason: Reason, sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
+    fn reject_record<R>(
+        &mut self,
+        reason: Reason,
+        sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+    ) {
         if !self.record.is_empty() {
             sink(Err(BadLine::new(reason, &self.record)));
         }

@@ -63,7 +63,8 @@ datapoints! {
         version: String = "version",
     }
 
-    /// A background job of the accounts database began or ended: how many of its kind run now. One field a point.
+    /// A background job of the accounts database began or ended. The point has one field: the
+    /// number of running jobs of that kind.
     AccountsActive {
         /// Cleaning of old versions.
         clean: u64 = "clean",
@@ -87,7 +88,8 @@ datapoints! {
         highest_confirmed_slot: u64 = "highest-confirmed-slot",
     }
 
-    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration. Since 4.2.2.
+    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration.
+    /// Since 4.2.2.
     EventHandlerStats {
         ignored: u64 = "ignored",
     }

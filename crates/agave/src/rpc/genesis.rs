@@ -29,7 +29,7 @@ pub enum FeatureGate {
     ActiveSince(u64),
 }
 
-pub fn of_feature_gate(gate: &str) -> Value {
+pub fn feature_gate_params(gate: &str) -> Value {
     let slice = json!({"offset": 0, "length": GATE_BYTES});
     json!([gate, {"commitment": "finalized", "encoding": "base58", "dataSlice": slice}])
 }

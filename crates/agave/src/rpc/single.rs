@@ -14,7 +14,7 @@ pub const PROBES: [&str; 6] = [
 ];
 
 /// The body to POST as `application/json`; `params` is an array.
-pub fn question(method: &'static str, params: &Value, id: u64) -> String {
+pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
@@ -29,9 +29,9 @@ pub fn result<'a, T: Deserialize<'a>>(
     body: &'a [u8],
 ) -> Result<T, Error> {
     let response: Response<'a, T> =
-        json::read(body).map_err(|why| misshapen(method, id, body, why))?;
+        json::read(body).map_err(|why| parse_failure(method, id, body, why))?;
     if response.id != Some(id) {
-        return Err(Error::Unanswered { method });
+        return Err(Error::MissingAnswer { method });
     }
     response
         .outcome()?
@@ -39,13 +39,13 @@ pub fn result<'a, T: Deserialize<'a>>(
 }
 
 /// Distinguishes a result of the wrong type from a body that is no answer.
-fn misshapen(method: &'static str, id: u64, body: &[u8], why: Error) -> Error {
+fn parse_failure(method: &'static str, id: u64, body: &[u8], why: Error) -> Error {
     let answer = json::read::<Response<'_>>(body);
     if answer.as_ref().is_ok_and(|answer| answer.id != Some(id)) {
-        return Error::Unanswered { method };
+        return Error::MissingAnswer { method };
     }
     match (answer.and_then(Response::outcome), why) {
-        (Ok(Ok(result)), Error::Garbage { why, .. }) => Error::Shape {
+        (Ok(Ok(result)), Error::NotJsonRpc { why, .. }) => Error::UnexpectedResult {
             method,
             why,
             text: Excerpt::of(result.get().as_bytes()),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn any_result_counts_as_success_except_errors_and_mismatched_ids() {
-        let asked: Value = serde_json::from_str(&question("getSlot", &json!([]), 3)).unwrap();
+        let asked: Value = serde_json::from_str(&request_body("getSlot", &json!([]), 3)).unwrap();
         assert_eq!(
             asked,
             json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []})
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(read(r#"{"jsonrpc":"2.0","result":null,"id":3}"#), Ok(()));
         assert_eq!(
             read(r#"{"result":5,"id":4}"#),
-            Err(Error::Unanswered { method: "getSlot" })
+            Err(Error::MissingAnswer { method: "getSlot" })
         );
         assert!(matches!(
             read(r#"{"error":{"code":-32005,"message":"behind"},"id":3}"#),
@@ -101,7 +101,7 @@ mod tests {
             read(r#"{"error":{"code":-32601},"id":3}"#),
             Err(Error::NotOffered { .. })
         ));
-        assert!(matches!(read("<html>"), Err(Error::Garbage { .. })));
-        assert!(matches!(read(r#"{"id":3}"#), Err(Error::Garbage { .. })));
+        assert!(matches!(read("<html>"), Err(Error::NotJsonRpc { .. })));
+        assert!(matches!(read(r#"{"id":3}"#), Err(Error::NotJsonRpc { .. })));
     }
 }

@@ -12,26 +12,26 @@ use crate::{PublicKey, json};
 
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
 const ACCOUNT_BYTES: u64 = 200;
-const VOTER_AT: u64 = 124;
+const VOTER_OFFSET: u64 = 124;
 /// Stake, activation epoch and deactivation epoch: eight bytes each.
-const DELEGATION_AT: u64 = 156;
+const DELEGATION_OFFSET: u64 = 156;
 const DELEGATION_BYTES: usize = 24;
 /// More than fit in an answer of 16 MiB.
 const MAX_ACCOUNTS: usize = 1 << 18;
 
-pub fn of_vote_account(account: PublicKey) -> Value {
-    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account.to_string()}}]);
-    let slice = json!({"offset": DELEGATION_AT, "length": DELEGATION_BYTES});
+pub fn stake_accounts_params(account: PublicKey) -> Value {
+    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_OFFSET, "bytes": account.to_string()}}]);
+    let slice = json!({"offset": DELEGATION_OFFSET, "length": DELEGATION_BYTES});
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct StakeAccounts(
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<Keyed>,
+    #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
 );
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Keyed {
+struct KeyedAccount {
     account: Account,
 }
 
@@ -49,7 +49,7 @@ struct Delegation {
 
 /// Lamports that activate or deactivate at the end of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MovingStake {
+pub struct PendingStake {
     /// Counts from the next epoch on.
     pub activating: u64,
     /// Counts until the end of this epoch.
@@ -59,9 +59,9 @@ pub struct MovingStake {
 impl StakeAccounts {
     /// Assumes that all stake changes within one epoch. More than a quarter (9 % from 1.18 on) of a
     /// cluster's stake would take longer.
-    pub fn moving(&self, epoch: u64) -> MovingStake {
-        let mut sum = MovingStake::default();
-        for Keyed { account } in &self.0 {
+    pub fn pending_stake(&self, epoch: u64) -> PendingStake {
+        let mut sum = PendingStake::default();
+        for KeyedAccount { account } in &self.0 {
             let Delegation {
                 stake,
                 activated,
@@ -132,16 +132,16 @@ mod tests {
             [64, 2, 4],
         ]);
         assert_eq!(
-            accounts.moving(5),
-            MovingStake {
+            accounts.pending_stake(5),
+            PendingStake {
                 activating: 4,
                 deactivating: 48
             }
         );
-        assert_eq!(accounts.moving(9), MovingStake::default());
+        assert_eq!(accounts.pending_stake(9), PendingStake::default());
         assert_eq!(
             answer(&[[u64::MAX, 5, never], [1, 5, never]])
-                .moving(5)
+                .pending_stake(5)
                 .activating,
             u64::MAX
         );

@@ -80,7 +80,7 @@ fn responses_are_matched_by_id_in_any_order() {
         [
             Ok(Answer::Slot(10)),
             Ok(Answer::Slot(20)),
-            Err(Error::Unanswered {
+            Err(Error::MissingAnswer {
                 method: "getHealth"
             })
         ]
@@ -162,14 +162,14 @@ fn a_non_json_rpc_body_is_an_error() {
         assert!(
             matches!(
                 Batch::new(ALL).read(body.as_bytes()),
-                Err(Error::Garbage { .. })
+                Err(Error::NotJsonRpc { .. })
             ),
             "{body}"
         );
     }
     assert!(matches!(
         one(Call::Health, r#"[{"id":1}]"#),
-        Err(Error::Garbage { .. })
+        Err(Error::NotJsonRpc { .. })
     ));
 }
 
@@ -187,7 +187,7 @@ fn a_result_of_unexpected_shape_names_its_method() {
     for call in ALL {
         let error = one(call, r#"[{"id":1,"result":{"x":[]}}]"#).unwrap_err();
         assert!(
-            matches!(error, Error::Shape { method, .. } if method == call.method()),
+            matches!(error, Error::UnexpectedResult { method, .. } if method == call.method()),
             "{error}"
         );
     }
@@ -212,7 +212,7 @@ fn an_invalid_identity_or_version_does_not_become_a_label() {
         assert!(
             matches!(
                 error,
-                Error::Shape {
+                Error::UnexpectedResult {
                     method: "getIdentity",
                     ..
                 }
@@ -223,7 +223,7 @@ fn an_invalid_identity_or_version_does_not_become_a_label() {
     for bad in ["", "2.1\u{202e}14", "2.1\n14", &"1".repeat(129)] {
         assert!(matches!(
             one(Call::Version, &body("solana-core", bad)),
-            Err(Error::Shape {
+            Err(Error::UnexpectedResult {
                 method: "getVersion",
                 ..
             })

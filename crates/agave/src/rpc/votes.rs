@@ -47,12 +47,12 @@ pub struct VoteAccount {
     commission: Option<u8>,
     #[serde(deserialize_with = "json::tolerant")]
     inflation_rewards_commission_bps: Option<u16>,
-    /// Newest slot voted for; under Alpenglow by the newest certificate with its vote. 0 before the
-    /// first vote.
+    /// Newest slot voted for. Under Alpenglow the slot of the newest certificate with its vote. 0
+    /// before the first vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub last_vote: Option<u64>,
-    /// Older slots are final for it; 0 before the first root. Under Alpenglow the newest
-    /// finalization certificate with its vote.
+    /// The root: older slots are final for this account. 0 before the first root. Under Alpenglow
+    /// the slot of the newest finalization certificate with its vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
     #[serde(deserialize_with = "json::tolerant")]
@@ -99,8 +99,8 @@ pub enum CreditUnit {
 }
 
 impl VoteAccount {
-    /// The percent, unlike basis points, is rounded up or down by version. An account may state
-    /// more than 100 %; the ratio is at most 1.
+    /// From basis points, else from the percent, which some versions round up and others down. At
+    /// most 1, although an account may state more than 100 %.
     pub fn commission_ratio(&self) -> Option<f64> {
         let exact = self
             .inflation_rewards_commission_bps
@@ -133,8 +133,8 @@ impl VoteAccount {
             .filter(|_| of.before_marker || unit.is_credits(epoch))
     }
 
-    /// Lamports earned with Alpenglow, in the epoch of the migration only those after it; `None`
-    /// likewise.
+    /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
+    /// like [`credits`](Self::credits).
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let of = self.epoch_credits?.of(epoch)?;
         let by_unit = of
@@ -144,7 +144,7 @@ impl VoteAccount {
     }
 
     /// The largest entry of this epoch, whatever the unit.
-    pub fn most_earned(&self, epoch: u64) -> Option<u64> {
+    pub fn max_earned(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .of(epoch)
             .and_then(|of| of.unmarked.max(of.marked))
@@ -509,7 +509,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].most_earned(7),
+                votes.current[0].max_earned(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));
@@ -588,7 +588,7 @@ mod tests {
         assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
             read::<ClusterNodes>(&json!(7)),
-            Err(Error::Shape { .. })
+            Err(Error::UnexpectedResult { .. })
         ));
     }
 

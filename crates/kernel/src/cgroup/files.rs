@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::freezer::Freezers;
 use super::levels::{Ancestry, CgroupLevels};
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use super::source::{Source, memory_stat};
+use super::source::{CgroupFile, memory_stat};
 use crate::parse::cgroup_events::{self, MemoryEvents};
 use crate::parse::cgroup_io::{self, DeviceIo};
 use crate::parse::cgroup_memory_stat::MemoryStat;
@@ -18,22 +18,22 @@ use crate::{Limit, ReadError};
 pub struct CgroupFiles {
     memory_version: CgroupVersion,
     io_version: CgroupVersion,
-    current: Source,
-    peak: Source,
-    swap_current: Source,
-    stat: Source,
-    kernel: Source,
-    events: Source,
-    failcnt: Source,
-    io: Source,
+    current: CgroupFile,
+    peak: CgroupFile,
+    swap_current: CgroupFile,
+    stat: CgroupFile,
+    kernel: CgroupFile,
+    events: CgroupFile,
+    failcnt: CgroupFile,
+    io: CgroupFile,
     /// v1 before Linux 4.12 does not count descendants.
-    io_local: Source,
-    cpu: Source,
-    pressures: [Source; 3],
+    io_local: CgroupFile,
+    cpu: CgroupFile,
+    pressures: [CgroupFile; 3],
     freezers: Freezers,
     ancestry: Result<Ancestry, ReadError>,
-    /// Of memory, memory before throttling, swap, and memory with swap.
-    limit_files: [Source; 4],
+    /// Limits of memory, of memory before throttling, of swap, and of memory with swap.
+    limit_files: [CgroupFile; 4],
     limits: Option<[Result<Limit, ReadError>; 4]>,
 }
 
@@ -72,8 +72,8 @@ impl CgroupFiles {
     #[must_use]
     pub fn new(cgroups: &ProcessCgroups) -> Self {
         let source = |cgroup: &Result<CgroupFolder, ReadError>, v2, v1| match cgroup {
-            Ok(cgroup) => Source::in_folder(cgroup, v2, v1),
-            Err(error) => Source::None(error.clone()),
+            Ok(cgroup) => CgroupFile::in_folder(cgroup, v2, v1),
+            Err(error) => CgroupFile::None(error.clone()),
         };
         let memory = |v2, v1| source(&cgroups.memory, v2, v1);
         let io = |v2, v1| source(&cgroups.io, v2, v1);
@@ -192,10 +192,10 @@ impl CgroupFiles {
         }
         let stat = stat.as_ref().map_err(Clone::clone)?;
         stat.swap.ok_or_else(|| match &self.stat {
-            Source::File(slot) => {
+            CgroupFile::File(slot) => {
                 ReadError::absent(Arc::clone(slot.path()), "swap is not accounted")
             }
-            Source::None(error) => error.clone(),
+            CgroupFile::None(error) => error.clone(),
         })
     }
 

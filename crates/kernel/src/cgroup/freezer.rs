@@ -1,5 +1,5 @@
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use super::source::Source;
+use super::source::CgroupFile;
 use crate::parse::cgroup_frozen;
 use crate::{ParseError, ReadError};
 
@@ -9,10 +9,10 @@ pub(super) struct Freezers(Vec<Freezer>);
 #[derive(Debug)]
 struct Freezer {
     version: CgroupVersion,
-    file: Source,
+    file: CgroupFile,
     at_top: bool,
     /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
-    never: bool,
+    cannot_freeze: bool,
 }
 
 impl Freezers {
@@ -46,17 +46,17 @@ impl Freezers {
 
 impl Freezer {
     fn new(cgroup: &CgroupFolder) -> Self {
-        let file = Source::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
+        let file = CgroupFile::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
         Self {
             version: cgroup.version,
             file,
             at_top: cgroup.folder == cgroup.top,
-            never: false,
+            cannot_freeze: false,
         }
     }
 
     fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
-        if self.never {
+        if self.cannot_freeze {
             return Ok(Some(false));
         }
         let version = self.version;
@@ -68,7 +68,7 @@ impl Freezer {
         };
         match self.file.parse(buffer, parse) {
             Err(ReadError::Absent { .. }) if self.at_top => {
-                self.never = true;
+                self.cannot_freeze = true;
                 Ok(Some(false))
             }
             result => result,

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
-use super::source::Source;
+use super::source::CgroupFile;
 use crate::headroom::{CgroupUsage, Level, LevelMemory};
 use crate::parse::cgroup_memory_stat::{self, MemoryStat};
 use crate::parse::{cgroup_limit, number};
@@ -21,44 +21,46 @@ pub struct CgroupLevels {
     /// Droppable memory that `memory.min` of the topmost limited cgroup protects from global
     /// reclaim.
     pub protected: u64,
-    /// Own memory that cannot be reclaimed. `None` in the top cgroup, which is that of the machine
-    /// or container.
+    /// Own memory that cannot be reclaimed. `None` if the process is in the top cgroup, which is
+    /// the machine's or the container's.
     pub own_unreclaimable: Option<u64>,
-    /// Unreadable levels: with any, the minimal headroom is unknown.
+    /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,
 }
 
+/// The files of a cgroup and of its ancestors.
 #[derive(Debug)]
 pub(super) struct Ancestry {
     own: CgroupFolder,
-    levels: Vec<Files>,
+    /// The own cgroup first.
+    levels: Vec<LevelFiles>,
 }
 
 #[derive(Debug)]
-struct Files {
+struct LevelFiles {
     folder: Arc<Path>,
     path: Arc<str>,
-    max: Source,
-    high: Source,
-    min: Source,
-    swap_max: Source,
-    memory_and_swap_max: Source,
+    max: CgroupFile,
+    high: CgroupFile,
+    min: CgroupFile,
+    swap_max: CgroupFile,
+    memory_and_swap_max: CgroupFile,
     // Opened only if a limit is set.
-    current: Source,
-    stat: Source,
-    swap_current: Source,
-    memory_and_swap_current: Source,
+    current: CgroupFile,
+    stat: CgroupFile,
+    swap_current: CgroupFile,
+    memory_and_swap_current: CgroupFile,
     limits: Limits,
     /// Children with `memory.min` that do not contain the process.
-    protected_neighbours: Vec<SiblingCgroup>,
+    protected_siblings: Vec<SiblingCgroup>,
 }
 
-/// Its `memory.min` protects cache from reclaim by its parent.
+/// A cgroup whose `memory.min` protects its cache from reclaim by its parent.
 #[derive(Debug)]
 struct SiblingCgroup {
     min: Limit,
-    current: Source,
-    stat: Source,
+    current: CgroupFile,
+    stat: CgroupFile,
 }
 
 #[derive(Debug)]
@@ -92,8 +94,8 @@ impl Ancestry {
                 folder: Arc::from(folder),
                 ..own.clone()
             };
-            let source = |v2, v1| Source::in_folder(&here, v2, v1);
-            Files {
+            let source = |v2, v1| CgroupFile::in_folder(&here, v2, v1);
+            LevelFiles {
                 path: Arc::from(ancestor(&own.path, up)),
                 max: source(Some("memory.max"), Some("memory.limit_in_bytes")),
                 high: source(Some("memory.high"), None),
@@ -105,7 +107,7 @@ impl Ancestry {
                 swap_current: source(Some("memory.swap.current"), None),
                 memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
                 limits: Limits::default(),
-                protected_neighbours: Vec::new(),
+                protected_siblings: Vec::new(),
                 folder: here.folder,
             }
         });
@@ -117,21 +119,21 @@ impl Ancestry {
 
     pub(super) fn read_limits(&mut self, buffer: &mut Vec<u8>) {
         let top = self.levels.len().saturating_sub(1);
-        let mut inner: Option<Arc<Path>> = None;
+        let mut level_below: Option<Arc<Path>> = None;
         for (up, files) in self.levels.iter_mut().enumerate() {
             files.read_limits(buffer);
             let is_reclaimed = up == top || files.needs_usage();
-            files.protected_neighbours = match &inner {
-                Some(inner) if is_reclaimed && self.own.version == CgroupVersion::V2 => {
-                    protected_children(&self.own, &files.folder, inner, buffer)
+            files.protected_siblings = match &level_below {
+                Some(level_below) if is_reclaimed && self.own.version == CgroupVersion::V2 => {
+                    protected_children(&self.own, &files.folder, level_below, buffer)
                 }
                 _ => Vec::new(),
             };
-            inner = Some(Arc::clone(&files.folder));
+            level_below = Some(Arc::clone(&files.folder));
         }
     }
 
-    /// Takes the last sample of the process's own cgroup, so that no file is read twice.
+    /// Uses the last sample of the process's own cgroup instead of reading its files again.
     pub(super) fn levels(
         &mut self,
         own_usage: &Result<u64, ReadError>,
@@ -149,7 +151,7 @@ impl Ancestry {
         for (up, files) in self.levels.iter_mut().enumerate() {
             found.errors.extend(files.limits.error.clone());
             protected = files
-                .protected_by_neighbours(buffer)
+                .protected_by_siblings(buffer)
                 .saturating_add(protected);
             let usage = match up {
                 0 => own.clone(),
@@ -208,16 +210,16 @@ impl Ancestry {
     }
 }
 
-impl Files {
+impl LevelFiles {
     fn read_limits(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
         // The top cgroup of v2 and cgroups without memory controller have no limits.
-        let mut limit = |source: &mut Source, absent| {
+        let mut limit = |source: &mut CgroupFile, absent| {
             source
                 .parse(buffer, cgroup_limit::parse)
-                .unwrap_or_else(|unreadable| {
-                    if unreadable.kind() != ErrorKind::Absent {
-                        error.get_or_insert(unreadable);
+                .unwrap_or_else(|read_error| {
+                    if read_error.kind() != ErrorKind::Absent {
+                        error.get_or_insert(read_error);
                     }
                     absent
                 })
@@ -226,7 +228,7 @@ impl Files {
             max: limit(&mut self.max, Limit::Max),
             min: limit(&mut self.min, Limit::Bytes(0)),
             memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
-            // Errors do not matter: nothing is killed there.
+            // Read errors do not matter, because the kernel does not kill at this limit.
             high: { self.high.parse(buffer, cgroup_limit::parse) }.unwrap_or(Limit::Max),
             swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => Some(limit),
@@ -238,12 +240,12 @@ impl Files {
         };
     }
 
-    fn protected_by_neighbours(&mut self, buffer: &mut Vec<u8>) -> u64 {
-        let protected = self.protected_neighbours.iter_mut().map(|neighbour| {
-            let usage = neighbour.current.parse(buffer, number::parse);
-            let stat = neighbour.stat.parse(buffer, cgroup_memory_stat::parse_v2);
+    fn protected_by_siblings(&mut self, buffer: &mut Vec<u8>) -> u64 {
+        let protected = self.protected_siblings.iter_mut().map(|sibling| {
+            let usage = sibling.current.parse(buffer, number::parse);
+            let stat = sibling.stat.parse(buffer, cgroup_memory_stat::parse_v2);
             let usage = usage_of(&usage, &stat).ok().flatten();
-            usage.map_or(0, |usage| usage.protected(neighbour.min))
+            usage.map_or(0, |usage| usage.protected(sibling.min))
         });
         protected.fold(0, u64::saturating_add)
     }
@@ -317,23 +319,24 @@ impl Files {
     }
 }
 
-/// Children of `folder` with `memory.min`, except `inner`. Unreadable ones count as unprotected.
+/// Children of `folder` with `memory.min`, except `level_below`. Unreadable ones count as unprotected.
 fn protected_children(
     own: &CgroupFolder,
     folder: &Path,
-    inner: &Path,
+    level_below: &Path,
     buffer: &mut Vec<u8>,
 ) -> Vec<SiblingCgroup> {
     let children = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let others = children
-        .filter(|child| child.path() != inner && child.file_type().is_ok_and(|kind| kind.is_dir()));
+    let others = children.filter(|child| {
+        child.path() != level_below && child.file_type().is_ok_and(|kind| kind.is_dir())
+    });
     others
         .filter_map(|child| {
             let here = CgroupFolder {
                 folder: Arc::from(child.path()),
                 ..own.clone()
             };
-            let source = |name| Source::in_folder(&here, Some(name), None);
+            let source = |name| CgroupFile::in_folder(&here, Some(name), None);
             let min = source("memory.min")
                 .parse(buffer, cgroup_limit::parse)
                 .ok()?;

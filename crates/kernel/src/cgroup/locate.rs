@@ -8,7 +8,7 @@ use crate::process::{first_threads, is_exiting};
 use crate::{HostRoot, ReadError};
 
 /// Mount points below this folder are searched below [`HostRoot::cgroup`].
-const USUAL_FOLDER: &str = "/sys/fs/cgroup";
+const CGROUP_MOUNT_POINT: &str = "/sys/fs/cgroup";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CgroupVersion {
@@ -86,7 +86,7 @@ pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
 pub struct CgroupLocator {
     root: HostRoot,
     pid: u32,
-    /// `cgroup` file of the thread of the last answer, and its text then.
+    /// The `cgroup` file that the last [`locate`](Self::locate) used, and its text then.
     list: Option<(OpenFile, Vec<u8>)>,
     buffer: Vec<u8>,
 }
@@ -112,11 +112,11 @@ impl CgroupLocator {
 
     pub fn locate(&mut self) -> Result<ProcessCgroups, ReadError> {
         self.list = None;
-        let main = List::read(&self.root, self.pid.to_string())?;
+        let main = TaskCgroupFile::read(&self.root, self.pid.to_string())?;
         let path = Arc::from(main.file.path());
         let (list, exiting) = if main.is_stale(&self.root) {
             let living = first_threads(&self.root, self.pid)
-                .filter_map(|thread| List::read(&self.root, thread).ok())
+                .filter_map(|thread| TaskCgroupFile::read(&self.root, thread).ok())
                 .find(|list| !list.is_stale(&self.root));
             let exiting = living.is_none();
             (living.unwrap_or(main), exiting)
@@ -148,14 +148,14 @@ impl CgroupLocator {
     }
 }
 
-struct List {
+struct TaskCgroupFile {
     task: String,
     file: OpenFile,
     text: Vec<u8>,
     memberships: Vec<Membership>,
 }
 
-impl List {
+impl TaskCgroupFile {
     fn read(root: &HostRoot, task: String) -> Result<Self, ReadError> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
@@ -214,7 +214,7 @@ impl Search<'_> {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
         let hybrid = self.root.cgroup.join("unified");
-        let usual = if hybrid.is_dir() {
+        let default_top = if hybrid.is_dir() {
             hybrid
         } else {
             self.root.cgroup.clone()
@@ -223,7 +223,7 @@ impl Search<'_> {
             CgroupVersion::V2,
             entry,
             |mount| mount.fs_type == "cgroup2",
-            usual,
+            default_top,
         )
     }
 
@@ -232,7 +232,7 @@ impl Search<'_> {
         version: CgroupVersion,
         entry: &Membership,
         mounted: impl Fn(&Mount) -> bool,
-        usual: PathBuf,
+        default_top: PathBuf,
     ) -> Result<CgroupFolder, ReadError> {
         if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone {
@@ -241,13 +241,13 @@ impl Search<'_> {
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();
         let found = if mounts.peek().is_none() {
-            below(&entry.path, Path::new("/")).map(|relative| (usual, relative))
+            relative_to(&entry.path, Path::new("/")).map(|relative| (default_top, relative))
         } else {
             let mut visible = mounts.filter(|mount| self.is_visible(mount));
             visible.find_map(|mount| {
                 Some((
                     self.reachable(&mount.mount_point)?,
-                    below(&entry.path, &mount.root)?,
+                    relative_to(&entry.path, &mount.root)?,
                 ))
             })
         };
@@ -273,17 +273,18 @@ impl Search<'_> {
     /// point are compared.
     fn is_visible(&self, mount: &Mount) -> bool {
         let at_same_point = |other: &&Mount| other.mount_point == mount.mount_point;
-        let seen = mountinfo::holding(&self.mounts, &mount.mount_point)
+        let topmost = mountinfo::holding(&self.mounts, &mount.mount_point)
             .or_else(|| self.mounts.iter().rfind(at_same_point));
-        seen.is_none_or(|seen| seen.id == mount.id)
+        topmost.is_none_or(|topmost| topmost.id == mount.id)
     }
 
-    /// A mount point mapped to the injected folder.
+    /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` for other mount
+    /// points.
     fn reachable(&self, mount_point: &Path) -> Option<PathBuf> {
         if mount_point.starts_with(&self.root.cgroup) {
             return Some(mount_point.to_owned());
         }
-        let relative = mount_point.strip_prefix(USUAL_FOLDER).ok()?;
+        let relative = mount_point.strip_prefix(CGROUP_MOUNT_POINT).ok()?;
         let at_top = relative.as_os_str().is_empty();
         Some(if at_top {
             self.root.cgroup.clone()
@@ -298,7 +299,7 @@ impl Search<'_> {
 }
 
 /// `path` relative to `mount_root`; `None` if it is outside, or leads up out of the namespace.
-fn below(path: &str, mount_root: &Path) -> Option<PathBuf> {
+fn relative_to(path: &str, mount_root: &Path) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(mount_root).ok()?;
     relative
         .components()

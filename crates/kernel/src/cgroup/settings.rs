@@ -1,4 +1,4 @@
-//! Settings of a process's cgroups by level, for a description; read once.
+//! Settings of a process's cgroups by level. They describe the process and are read once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::file::{OpenFile, Owner, ReadMode};
 use crate::parse::{Limit, cgroup_limit};
 use crate::{ErrorKind, ReadError};
 
-/// The first of [`MEMORY`], which are amounts of bytes. Other settings are texts.
-const AMOUNTS: usize = 11;
+/// Number of the first settings of [`MEMORY`] that are amounts of bytes. Other settings are texts.
+const AMOUNT_COUNT: usize = 11;
 
 const MEMORY: [&str; 14] = [
     "memory.max",
@@ -44,8 +44,8 @@ const IO: [&str; 4] = [
     "blkio.throttle.write_bps_device",
 ];
 
-/// Bytes: a setting has at most a line for each disk or CPU.
-const MOST_TEXT: usize = 1024;
+/// Maximum bytes of a setting, which has at most a line for each disk or CPU.
+const MAX_TEXT_BYTES: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupLevel {
@@ -70,7 +70,7 @@ impl ProcessCgroups {
         let mut levels: Vec<CgroupLevel> = Vec::new();
         let mut problems = Vec::new();
         let parts: [(_, &[&'static str], _); 3] = [
-            (&self.memory, &MEMORY, AMOUNTS),
+            (&self.memory, &MEMORY, AMOUNT_COUNT),
             (&self.cpu, &CPU, 0),
             (&self.io, &IO, 0),
         ];
@@ -129,7 +129,7 @@ fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
     }
     file.parse(&mut Vec::new(), |text| {
         let text = text.trim_ascii();
-        let shortened = text.get(..MOST_TEXT).unwrap_or(text);
+        let shortened = text.get(..MAX_TEXT_BYTES).unwrap_or(text);
         Ok(Setting::Text(
             String::from_utf8_lossy(shortened).into_owned(),
         ))

@@ -7,12 +7,13 @@ use crate::parse::number;
 use crate::{ParseError, ReadError};
 
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum CgroupFile {
     File(LazyFile),
+    /// The reason why there is no file.
     None(ReadError),
 }
 
-impl Source {
+impl CgroupFile {
     pub(super) fn in_folder(cgroup: &CgroupFolder, v2: Option<&str>, v1: Option<&str>) -> Self {
         let (name, other) = match cgroup.version {
             CgroupVersion::V2 => (v2, v1),
@@ -52,8 +53,8 @@ impl Source {
 /// `memory.stat` plus kernel memory, which v1 has in a separate file.
 pub(super) fn memory_stat(
     version: CgroupVersion,
-    stat: &mut Source,
-    kernel: &mut Source,
+    stat: &mut CgroupFile,
+    kernel: &mut CgroupFile,
     buffer: &mut Vec<u8>,
 ) -> Result<MemoryStat, ReadError> {
     match version {

@@ -1,9 +1,9 @@
 use super::*;
 use crate::ErrorKind;
 
-fn open(path: &Path, records: ReadMode) -> OpenFile {
+fn open(path: &Path, read_mode: ReadMode) -> OpenFile {
     let folder = Owner::Folder(Arc::from(path.parent().unwrap()));
-    OpenFile::open(folder, Arc::from(path), records).unwrap()
+    OpenFile::open(folder, Arc::from(path), read_mode).unwrap()
 }
 
 #[test]
@@ -14,9 +14,9 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
         .flat_map(|n| format!("key{n} {n}\n").into_bytes())
         .collect();
     std::fs::write(&path, &text).unwrap();
-    for records in [ReadMode::One, ReadMode::Many, ReadMode::Lines] {
+    for read_mode in [ReadMode::One, ReadMode::Many, ReadMode::Lines] {
         let mut buffer = Vec::new();
-        assert_eq!(open(&path, records).read(&mut buffer).unwrap(), text);
+        assert_eq!(open(&path, read_mode).read(&mut buffer).unwrap(), text);
     }
 }
 

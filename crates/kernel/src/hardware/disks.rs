@@ -21,7 +21,8 @@ pub struct Disk {
     pub scheduler: Option<String>,
     /// In bytes.
     pub read_ahead: Option<u64>,
-    pub made_of: Vec<String>,
+    /// The disks below a device mapper or RAID device (`slaves`).
+    pub member_devices: Vec<String>,
     pub partitions: Vec<Partition>,
 }
 
@@ -89,7 +90,7 @@ fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
         read_ahead: reader
             .sys(&file(&name, "queue/read_ahead_kb"), number::parse)
             .and_then(|kb| kb.checked_mul(1024)),
-        made_of: reader.names(&file(&name, "slaves")),
+        member_devices: reader.names(&file(&name, "slaves")),
         name,
     })
 }

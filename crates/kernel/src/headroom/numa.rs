@@ -6,8 +6,8 @@ use crate::parse::node_meminfo::{self, NodeMeminfo};
 use crate::parse::{cpu_list, pid_allowed, zone_watermarks};
 use crate::{HostRoot, ReadError};
 
-/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory. `numactl --membind` is not visible in
-/// any file.
+/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory. No
+/// file shows `numactl --membind`.
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,
@@ -41,7 +41,7 @@ impl NumaFiles {
             .filter(|zone| nodes.contains(&zone.node))
             .map(|zone| zone.min)
             .sum();
-        let slot = |node: &u32| {
+        let node_file = |node: &u32| {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
@@ -49,7 +49,7 @@ impl NumaFiles {
         };
         Ok(Some(Self {
             path: Arc::from(node_list(&nodes)),
-            nodes: nodes.iter().map(slot).collect(),
+            nodes: nodes.iter().map(node_file).collect(),
             watermark: pages.saturating_mul(page_size),
         }))
     }

@@ -26,8 +26,8 @@ impl HostFiles {
     /// The first sample opens the files; later ones retry missing files.
     #[must_use]
     pub fn new(root: &HostRoot) -> Self {
-        let slot = |relative: &str, records| {
-            LazyFile::new(Owner::Host, root.procfs.join(relative), records)
+        let slot = |relative: &str, read_mode| {
+            LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)
         };
         Self {
             vmstat: slot("vmstat", ReadMode::Lines),

@@ -1,7 +1,7 @@
 //! `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
 
 use crate::ParseError;
-use crate::text::{number, sole};
+use crate::text::{number, single_value};
 
 /// v1 writes "no limit" as a number near 8 EiB, which depends on the page size.
 const NO_LIMIT_FROM: u64 = 1 << 62;
@@ -24,7 +24,7 @@ impl Limit {
 }
 
 pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
-    sole(text, |text| match text {
+    single_value(text, |text| match text {
         b"max" => Some(Limit::Max),
         digits => number(digits).map(|bytes| of_number(Some(bytes))),
     })

@@ -30,7 +30,7 @@ fn bounded(digits: &[u8]) -> Option<u32> {
     (number <= MAX_NUMBER).then_some(number)
 }
 
-pub(super) fn in_line(value: &[u8]) -> Option<Vec<u32>> {
+pub(super) fn parse_value(value: &[u8]) -> Option<Vec<u32>> {
     list(value.trim_ascii())
 }
 

@@ -6,7 +6,7 @@ use super::cgroup_io::Device;
 use crate::ParseError;
 use crate::text::{count, number, rows, words};
 
-/// The kernel counts sectors of 512 bytes, whatever the device's own are.
+/// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
 const SECTOR: u64 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use crate::text::{Line, lines, words};
 
 /// Without waiting locks, which [`Lock`] does not distinguish.
 pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
-    let waited_for = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
+    let is_waiting = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
     // Line by line, because its errors have no line number.
     let lock = |line: Line<'_>| Locks::from_read(line.text).ok()?.0.pop();
     lines(text)
-        .filter(|line| !waited_for(line))
+        .filter(|line| !is_waiting(line))
         .map(|line| lock(line).ok_or_else(|| line.error("expected a lock")))
         .collect()
 }

@@ -1,4 +1,4 @@
-use super::upstream::{Wanted, absent, known};
+use super::upstream::{WantedLines, absent, unless_default};
 use crate::ParseError;
 
 /// In bytes. `None` if the kernel does not write the line.
@@ -28,7 +28,7 @@ pub struct Meminfo {
     pub committed: Option<u64>,
 }
 
-const WANTED: Wanted = Wanted {
+const WANTED: WantedLines = WantedLines {
     separator: b':',
     keys: &[
         b"MemTotal",
@@ -60,24 +60,24 @@ const WANTED: Wanted = Wanted {
 pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
     let info = WANTED.read::<procfs::Meminfo>(text)?;
     Ok(Meminfo {
-        total: known(info.mem_total),
-        free: known(info.mem_free),
+        total: unless_default(info.mem_total),
+        free: unless_default(info.mem_free),
         available: info.mem_available,
-        buffers: known(info.buffers),
-        cached: known(info.cached),
-        swap_cached: known(info.swap_cached),
-        dirty: known(info.dirty),
-        writeback: known(info.writeback),
+        buffers: unless_default(info.buffers),
+        cached: unless_default(info.cached),
+        swap_cached: unless_default(info.swap_cached),
+        dirty: unless_default(info.dirty),
+        writeback: unless_default(info.writeback),
         anon_pages: info.anon_pages,
-        mapped: known(info.mapped),
+        mapped: unless_default(info.mapped),
         shmem: info.shmem,
         slab_reclaimable: info.s_reclaimable,
         slab_unreclaimable: info.s_unreclaim,
         page_tables: info.page_tables,
-        swap_total: known(info.swap_total),
-        swap_free: known(info.swap_free),
+        swap_total: unless_default(info.swap_total),
+        swap_free: unless_default(info.swap_free),
         commit_limit: info.commit_limit,
-        committed: known(info.committed_as),
+        committed: unless_default(info.committed_as),
     })
 }
 

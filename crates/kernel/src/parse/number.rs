@@ -1,15 +1,15 @@
 //! Files with one number, such as `oom_score` or `memory.current`.
 
 use crate::ParseError;
-use crate::text::{count, signed, sole};
+use crate::text::{count, signed, single_value};
 
 /// Rejects numbers near 2^64, which are underflowed counters.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
-    sole(text, |text| count(text)?)
+    single_value(text, |text| count(text)?)
 }
 
 pub fn parse_signed(text: &[u8]) -> Result<i64, ParseError> {
-    sole(text, signed)
+    single_value(text, signed)
 }
 
 #[cfg(test)]

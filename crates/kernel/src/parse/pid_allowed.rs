@@ -17,7 +17,7 @@ pub fn cpus(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
 fn list(text: &[u8], key: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
     for line in lines(text) {
         if let Some(value) = line.text.strip_prefix(key) {
-            let list = cpu_list::in_line(value);
+            let list = cpu_list::parse_value(value);
             return Ok(Some(
                 list.ok_or_else(|| line.error("expected a list such as 0-3,8"))?,
             ));

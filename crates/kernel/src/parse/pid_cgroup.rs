@@ -27,11 +27,11 @@ fn membership(line: &[u8]) -> Option<Membership> {
         .ok()?
         .0
         .pop()?;
-    let living = found.pathname.strip_suffix(" (deleted)");
+    let without_mark = found.pathname.strip_suffix(" (deleted)");
     Some(Membership {
         unified: found.hierarchy == 0 && found.controllers.is_empty(),
-        deleted: living.is_some(),
-        path: living.unwrap_or(&found.pathname).to_owned(),
+        deleted: without_mark.is_some(),
+        path: without_mark.unwrap_or(&found.pathname).to_owned(),
         controllers: found.controllers,
     })
 }

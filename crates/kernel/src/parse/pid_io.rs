@@ -3,7 +3,7 @@
 
 use procfs::process::Io;
 
-use super::upstream::{Wanted, absent, known};
+use super::upstream::{WantedLines, absent, unless_default};
 use crate::ParseError;
 
 /// Includes all threads, dead ones too. `None` if the kernel does not write the line.
@@ -22,7 +22,7 @@ pub struct PidIo {
     pub cancelled_write_bytes: Option<u64>,
 }
 
-const WANTED: Wanted = Wanted {
+const WANTED: WantedLines = WantedLines {
     separator: b':',
     keys: &[
         b"rchar",
@@ -40,13 +40,13 @@ const WANTED: Wanted = Wanted {
 pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {
     let io = WANTED.read::<Io>(text)?;
     Ok(PidIo {
-        rchar: known(io.rchar),
-        wchar: known(io.wchar),
-        syscr: known(io.syscr),
-        syscw: known(io.syscw),
-        read_bytes: known(io.read_bytes),
-        write_bytes: known(io.write_bytes),
-        cancelled_write_bytes: known(io.cancelled_write_bytes),
+        rchar: unless_default(io.rchar),
+        wchar: unless_default(io.wchar),
+        syscr: unless_default(io.syscr),
+        syscw: unless_default(io.syscw),
+        read_bytes: unless_default(io.read_bytes),
+        write_bytes: unless_default(io.write_bytes),
+        cancelled_write_bytes: unless_default(io.cancelled_write_bytes),
     })
 }
 

@@ -3,9 +3,11 @@
 use crate::text::{count, number};
 use crate::{Comm, ParseError};
 
-const EXITING: u64 = 0x4;
+/// `PF_EXITING` of the kernel's `include/linux/sched.h`.
+const PF_EXITING: u64 = 0x4;
 
-/// One process with all its threads, dead ones included, or one thread. A counter that underflowed is `None`.
+/// One process with all its threads, dead ones included, or one thread. A counter that underflowed
+/// is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PidStat {
     pub pid: u32,
@@ -22,7 +24,7 @@ pub struct PidStat {
     pub utime_ticks: Option<u64>,
     pub stime_ticks: Option<u64>,
     pub num_threads: u64,
-    /// Since boot.
+    /// Clock ticks from boot to the start.
     pub start_ticks: u64,
     /// In bytes. `None` for a kernel thread, and for an exiting thread that has released its memory
     /// (the kernel writes 0).
@@ -124,7 +126,7 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
         comm: line.comm,
         state: line.state,
         ppid: u32::try_from(ppid).ok()?,
-        exiting: flags & EXITING != 0,
+        exiting: flags & PF_EXITING != 0,
         minflt,
         majflt,
         utime_ticks,
@@ -150,11 +152,11 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn of(text: &'a [u8]) -> Option<Self> {
         let comm = Comm::new(name(text)?);
-        let behind = text.get(memchr::memrchr(b')', text)? + 1..)?;
+        let after_name = text.get(memchr::memrchr(b')', text)? + 1..)?;
         let mut line = Fields {
             comm,
             state: State::Other(' '),
-            rest: behind.trim_ascii_end().strip_prefix(b" ")?,
+            rest: after_name.trim_ascii_end().strip_prefix(b" ")?,
             at: 2,
         };
         line.state = State::from_letter(char::from(*line.field(3)?.first()?));
@@ -183,10 +185,10 @@ impl<'a> Fields<'a> {
 fn name(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
     let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;
-    let sliceable = text.first()?.is_ascii_digit()
+    let is_valid = text.first()?.is_ascii_digit()
         && text.get(..open)?.ends_with(b" ")
         && state.is_ascii_graphic();
-    text.get(open + 1..close).filter(|_| sliceable)
+    text.get(open + 1..close).filter(|_| is_valid)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use procfs::process::Status;
 
-use super::upstream::{Wanted, known};
+use super::upstream::{WantedLines, unless_default};
 use crate::ParseError;
 use crate::text::fill;
 
@@ -32,7 +32,7 @@ pub struct PidStatus {
     pub innermost_pid: Option<u32>,
 }
 
-const WANTED: Wanted = Wanted {
+const WANTED: WantedLines = WantedLines {
     separator: b':',
     keys: &[
         b"Uid",
@@ -70,7 +70,7 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
         vm_rss: bytes(status.vmrss),
         vm_hwm: bytes(status.vmhwm),
         hugetlb_pages: bytes(status.hugetlbpages),
-        threads: known(status.threads),
+        threads: unless_default(status.threads),
         uid: user(status.ruid),
         effective_uid: user(status.euid),
         innermost_pid: status

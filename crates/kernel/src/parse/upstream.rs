@@ -1,47 +1,50 @@
-//! Adapts input for procfs-core, which rejects a whole text because of one unknown or missing line.
-//! It gets only the wanted lines, after default lines for its required keys.
+//! Prepares input for procfs-core, which rejects a whole text if one line is unknown or missing. It
+//! gets only the wanted lines, after default lines for its required keys.
 
 use procfs::FromRead;
 
 use crate::ParseError;
 use crate::text::{Line, amount, count, lines, words};
 
-/// Default lines for procfs-core's required keys, with values that [`known`] treats as absent.
+/// Default lines for procfs-core's required keys. [`unless_default`] treats their values as absent.
 macro_rules! absent {
     ($($key:literal)*) => { concat!($($key, ": 18446744073709551615\n"),*) };
 }
 pub(super) use absent;
 
 /// `None` for a default value.
-pub(super) fn known(value: u64) -> Option<u64> {
+pub(super) fn unless_default(value: u64) -> Option<u64> {
     (value != u64::MAX).then_some(value)
 }
 
-pub(super) struct Wanted {
+/// The lines of a file that are passed to procfs-core.
+pub(super) struct WantedLines {
     pub(super) separator: u8,
     pub(super) keys: &'static [&'static [u8]],
     /// Lines that procfs-core requires but the text may lack; the text's lines override them.
     pub(super) required_lines: &'static str,
+    /// Error message for an unreadable value.
     pub(super) value: &'static str,
 }
 
-impl Wanted {
+impl WantedLines {
     /// Fails on the first line that is not a key and a value or that `T` refuses, and on an empty
     /// text.
     pub(super) fn read<T: FromRead>(&self, text: &[u8]) -> Result<T, ParseError> {
-        let mut given = self.required_lines.as_bytes().to_vec();
+        let mut input = self.required_lines.as_bytes().to_vec();
         let mut empty = true;
         for line in lines(text) {
             empty = false;
             if self.accepts(line)? {
-                push(&mut given, line);
+                push(&mut input, line);
             }
         }
         let incomplete = || ParseError::new(1, text, "expected lines of keys and values");
         if empty {
             return Err(incomplete());
         }
-        T::from_read(&given[..]).map_err(|_| self.culprit::<T>(text).unwrap_or_else(incomplete))
+        T::from_read(&input[..])
+            .map_err(|_| self.failing_line::<T>(text).unwrap_or_else(incomplete))
     }
 
     fn accepts(&self, line: Line<'_>) -> Result<bool, ParseError> {
@@ -67,17 +70,17 @@ impl Wanted {
     }
 
     /// procfs-core's errors have no line number, so each line is tried alone.
-    fn culprit<T: FromRead>(&self, text: &[u8]) -> Option<ParseError> {
+    fn failing_line<T: FromRead>(&self, text: &[u8]) -> Option<ParseError> {
         let refused = |line: &Line<'_>| {
-            let mut given = self.required_lines.as_bytes().to_vec();
-            push(&mut given, *line);
-            self.accepts(*line) == Ok(true) && T::from_read(&given[..]).is_err()
+            let mut input = self.required_lines.as_bytes().to_vec();
+            push(&mut input, *line);
+            self.accepts(*line) == Ok(true) && T::from_read(&input[..]).is_err()
         };
         lines(text).find(refused).map(|line| line.error(self.value))
     }
 }
 
-fn push(given: &mut Vec<u8>, line: Line<'_>) {
-    given.extend_from_slice(line.text);
-    given.push(b'\n');
+fn push(input: &mut Vec<u8>, line: Line<'_>) {
+    input.extend_from_slice(line.text);
+    input.push(b'\n');
 }

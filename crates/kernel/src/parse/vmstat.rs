@@ -1,6 +1,6 @@
 use procfs::VmStat;
 
-use super::upstream::Wanted;
+use super::upstream::WantedLines;
 use crate::ParseError;
 
 /// Declares [`Vmstat`]: each field once, by the key of its line.
@@ -12,7 +12,7 @@ macro_rules! vmstat {
             $($(#[$doc])* pub $key: Option<u64>,)*
         }
 
-        const WANTED: Wanted = Wanted {
+        const WANTED: WantedLines = WantedLines {
             separator: b' ',
             keys: &[$(stringify!($key).as_bytes()),*],
             required_lines: "",

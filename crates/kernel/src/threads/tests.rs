@@ -37,7 +37,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
             .collect();
         assert_eq!(tids, [7, 9, 11]);
         let held = threads
-            .known
+            .tracked
             .iter()
             .filter(|thread| thread.open.is_some())
             .count();
@@ -217,7 +217,7 @@ fn steady_threads_are_read_without_allocation() {
     threads.sample(ReadDepth::Ran).unwrap();
     let places = (
         threads.samples.as_ptr(),
-        threads.known.as_ptr(),
+        threads.tracked.as_ptr(),
         threads.buffer.as_ptr(),
     );
     threads.sample(ReadDepth::Ran).unwrap();
@@ -225,7 +225,7 @@ fn steady_threads_are_read_without_allocation() {
         places,
         (
             threads.samples.as_ptr(),
-            threads.known.as_ptr(),
+            threads.tracked.as_ptr(),
             threads.buffer.as_ptr()
         )
     );

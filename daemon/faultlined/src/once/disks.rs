@@ -7,7 +7,7 @@ use faultline_core::config::Config;
 use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
-use faultline_sources::resources::{self, FileSystemUsage, Lacking};
+use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
 use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(super) async fn check(
     let root = config.paths.clone();
     let mut stage = Stage::new("once", &Handle::current());
     // A dead file server blocks a thread for ever: it needs its own.
-    let started = stage.task_thread("disk", resources::MOST_CALLS, move |_| async move {
+    let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
         drop(sender.send(resources::inspect(&root, &target, clock).await));
     });
     let found = match started {
@@ -57,18 +57,18 @@ pub(super) async fn check(
     };
     stage.end(GRACE).await;
     match found {
-        Some(Ok((usage, lacking))) if usage.is_empty() && lacking.is_empty() => {
+        Some(Ok((usage, unavailable))) if usage.is_empty() && unavailable.is_empty() => {
             off("the validator names no folder")
         }
-        Some(Ok((usage, lacking))) => {
+        Some(Ok((usage, unavailable))) => {
             let known = usage
                 .iter()
                 .filter_map(|usage| Some(file_system_check(usage, usage.system.space?)));
             known
                 .chain(
-                    lacking
+                    unavailable
                         .iter()
-                        .map(|lacking| unresolved_check(lacking, inspection.owner)),
+                        .map(|unavailable| unresolved_check(unavailable, inspection.owner)),
                 )
                 .collect()
         }
@@ -121,9 +121,9 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     } else {
         Check::ok(NAME, format!("{mounted_at}: {left}"))
     };
-    let holds: Vec<&str> = usage.holds.iter().copied().collect();
+    let purposes: Vec<&str> = usage.purposes.iter().copied().collect();
     check
-        .with("holds", Some(holds.join(", ")))
+        .with("holds", Some(purposes.join(", ")))
         .with(
             "mount",
             Some(json!({"mount_point": mounted_at, "file_system": clean(&mount.fs_type)})),
@@ -143,14 +143,14 @@ fn share(part: u64, all: u64) -> String {
     percent(part as f64 / all as f64)
 }
 
-fn unresolved_check(lacking: &Lacking, owner: Option<u32>) -> Check {
+fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Check {
     let found = format!(
         "{} {}: {}",
-        lacking.folder.what,
-        faultline_text::path(&lacking.folder.path),
-        lacking.why
+        unavailable.folder.what,
+        faultline_text::path(&unavailable.folder.path),
+        unavailable.why
     );
-    match (lacking.status, lacking.remedy) {
+    match (unavailable.status, unavailable.remedy) {
         (Status::Absent, Some(remedy)) => Check::off(NAME, format!("{found}; {remedy}")),
         (Status::Forbidden, _) => Check::attention(NAME, found, rights_remedy(owner)),
         (_, remedy) => Check::attention(NAME, found, remedy.unwrap_or(SEE_MOUNTS)),
@@ -178,7 +178,7 @@ mod tests {
         };
         let usage = FileSystemUsage {
             system,
-            holds: ["ledger", "snapshots"].into(),
+            purposes: ["ledger", "snapshots"].into(),
             at: Stamp::default(),
         };
         file_system_check(&usage, space)
@@ -256,13 +256,13 @@ mod tests {
 
     #[test]
     fn unresolved_file_systems_are_reported_and_hanging_ones_warn() {
-        let lacking = |status, remedy| {
+        let unavailable = |status, remedy| {
             let folder = Folder {
                 what: "ledger",
                 path: "/mnt/ledger".into(),
             };
             unresolved_check(
-                &Lacking {
+                &UnavailableFolder {
                     folder,
                     status,
                     why: "why",
@@ -271,17 +271,17 @@ mod tests {
                 Some(7),
             )
         };
-        let absent = lacking(Status::Absent, Some("mount it"));
+        let absent = unavailable(Status::Absent, Some("mount it"));
         assert_eq!(
             (absent.state, absent.found.as_str()),
             (State::Off, "ledger /mnt/ledger: why; mount it")
         );
-        let forbidden = lacking(Status::Forbidden, Some("let it search"));
+        let forbidden = unavailable(Status::Forbidden, Some("let it search"));
         assert!(
             forbidden.state == State::Attention && forbidden.remedy.unwrap().contains("user 7")
         );
         assert_eq!(
-            lacking(Status::Broken, None).remedy.as_deref(),
+            unavailable(Status::Broken, None).remedy.as_deref(),
             Some(SEE_MOUNTS)
         );
     }

@@ -3,7 +3,7 @@
 
 use super::report::Check;
 use super::rights::{METRICS_CONFIG, ProcessInspection};
-use faultline_agave::config::{ConfigMistake, MetricsConfig};
+use faultline_agave::config::{MetricsConfig, MetricsConfigError};
 use faultline_agave::identify::Program;
 use faultline_core::config::{Config, Log};
 use faultline_datapoints::ingest;
@@ -166,13 +166,13 @@ pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Che
         .and_then(Option::as_deref)
         .map(MetricsConfig::parse)
     {
-        None | Some(Err(ConfigMistake::Empty)) if validator.program == Program::Fdctl => {
+        None | Some(Err(MetricsConfigError::Empty)) if validator.program == Program::Fdctl => {
             Check::off(
                 name,
                 "not known: Frankendancer reads it from its configuration file",
             )
         }
-        None | Some(Err(ConfigMistake::Empty)) => Check::attention(
+        None | Some(Err(MetricsConfigError::Empty)) => Check::attention(
             name,
             format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
             set,

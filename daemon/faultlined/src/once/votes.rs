@@ -7,7 +7,7 @@ use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config, MIN_INTERVAL};
 use faultline_core::hub::Latest;
 use faultline_sources::admin::AdminFacts;
-use faultline_sources::distance::Witnesses;
+use faultline_sources::distance::DistanceEvidence;
 use faultline_sources::{rpc, votes};
 
 use faultline_agave::identify::HEALTH_DISTANCE;
@@ -38,19 +38,20 @@ pub(super) async fn check(
         timeout,
         ..config.validator.clone()
     };
-    let witnesses = Witnesses::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE);
-    let is_far = witnesses.is_near_tip() == Some(false);
+    let distance_evidence =
+        DistanceEvidence::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE);
+    let is_far = distance_evidence.is_near_tip() == Some(false);
     let endpoint = rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
     let mut stage = stage();
     stage.task("votes", |stop| poller.run(stop));
     let complete = wait_for(stage, RESPONSE_TIMEOUT, || {
-        handle.standing().filter(|standing| standing.is_whole)
+        handle.status().filter(|status| status.is_complete)
     });
-    let standing = complete.await.or_else(|| handle.standing());
-    match standing {
-        Some(standing) => vote_check(&standing, config.validator.vote_account.is_some(), is_far),
+    let status = complete.await.or_else(|| handle.status());
+    match status {
+        Some(status) => vote_check(&status, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
             name,
             "no answer within 5 s, or the identity is not known",
@@ -59,10 +60,10 @@ pub(super) async fn check(
     }
 }
 
-fn vote_check(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
+fn vote_check(status: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
     let name = "votes";
-    let lacks = problem_text(&standing.problems);
-    let (account, own) = match (&standing.account, &standing.own) {
+    let lacks = problem_text(&status.problems);
+    let (account, own) = match (&status.account, &status.own) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {
             let remedy = "correct validator.vote_account, or leave it out";
@@ -72,7 +73,7 @@ fn vote_check(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -
                 remedy,
             );
         }
-        (None, _) if standing.is_known => {
+        (None, _) if status.has_all_accounts => {
             return Check::off(
                 name,
                 "the identity has no vote account with stake: the node does not vote",
@@ -89,7 +90,7 @@ fn vote_check(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -
             name,
             "not judged: the validator is far behind the tip, and would judge by its own old bank",
         ),
-        false if standing.is_standby => Check::ok(
+        false if status.is_standby => Check::ok(
             name,
             "the vote account is current; another node votes with it, and this one is on standby",
         ),
@@ -103,7 +104,7 @@ fn vote_check(standing: &votes::VoteStatus, is_configured: bool, is_far: bool) -
             "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
         ),
     };
-    let consensus = standing
+    let consensus = status
         .consensus
         .map_or("not proven by JSON-RPC alone".to_owned(), |proven| {
             format!("{}, by {}", proven.protocol.name(), proven.sign.name())

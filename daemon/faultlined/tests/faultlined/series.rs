@@ -11,7 +11,7 @@ use std::path::Path;
 
 const PROMISED: usize = 1800;
 
-/// Not counted: the promise names two more for each CPU of the host.
+/// Not counted: the limit names three more for each CPU of the host.
 const BY_CPU: [&str; 2] = ["agave_host_interrupts_total", "agave_host_softirqs_total"];
 
 /// The most pools there can be: 150, `exited` and `other`.

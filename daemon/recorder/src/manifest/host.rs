@@ -134,7 +134,7 @@ fn disk(disk: &Disk) -> Value {
     put(
         &mut out,
         "made_of",
-        (!disk.made_of.is_empty()).then(|| disk.made_of.clone()),
+        (!disk.member_devices.is_empty()).then(|| disk.member_devices.clone()),
     );
     out.into()
 }

@@ -6,7 +6,7 @@ use crate::manifest::Described;
 use faultline_metrics::metrics::{daemon as d, process as p, validator as v};
 use faultline_metrics::{Reading, Stamp, Text, Tick};
 use faultline_recording::{Event, EventKind};
-use faultline_sources::discovery::{Reason, Target};
+use faultline_sources::discovery::{EndReason, Target};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,8 +99,8 @@ impl Events {
                     .is_some_and(|now| now.succeeds_wrapper(before))
         };
         if let Some(before) = self.target.as_ref().filter(|before| !wrapper(before)) {
-            let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
-                Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
+            let (kind, reason) = match seen.ended.unwrap_or(EndReason::Unknown) {
+                EndReason::OomKill => (EventKind::OomKill, EndReason::OomKill),
                 reason => (EventKind::Exit, reason),
             };
             let detail =
@@ -136,7 +136,7 @@ impl Events {
     }
 
     fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
-        for (reason, before) in Reason::ALL.into_iter().zip(&mut self.restarts) {
+        for (reason, before) in EndReason::ALL.into_iter().zip(&mut self.restarts) {
             let count = tick.value_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
             if count > std::mem::replace(before, count) {
                 out.push(Entry::event(

@@ -2,7 +2,7 @@
 
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::Point;
-use faultline_sources::discovery::{Reason, Target};
+use faultline_sources::discovery::{EndReason, Target};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) enum Message {
 pub(super) struct FollowedAtTick {
     pub(super) target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
-    pub(super) ended: Option<Reason>,
+    pub(super) ended: Option<EndReason>,
 }
 
 /// One queue for all kinds of messages, with a limit for each, so that their order stays.

@@ -1,6 +1,6 @@
 use super::socket::{Failure, Socket};
 use super::{AdminFacts, PollTarget, PollTargetLookup};
-use crate::asking::{Aged, PollTimer, ProblemLog, life};
+use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
 use faultline_agave::admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress};
 use faultline_agave::{Error, PublicKey};
 use faultline_core::clock::Clock;
@@ -18,16 +18,16 @@ use std::time::Duration;
 const INVALID_PARAMS: i64 = -32602;
 
 /// The admission changes with transfers and with epochs.
-const ADMISSION_EVERY: Duration = Duration::from_secs(60);
+const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// Until the start is over; also the delay to notice a new process.
+pub(super) struct PollIntervals {
+    /// Used until the start is over. A new process is noticed after at most this time.
     pub(super) starting: Duration,
     pub(super) running: Duration,
 }
 
-const PACE: Pace = Pace {
+const POLL_INTERVALS: PollIntervals = PollIntervals {
     starting: Duration::from_secs(1),
     running: Duration::from_secs(10),
 };
@@ -35,17 +35,17 @@ const PACE: Pace = Pace {
 /// Polls every 1 s while the validator starts, then every 10 s. Only one request runs at a time.
 pub struct Poller {
     timeout: Duration,
-    pace: Pace,
+    poll_intervals: PollIntervals,
     clock: Clock,
     target: PollTargetLookup,
     facts: Latest<AdminFacts>,
-    memory: Option<ProcessCache>,
-    standing: ProblemLog,
+    cache: Option<ProcessCache>,
+    problem_log: ProblemLog,
     paths: Arc<PathThread>,
 }
 
 impl Poller {
-    /// Does not connect. `facts` contains `None` without a target.
+    /// Does not connect. The poller sets `facts` to `None` without a target.
     pub fn new(
         config: &config::Admin,
         clock: Clock,
@@ -54,21 +54,21 @@ impl Poller {
     ) -> Self {
         Poller {
             timeout: config.timeout,
-            pace: PACE,
+            poll_intervals: POLL_INTERVALS,
             clock,
             target,
             facts,
-            memory: None,
-            standing: ProblemLog::default(),
+            cache: None,
+            problem_log: ProblemLog::default(),
             paths: Arc::new(PathThread::new("admin-path")),
         }
     }
 
-    /// For a single poll: the first request is sent at once.
+    /// With short intervals, for a caller that needs a single poll.
     pub fn at_once(self) -> Self {
         let soon = Duration::from_millis(50);
         Poller {
-            pace: Pace {
+            poll_intervals: PollIntervals {
                 starting: soon,
                 running: soon,
             },
@@ -77,45 +77,48 @@ impl Poller {
     }
 
     #[cfg(test)]
-    pub(super) fn at(self, pace: Pace) -> Self {
-        Poller { pace, ..self }
+    pub(super) fn at(self, poll_intervals: PollIntervals) -> Self {
+        Poller {
+            poll_intervals,
+            ..self
+        }
     }
 
     /// Returns only on `stop`.
     pub async fn run(mut self, stop: Stop) {
-        let mut timer = PollTimer::new(self.clock, self.pace.starting, stop);
+        let mut timer = PollTimer::new(self.clock, self.poll_intervals.starting, stop);
         while timer.next().await {
-            let Some(question) = self.question() else {
+            let Some(request) = self.request() else {
                 continue;
             };
             let began = self.clock.now();
-            let Some(responses) = timer.during(question.ask(), || self.publish()).await else {
+            let Some(responses) = timer.wait_for(request.send(), || self.publish()).await else {
                 return;
             };
-            self.receive(question.process, responses, began);
+            self.receive(request.process, responses, began);
         }
     }
 
     /// `None` without a target, or before the poll is due.
-    fn question(&mut self) -> Option<Question> {
+    fn request(&mut self) -> Option<PollRequest> {
         let now = self.clock.now();
         let Some(PollTarget {
             process, ledger, ..
         }) = (self.target)()
         else {
-            self.memory = None;
+            self.cache = None;
             self.facts.set(None);
             return None;
         };
         if self
-            .memory
+            .cache
             .as_ref()
-            .is_none_or(|memory| memory.process != process)
+            .is_none_or(|cache| cache.process != process)
         {
-            self.memory = Some(ProcessCache::new(process, now));
+            self.cache = Some(ProcessCache::new(process, now));
         }
-        let memory = self.memory.as_mut()?;
-        if memory.rests(now, self.pace) {
+        let cache = self.cache.as_mut()?;
+        if cache.is_waiting(now, self.poll_intervals) {
             return None;
         }
         let Some(ledger) = ledger else {
@@ -131,14 +134,14 @@ impl Poller {
             );
             return None;
         };
-        Some(Question {
+        Some(PollRequest {
             paths: Arc::clone(&self.paths),
             path: ledger.join("admin.rpc"),
             process,
             timeout: self.timeout,
-            address: memory.rpc_address.is_none(),
-            admission: memory.admission_is_due(now),
-            seen: memory.seen,
+            wants_address: cache.rpc_address.is_none(),
+            wants_admission: cache.admission_is_due(now),
+            has_connected: cache.has_connected,
         })
     }
 
@@ -146,37 +149,37 @@ impl Poller {
     fn receive(&mut self, process: ProcessId, responses: PollResult, began: Stamp) {
         let now = self.clock.now();
         let same = (self.target)().is_some_and(|target| target.process == process);
-        let Some(memory) = self
-            .memory
+        let Some(cache) = self
+            .cache
             .as_mut()
-            .filter(|memory| same && memory.process == process)
+            .filter(|cache| same && cache.process == process)
         else {
             return;
         };
-        memory.receive(responses, now, now.since(began));
-        self.standing
-            .say(Source::AdminRpc, memory.up, &memory.problems);
+        cache.receive(responses, now, now.since(began));
+        self.problem_log
+            .log_changes(Source::AdminRpc, cache.up, &cache.problems);
         self.publish();
     }
 
     fn publish(&self) {
         let now = self.clock.now();
         self.facts.set(
-            self.memory
+            self.cache
                 .as_ref()
-                .map(|memory| memory.facts(now, self.pace).into()),
+                .map(|cache| cache.facts(now, self.poll_intervals).into()),
         );
     }
 }
 
-struct Question {
+struct PollRequest {
     paths: Arc<PathThread>,
     path: PathBuf,
     process: ProcessId,
     timeout: Duration,
-    address: bool,
-    admission: bool,
-    seen: bool,
+    wants_address: bool,
+    wants_admission: bool,
+    has_connected: bool,
 }
 
 #[derive(Debug, Default)]
@@ -191,35 +194,35 @@ struct PollResult {
     problems: Vec<Problem>,
 }
 
-impl Question {
-    /// Sends all requests on one connection; responses before a failure count.
-    async fn ask(&self) -> PollResult {
+impl PollRequest {
+    /// Sends all requests on one connection. Responses before a failure are kept.
+    async fn send(&self) -> PollResult {
         let mut responses = PollResult::default();
-        if let Err(failure) = self.ask_all(&mut responses).await {
+        if let Err(failure) = self.send_all(&mut responses).await {
             responses
                 .problems
-                .push(failure.problem(&self.path, self.seen));
+                .push(failure.problem(&self.path, self.has_connected));
         }
         responses
     }
 
-    async fn ask_all(&self, responses: &mut PollResult) -> Result<(), Failure> {
+    async fn send_all(&self, responses: &mut PollResult) -> Result<(), Failure> {
         let mut socket =
             Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
         responses.connected = true;
-        if let Answer::StartProgress(progress) = socket.ask(Method::StartProgress).await? {
+        if let Answer::StartProgress(progress) = socket.send(Method::StartProgress).await? {
             responses.progress = Some(progress);
         }
-        if self.address {
-            match socket.ask(Method::RpcAddress).await {
+        if self.wants_address {
+            match socket.send(Method::RpcAddress).await {
                 Ok(Answer::RpcAddress(address)) => responses.rpc_address = Some(address),
-                other => responses.miss(&self.path, other)?,
+                other => responses.record_failure(&self.path, other)?,
             }
         }
         if responses.progress != Some(StartProgress::Running) {
             return Ok(());
         }
-        match socket.ask(Method::ContactInfo).await {
+        match socket.send(Method::ContactInfo).await {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => responses.identity = Some(id),
             Err(Failure::Answer(Error::Rpc {
                 code: INVALID_PARAMS,
@@ -230,21 +233,21 @@ impl Question {
                 );
                 responses.problems.push(Problem::new(Status::Absent, what));
             }
-            other => responses.miss(&self.path, other)?,
+            other => responses.record_failure(&self.path, other)?,
         }
-        if self.admission {
-            self.ask_admission(&mut socket, responses).await?;
+        if self.wants_admission {
+            self.request_admission(&mut socket, responses).await?;
         }
         Ok(())
     }
 
     /// Older versions do not have it, and solana-test-validator rejects it.
-    async fn ask_admission(
+    async fn request_admission(
         &self,
         socket: &mut Socket,
         responses: &mut PollResult,
     ) -> Result<(), Failure> {
-        match socket.ask(Method::AdmissionStatus).await {
+        match socket.send(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => responses.admission = Some(Some(status)),
             Err(Failure::Answer(
                 Error::NotOffered { .. }
@@ -255,7 +258,7 @@ impl Question {
             )) => {
                 responses.admission = Some(None);
             }
-            other => responses.miss(&self.path, other)?,
+            other => responses.record_failure(&self.path, other)?,
         }
         Ok(())
     }
@@ -263,7 +266,11 @@ impl Question {
 
 impl PollResult {
     /// Records an unexpected response; returns a connection failure.
-    fn miss(&mut self, path: &Path, other: Result<Answer, Failure>) -> Result<(), Failure> {
+    fn record_failure(
+        &mut self,
+        path: &Path,
+        other: Result<Answer, Failure>,
+    ) -> Result<(), Failure> {
         if let Err(failure @ Failure::Answer(_)) = other {
             self.problems.push(failure.problem(path, true));
             return Ok(());
@@ -278,13 +285,13 @@ struct ProcessCache {
     /// When the last poll ended; initially the start.
     at: Stamp,
     took: Duration,
-    target: bool,
-    seen: bool,
+    was_polled: bool,
+    has_connected: bool,
     running: bool,
-    progress: Aged<StartProgress>,
-    identity: Aged<PublicKey>,
+    progress: Timestamped<StartProgress>,
+    identity: Timestamped<PublicKey>,
     rpc_address: Option<Option<SocketAddr>>,
-    admission: Aged<Option<AdmissionStatus>>,
+    admission: Timestamped<Option<AdmissionStatus>>,
     problems: Vec<Problem>,
     up: bool,
 }
@@ -295,34 +302,36 @@ impl ProcessCache {
             process,
             at,
             took: Duration::ZERO,
-            target: false,
-            seen: false,
+            was_polled: false,
+            has_connected: false,
             running: false,
-            progress: Aged::default(),
-            identity: Aged::default(),
+            progress: Timestamped::default(),
+            identity: Timestamped::default(),
             rpc_address: None,
-            admission: Aged::default(),
+            admission: Timestamped::default(),
             problems: Vec::new(),
             up: false,
         }
     }
 
-    /// True until the next poll is due. Within one process a start happens once.
-    fn rests(&self, now: Stamp, pace: Pace) -> bool {
-        // Half an interval early counts: a poll ends after it was due, and the next one must not
-        // wait a whole interval for that.
-        self.target && self.running && now.since(self.at) + pace.starting / 2 < pace.running
+    /// True until the next poll is due. A process starts only once, so `running` never goes back.
+    fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
+        // A poll may be half an interval early: `at` is the end of the last poll, which is later
+        // than its due time.
+        self.was_polled
+            && self.running
+            && now.since(self.at) + poll_intervals.starting / 2 < poll_intervals.running
     }
 
     fn admission_is_due(&self, now: Stamp) -> bool {
         self.admission
             .at()
-            .is_none_or(|at| now.since(at) >= ADMISSION_EVERY)
+            .is_none_or(|at| now.since(at) >= ADMISSION_INTERVAL)
     }
 
     fn receive(&mut self, responses: PollResult, at: Stamp, took: Duration) {
-        (self.at, self.took, self.target) = (at, took, true);
-        self.seen |= responses.connected;
+        (self.at, self.took, self.was_polled) = (at, took, true);
+        self.has_connected |= responses.connected;
         self.up = responses.progress.is_some();
         self.running |= responses.progress == Some(StartProgress::Running);
         if let Some(progress) = responses.progress {
@@ -338,19 +347,22 @@ impl ProcessCache {
         self.problems = responses.problems;
     }
 
-    fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {
-        let admission = self.admission.fresh(now, life(ADMISSION_EVERY)).flatten();
-        let life = life(if self.running {
-            pace.running
+    fn facts(&self, now: Stamp, poll_intervals: PollIntervals) -> AdminFacts {
+        let admission = self
+            .admission
+            .fresh(now, response_ttl(ADMISSION_INTERVAL))
+            .flatten();
+        let response_ttl = response_ttl(if self.running {
+            poll_intervals.running
         } else {
-            pace.starting
+            poll_intervals.starting
         });
         AdminFacts {
             process: self.process,
             at: self.at,
             took: self.took,
-            progress: self.progress.fresh(now, life),
-            identity: self.identity.fresh(now, life),
+            progress: self.progress.fresh(now, response_ttl),
+            identity: self.identity.fresh(now, response_ttl),
             rpc_address: self.rpc_address.flatten(),
             admission,
             problems: self.problems.clone(),

@@ -11,36 +11,39 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 const ANSWER_BYTES: usize = 1 << 20;
-const CHUNK: usize = 16 << 10;
+const READ_BYTES: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) enum Failure {
     Connect(io::Error),
-    /// The path does not resolve in time.
-    Unanswered(PathError),
-    Foreign(i32),
-    Late(Duration),
-    Lost(io::Error),
+    /// The file system did not resolve the path in time.
+    PathTimeout(PathError),
+    /// Pid of the process that serves the socket.
+    WrongPeer(i32),
+    Timeout(Duration),
+    ConnectionLost(io::Error),
     TooLong,
     Answer(Error),
 }
 
 impl Failure {
-    /// `seen`: the socket existed before in this process's lifetime.
-    pub(super) fn problem(&self, path: &Path, seen: bool) -> Problem {
+    /// `has_connected`: the socket accepted a connection before in this process's lifetime.
+    pub(super) fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
         let (status, what) = match self {
-            Failure::Connect(error) => return refused(error, &path.to_string(), seen),
-            Failure::Unanswered(unanswered) => (Status::Broken, format!("{path}: {unanswered}")),
-            Failure::Foreign(pid) => (
+            Failure::Connect(error) => {
+                return connect_problem(error, &path.to_string(), has_connected);
+            }
+            Failure::PathTimeout(unanswered) => (Status::Broken, format!("{path}: {unanswered}")),
+            Failure::WrongPeer(pid) => (
                 Status::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
             ),
-            Failure::Late(timeout) => (
+            Failure::Timeout(timeout) => (
                 Status::Broken,
                 format!("{path}: no answer within {} s", timeout.as_secs_f64()),
             ),
-            Failure::Lost(error) => (
+            Failure::ConnectionLost(error) => (
                 Status::Gone,
                 format!("{path}: the connection broke: {error}"),
             ),
@@ -58,7 +61,7 @@ impl Failure {
     }
 }
 
-fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
+fn connect_problem(error: &io::Error, path: &str, has_connected: bool) -> Problem {
     match error.kind() {
         ErrorKind::PermissionDenied => Problem::new(
             Status::Forbidden,
@@ -66,7 +69,9 @@ fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
                 "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
             ),
         ),
-        ErrorKind::NotFound if seen => Problem::new(Status::Gone, format!("{path} has vanished")),
+        ErrorKind::NotFound if has_connected => {
+            Problem::new(Status::Gone, format!("{path} has vanished"))
+        }
         ErrorKind::NotFound => Problem::new(
             Status::Absent,
             format!(
@@ -88,7 +93,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Accepts a peer that is not visible in this daemon's pid namespace.
+    /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
+    /// namespace, whose pid is unknown.
     pub(super) async fn open(
         paths: &PathThread,
         path: &Path,
@@ -99,32 +105,32 @@ impl Socket {
             let path = path.to_owned();
             paths.call_from_task(timeout, move || connect(&path))
         };
-        let stream = connect.await.map_err(Failure::Unanswered)?;
+        let stream = connect.await.map_err(Failure::PathTimeout)?;
         let stream = stream
             .map_err(io::Error::from)
             .and_then(UnixStream::from_std)
             .map_err(Failure::Connect)?;
-        let peer = stream.peer_cred().map_err(Failure::Lost)?.pid();
+        let peer = stream.peer_cred().map_err(Failure::ConnectionLost)?.pid();
         match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
-            Some(foreign) => Err(Failure::Foreign(foreign)),
+            Some(peer_pid) => Err(Failure::WrongPeer(peer_pid)),
             None => Ok(Socket { stream, timeout }),
         }
     }
 
     /// After a failure the connection is unusable.
-    pub(super) async fn ask(&mut self, method: Method) -> Result<Answer, Failure> {
+    pub(super) async fn send(&mut self, method: Method) -> Result<Answer, Failure> {
         const ID: u64 = 1;
         let timeout = self.timeout;
         let exchange = async {
             self.stream
                 .write_all(method.request(ID).as_bytes())
                 .await
-                .map_err(Failure::Lost)?;
+                .map_err(Failure::ConnectionLost)?;
             self.answer().await
         };
         let body = tokio::time::timeout(timeout, exchange)
             .await
-            .map_err(|_| Failure::Late(timeout))??;
+            .map_err(|_| Failure::Timeout(timeout))??;
         method.read(ID, &body).map_err(Failure::Answer)
     }
 
@@ -133,19 +139,19 @@ impl Socket {
         let mut body = Vec::new();
         loop {
             let before = body.len();
-            body.resize(before + CHUNK, 0);
+            body.resize(before + READ_BYTES, 0);
             let got = self
                 .stream
                 .read(body.get_mut(before..).unwrap_or_default())
                 .await
-                .map_err(Failure::Lost)?;
+                .map_err(Failure::ConnectionLost)?;
             body.truncate(before + got);
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
                 return Ok(body);
             }
             if got == 0 && body.is_empty() {
-                return Err(Failure::Lost(ErrorKind::UnexpectedEof.into()));
+                return Err(Failure::ConnectionLost(ErrorKind::UnexpectedEof.into()));
             }
             if got == 0
                 || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok())

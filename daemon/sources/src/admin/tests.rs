@@ -2,7 +2,7 @@
 
 mod server;
 
-use super::poller::Pace;
+use super::poller::PollIntervals;
 use super::*;
 use faultline_core::clock::Clock;
 use faultline_core::config;
@@ -52,7 +52,7 @@ impl Running {
         let asked = Arc::new(Mutex::new(Some(asked)));
         let whom = Arc::clone(&asked);
         let whom = Box::new(move || whom.lock().unwrap().clone());
-        let pace = Pace {
+        let poll_intervals = PollIntervals {
             starting: Duration::from_millis(20),
             running: Duration::from_millis(200),
         };
@@ -66,7 +66,7 @@ impl Running {
             whom,
             facts.clone(),
         )
-        .at(pace);
+        .at(poll_intervals);
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         Running {
@@ -202,7 +202,7 @@ async fn startup_is_polled_until_the_validator_runs_and_reports_its_identity() {
 async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-    let pace = Pace {
+    let poll_intervals = PollIntervals {
         starting: Duration::from_millis(20),
         running: Duration::from_secs(3600),
     };
@@ -213,7 +213,8 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         let whom = Box::new(move || whom.lock().unwrap().clone());
         let config = config::Admin::default();
         running.facts = Latest::default();
-        let poller = Poller::new(&config, Clock::start(), whom, running.facts.clone()).at(pace);
+        let poller =
+            Poller::new(&config, Clock::start(), whom, running.facts.clone()).at(poll_intervals);
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         stage

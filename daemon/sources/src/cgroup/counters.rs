@@ -2,7 +2,7 @@
 
 use faultline_metrics::{Kind, Reading, Value};
 
-/// Ignores counts of the new cgroup from before the move. The exported counter falls only if a
+/// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
 /// cgroup is recreated.
 #[derive(Debug, Default)]
 pub(super) struct Counters {

@@ -1,5 +1,5 @@
-use super::super::host::Memory;
-use crate::tick::{LIMITS_EVERY, SampleContext, SourceOutput, Throttle};
+use super::super::host::SharedMeminfo;
+use crate::tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::headroom::binding;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
@@ -8,9 +8,9 @@ use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value};
 
 #[derive(Debug)]
 pub(super) struct Headroom {
-    meminfo: Memory,
+    meminfo: SharedMeminfo,
     settings: Throttle,
-    /// An error, kept until the next read, makes the level unknown.
+    /// `None` without such a level. An error makes the level unknown until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
     strict_overcommit: bool,
     oomd_running: bool,
@@ -18,10 +18,10 @@ pub(super) struct Headroom {
 }
 
 impl Headroom {
-    pub(super) fn new(meminfo: Memory) -> Self {
+    pub(super) fn new(meminfo: SharedMeminfo) -> Self {
         Headroom {
             meminfo,
-            settings: Throttle::every(LIMITS_EVERY),
+            settings: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
             strict_overcommit: false,
             oomd_running: false,
@@ -29,7 +29,7 @@ impl Headroom {
         }
     }
 
-    /// Without `cgroups`, or while a level is unreadable, no level binds.
+    /// Exports no binding level without `cgroups`, and while a level is unreadable.
     pub(super) fn read(
         &mut self,
         context: &SampleContext<'_>,
@@ -113,7 +113,7 @@ fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput)
         output,
     );
     add(&m::LEVEL_DIRTY, level, level.dirty, output);
-    // The validator's own swap is part of memory with swap.
+    // Memory with swap includes the validator's own swap, which `own` lacks.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own.map(|own| level.unreclaimable.saturating_sub(own));
         add(&m::LEVEL_OTHERS, level, others, output);

@@ -10,11 +10,14 @@ use faultline_metrics::metrics::votes::ADMISSION_SHORTFALL;
 use faultline_metrics::{ReadingList, Stamp};
 use std::time::Duration;
 
-/// Tower finalizes a slot about 31 slots after it has confirmed it, Alpenglow both at once.
-const TOWER_GAP: u64 = 16;
-/// Minimum duration of the gap: Alpenglow publishes both one after the other.
-const GAP_LASTS: Duration = Duration::from_secs(3);
-/// Lifetime of a sign of Tower. In a migration both signs stop.
+/// Minimum distance in slots from the finalized to the confirmed slot that shows Tower. Tower
+/// finalizes a slot about 31 slots after its confirmation, Alpenglow at the same time.
+const MIN_TOWER_GAP: u64 = 16;
+/// Minimum duration of the gap. Alpenglow also has short gaps, because it publishes both slots one
+/// after the other.
+const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
+/// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both end in a
+/// migration.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,25 +29,25 @@ struct CommitmentGap {
 }
 
 impl CommitmentGap {
-    fn see(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
-        if confirmed.saturating_sub(finalized) < TOWER_GAP {
+    fn update_slots(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
+        if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP {
             self.since = None;
             return;
         }
         let (since, from) = *self.since.get_or_insert((at, finalized));
         if finalized < from {
             self.since = Some((at, finalized));
-        } else if finalized > from && at.since(since) >= GAP_LASTS {
+        } else if finalized > from && at.since(since) >= MIN_GAP_DURATION {
             self.shown_at = Some(at);
             self.since = Some((at, finalized));
         }
     }
 
-    fn see_facts(&mut self, facts: &RpcFacts) {
+    fn update_from_rpc(&mut self, facts: &RpcFacts) {
         if let (Some(at), Some(confirmed), Some(finalized)) =
             (facts.slot_at, facts.confirmed, facts.finalized)
         {
-            self.see(at, confirmed, finalized);
+            self.update_slots(at, confirmed, finalized);
         }
     }
 
@@ -54,17 +57,17 @@ impl CommitmentGap {
     }
 }
 
-/// Exports the vote account's shortfall as the validator reports it. Otherwise, at the tip,
-/// computes it from the balance in lamports and the slot time.
+/// Exports the vote account's shortfall, if the validator reports it. Otherwise computes it from
+/// the balance in lamports and the slot time, but only near the tip.
 pub(super) fn admission_shortfall(
     now: Stamp,
-    known: &SourceFacts,
+    source_facts: &SourceFacts,
     balance: Option<(u64, Duration)>,
     output: &mut SourceOutput,
 ) {
-    let reported = known.admin.as_ref();
+    let reported = source_facts.admin.as_ref();
     let reported = reported.and_then(|facts| facts.admission_shortfall());
-    let is_near_tip = known.witnesses(now).is_near_tip() == Some(true);
+    let is_near_tip = source_facts.distance_evidence(now).is_near_tip() == Some(true);
     let by_balance = balance
         .filter(|_| is_near_tip)
         .and_then(|(lamports, slot_time)| admission::shortfall(lamports, slot_time.as_secs_f64()));
@@ -84,15 +87,15 @@ impl ConsensusState {
     pub(super) fn update(
         &mut self,
         now: Stamp,
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         votes: &MigrationEvidence,
     ) -> Option<Consensus> {
-        if let Some(facts) = &known.rpc {
-            self.gap.see_facts(facts);
+        if let Some(facts) = &source_facts.rpc {
+            self.gap.update_from_rpc(facts);
         }
-        let reports = known.datapoints.migration;
-        let processed = { known.rpc.as_ref() }.and_then(|facts| facts.epoch_info);
-        let replayed = { known.datapoints.slots }.and_then(|(_, slots)| slots.frozen);
+        let reports = source_facts.datapoints.migration;
+        let processed = { source_facts.rpc.as_ref() }.and_then(|facts| facts.epoch_info);
+        let replayed = { source_facts.datapoints.slots }.and_then(|(_, slots)| slots.frozen);
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
         let evidence = Evidence {
             has_event_handler: reports.has_event_handler,
@@ -141,14 +144,14 @@ mod tests {
     fn only_a_lasting_gap_with_advancing_finalized_slots_shows_tower() {
         let mut gap = CommitmentGap::default();
         for second in 0..3 {
-            gap.see(at(second), 131 + second, 100 + second);
+            gap.update_slots(at(second), 131 + second, 100 + second);
             assert!(!gap.is_shown(at(second)));
         }
-        gap.see(at(3), 134, 103);
+        gap.update_slots(at(3), 134, 103);
         assert!(gap.is_shown(at(3)) && gap.is_shown(at(62)) && !gap.is_shown(at(63)));
 
         let mut migrating = CommitmentGap::default();
-        (0..90).for_each(|second| migrating.see(at(second), 131, 100));
+        (0..90).for_each(|second| migrating.update_slots(at(second), 131, 100));
         assert!(!migrating.is_shown(at(90)), "nothing is finalized");
 
         let mut alpenglow = CommitmentGap::default();
@@ -156,7 +159,7 @@ mod tests {
             let root = 100 + 5 * second;
             // Sometimes an answer falls between the two.
             let ahead = if second % 3 == 0 { 40 } else { 0 };
-            alpenglow.see(at(second), root + ahead, root);
+            alpenglow.update_slots(at(second), root + ahead, root);
             assert!(!alpenglow.is_shown(at(second)));
         }
     }

@@ -11,11 +11,12 @@ use faultline_metrics::metrics::validator as v;
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// The tip advances once per slot (up to 1 s); skipped slots delay it. Without a newer tip for this
-/// long, a validator is starved or cut off, and its distance is unknown.
+/// Without a newer tip for this long, the distance is unknown: the validator is starved or cut off.
+/// The tip advances once per slot (up to 1 s), later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch takes fewer slots back, the purge at the end of a migration many more.
+/// A fork switch takes fewer slots back than this. The purge at the end of a migration takes many
+/// more.
 const MIN_PURGE: u64 = 32;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,23 +38,23 @@ impl SlotTracker {
     pub(super) fn sample(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         output: &mut SourceOutput,
         evidence: &mut Evidence,
     ) {
-        self.add_evidence((now, protocol), known, evidence);
+        self.add_evidence((now, protocol), source_facts, evidence);
         if evidence.process != Process::Stopped {
-            self.export((now, protocol), known, output);
+            self.export((now, protocol), source_facts, output);
         }
     }
 
     fn export(
         &self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         output: &mut SourceOutput,
     ) {
-        let rpc = known.rpc.as_deref();
+        let rpc = source_facts.rpc.as_deref();
         let (slot_at, distance_at) = (
             rpc.and_then(|facts| facts.slot_at),
             rpc.and_then(|facts| facts.distance_at),
@@ -61,7 +62,7 @@ impl SlotTracker {
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
-        let points = { known.datapoints.slots }
+        let points = { source_facts.datapoints.slots }
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
             .map(|(_, slots)| slots)
             .unwrap_or_default();
@@ -91,8 +92,10 @@ impl SlotTracker {
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
         let exists = tip.is_none_or(|tip| self.is_not_purged(protocol, tip));
-        let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
-        output.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
+        let distance_evidence = source_facts
+            .distance_evidence(now)
+            .with_fresh_tip(tip_is_fresh && exists);
+        output.whole(&v::SLOTS_BEHIND, [], distance_evidence.behind());
     }
 
     /// False if the highest slot with shreds was purged.
@@ -117,14 +120,14 @@ impl SlotTracker {
         self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
-    /// While JSON-RPC responds, pushed values replace none of its values: they are up to 10 s old.
+    /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
     fn add_evidence(
         &mut self,
         (now, protocol): (Stamp, Option<Protocol>),
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
         evidence: &mut Evidence,
     ) {
-        let rpc = known.rpc.as_deref();
+        let rpc = source_facts.rpc.as_deref();
         let rpc_at = rpc.and_then(|facts| facts.slot_at);
         let own = rpc
             .and_then(|facts| facts.epoch_info)
@@ -147,7 +150,7 @@ impl SlotTracker {
             }
         }
         let Some((at, points)) =
-            { known.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
+            { source_facts.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
         else {
             return;
         };
@@ -155,7 +158,7 @@ impl SlotTracker {
         if own.is_none() && Some(at) > rpc_at {
             evidence.slot = points.frozen;
         }
-        if received.is_none() && known.witnesses(now).by_pushes().is_some() {
+        if received.is_none() && source_facts.distance_evidence(now).by_pushes().is_some() {
             evidence.tip = points.tip();
         }
     }
@@ -178,8 +181,9 @@ mod tests {
         }
     }
 
-    /// JSON-RPC answered at `answered`, and still believes it or not; the last push came at its time.
-    fn known(
+    /// `answered`: second of the last response, and its processed slot and shred unless expired.
+    /// `push`: second and slots of the last push.
+    fn source_facts(
         answered: Option<(u64, Option<(u64, u64)>)>,
         push: Option<(u64, Slots)>,
     ) -> SourceFacts {
@@ -230,14 +234,14 @@ mod tests {
         }
     }
 
-    /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
+    /// The exported processed slot and distance at `now`, and the evidence for the phase.
     fn sample(
         sources: &mut SlotTracker,
         now: u64,
-        known: &SourceFacts,
+        source_facts: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
         let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-        sources.sample((at(now), None), known, &mut output, &mut evidence);
+        sources.sample((at(now), None), source_facts, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
             let of = output.readings.iter().find(|reading| {
                 reading.metric.name == name
@@ -256,14 +260,17 @@ mod tests {
     fn silent_json_rpc_is_not_replaced_by_an_older_push() {
         let mut sources = SlotTracker::default();
         let push = Some((8, pushed(100, 100)));
-        let (processed, behind, evidence) =
-            sample(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
+        let (processed, behind, evidence) = sample(
+            &mut sources,
+            10,
+            &source_facts(Some((10, Some((105, 120)))), push),
+        );
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (Some(105.0), Some(15.0), Some(105), Some(120))
         );
         let (processed, behind, evidence) =
-            sample(&mut sources, 14, &known(Some((10, None)), push));
+            sample(&mut sources, 14, &source_facts(Some((10, None)), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, None, None),
@@ -271,7 +278,7 @@ mod tests {
         );
         let later = Some((18, pushed(105, 150)));
         let (processed, behind, evidence) =
-            sample(&mut sources, 18, &known(Some((10, None)), later));
+            sample(&mut sources, 18, &source_facts(Some((10, None)), later));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, Some(105), Some(150)),
@@ -280,7 +287,7 @@ mod tests {
         let (processed, behind, _) = sample(
             &mut sources,
             71,
-            &known(Some((10, None)), Some((70, pushed(200, 204)))),
+            &source_facts(Some((10, None)), Some((70, pushed(200, 204)))),
         );
         assert_eq!(
             (processed, behind),
@@ -295,9 +302,9 @@ mod tests {
         sample(
             &mut sources,
             10,
-            &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
+            &source_facts(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
-        let answer = known(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
+        let answer = source_facts(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
         let (.., evidence) = sample(&mut sources, 20, &answer);
         assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
         let (.., evidence) = sample(&mut sources, 21, &answer);
@@ -307,7 +314,7 @@ mod tests {
     #[test]
     fn a_pushed_slot_distance_contradicting_a_healthy_validator_is_ignored() {
         let mut sources = SlotTracker::default();
-        let mut answer = known(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
+        let mut answer = source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
         assert_eq!(sample(&mut sources, 10, &answer).1, None);
@@ -322,7 +329,7 @@ mod tests {
             slots.is_proven = true;
             Some((second, slots))
         };
-        let mut answer = known(Some((10, Some((105, 105)))), own(9, 100, 2_600));
+        let mut answer = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
         let mut sources = SlotTracker::default();
@@ -341,18 +348,28 @@ mod tests {
                 sample(
                     &mut sources,
                     second,
-                    &known(Some((second, Some((second, 40)))), None)
+                    &source_facts(Some((second, Some((second, 40)))), None)
                 )
                 .1
                 .is_some()
             );
         }
         assert_eq!(
-            sample(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
+            sample(
+                &mut sources,
+                15,
+                &source_facts(Some((15, Some((15, 40)))), None)
+            )
+            .1,
             None
         );
         assert_eq!(
-            sample(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
+            sample(
+                &mut sources,
+                16,
+                &source_facts(Some((16, Some((16, 60)))), None)
+            )
+            .1,
             Some(44.0)
         );
     }
@@ -362,10 +379,10 @@ mod tests {
         let mut sources = SlotTracker::default();
         let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-            let known = known(Some((second, Some(answer))), Some((second, push)));
+            let source_facts = source_facts(Some((second, Some(answer))), Some((second, push)));
             sources.sample(
                 (at(second), Some(protocol)),
-                &known,
+                &source_facts,
                 &mut output,
                 &mut evidence,
             );
@@ -375,7 +392,7 @@ mod tests {
                         && reading
                             .labels
                             .first()
-                            .is_none_or(|known| known.as_str() == label)
+                            .is_none_or(|text| text.as_str() == label)
                 });
                 of.and_then(|reading| reading.value.number())
             };
@@ -433,7 +450,7 @@ mod tests {
                 ..Evidence::default()
             },
         );
-        let answer = known(Some((10, Some((105, 106)))), None);
+        let answer = source_facts(Some((10, Some((105, 106)))), None);
         SlotTracker::default().sample((at(10), None), &answer, &mut output, &mut evidence);
         assert!(output.readings.is_empty());
     }

@@ -5,11 +5,12 @@ use super::{Target, process};
 use faultline_kernel::{ErrorKind, HostRoot};
 use faultline_metrics::{Problem, Status};
 
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
     pub(super) target: Target,
+    /// It has a thread that only a running validator has.
     pub(super) running: bool,
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Choice {
     Several(Vec<Target>),
 }
 
-/// Prefers a running one: the others may be forks before their exec, or just starting.
+/// Prefers running candidates: the others may be forks before their exec, or just starting.
 pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
     let is_any_running = candidates.iter().any(|one| one.running);
     let mut preferred: Vec<Target> = candidates
@@ -74,16 +75,16 @@ pub(super) fn ambiguous(found: &[Target]) -> Problem {
         };
         format!("{} {}{ledger}", target.process.pid, target.comm)
     };
-    let left_out = found.len().saturating_sub(MOST_NAMED);
-    let mut named: Vec<String> = found.iter().take(MOST_NAMED).map(named).collect();
+    let left_out = found.len().saturating_sub(MAX_NAMED);
+    let mut named: Vec<String> = found.iter().take(MAX_NAMED).map(named).collect();
     if left_out > 0 {
         named.push(format!("{left_out} more"));
     }
-    let words = format!(
+    let message = format!(
         "ambiguous: {} processes match: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
          --unit, --pid) says which",
         found.len(),
         named.join(", ")
     );
-    Problem::new(Status::Broken, words)
+    Problem::new(Status::Broken, message)
 }

@@ -14,33 +14,35 @@ use std::time::Duration;
 /// The value of `found_by` for a descendant of the given process.
 pub(super) const DESCENDANT: &str = "descendant";
 
-/// After this time the interval is [`LATER_INTERVAL`]: an inspection reads a file of every process.
-const RESCAN_INTERVAL: Duration = Duration::from_secs(60);
+/// For this time each check inspects the descendants. Later the interval is [`LATER_INTERVAL`],
+/// because an inspection reads a file of every process.
+const INITIAL_PERIOD: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Reports descendants if their memory beyond the process's own anonymous memory exceeds that
-/// memory by this much.
+/// Descendants are reported if their excess memory is at least the process's own anonymous memory
+/// plus this. The excess of a descendant is its anonymous memory minus the process's own.
 const MIN_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
-pub(super) struct Inspections {
+pub(super) struct InspectionTimer {
     began: Stamp,
     last: Option<Stamp>,
+    /// The memory problem was reported.
     pub(super) reported: bool,
 }
 
-impl Inspections {
+impl InspectionTimer {
     pub(super) fn new(began: Stamp) -> Self {
-        Inspections {
+        InspectionTimer {
             began,
             last: None,
             reported: false,
         }
     }
 
-    /// Counts as an inspection if true.
+    /// Starts the next interval if it returns true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        let due = now.since(self.began) < RESCAN_INTERVAL
+        let due = now.since(self.began) < INITIAL_PERIOD
             || self
                 .last
                 .is_none_or(|last| now.since(last) >= LATER_INTERVAL);
@@ -54,7 +56,7 @@ impl Inspections {
 #[derive(Debug)]
 pub(super) struct Descendants {
     own: PidStat,
-    below: Vec<PidStat>,
+    descendants: Vec<PidStat>,
 }
 
 impl Descendants {
@@ -74,24 +76,29 @@ impl Descendants {
         for one in root.pids().ok()?.into_iter().filter_map(&mut stat) {
             children.entry(one.ppid).or_default().push(one);
         }
-        let mut below = children.remove(&pid).unwrap_or_default();
+        let mut descendants = children.remove(&pid).unwrap_or_default();
         let mut next = 0;
-        while let Some(parent) = below.get(next).map(|one| one.pid) {
-            below.extend(children.remove(&parent).unwrap_or_default());
+        while let Some(parent) = descendants.get(next).map(|one| one.pid) {
+            descendants.extend(children.remove(&parent).unwrap_or_default());
             next += 1;
         }
-        Some(Descendants { own, below })
+        Some(Descendants { own, descendants })
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.below.len()
+        self.descendants.len()
     }
 
     /// The only validator among them; a running one is preferred.
     pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
-        let pids: Vec<u32> = self.below.iter().filter(named).map(|one| one.pid).collect();
+        let pids: Vec<u32> = self
+            .descendants
+            .iter()
+            .filter(named)
+            .map(|one| one.pid)
+            .collect();
         match choose(candidates(root, &pids, DESCENDANT, &mut Vec::new())) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
             Choice::Several(_) | Choice::None => None,
@@ -108,16 +115,20 @@ impl Descendants {
                 .rss_anon
         };
         let own = anonymous(self.own.pid)?;
-        let beyond = |one: &PidStat| anonymous(one.pid).unwrap_or(0).saturating_sub(own);
-        let each: Vec<(u64, &PidStat)> = self.below.iter().map(|one| (beyond(one), one)).collect();
-        let all = each
+        let excess = |one: &PidStat| anonymous(one.pid).unwrap_or(0).saturating_sub(own);
+        let excesses: Vec<(u64, &PidStat)> = self
+            .descendants
+            .iter()
+            .map(|one| (excess(one), one))
+            .collect();
+        let all = excesses
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));
-        let (most, largest) = each.iter().max_by_key(|(bytes, _)| *bytes)?;
+        let (largest_excess, largest) = excesses.iter().max_by_key(|(bytes, _)| *bytes)?;
         if all < own.saturating_add(MIN_BYTES) {
             return None;
         }
-        let words = format!(
+        let message = format!(
             "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
              start that program without a wrapper, or follow it with --pid {}",
             self.own.pid,
@@ -126,9 +137,9 @@ impl Descendants {
             faultline_text::bytes(all),
             largest.pid,
             largest.comm,
-            faultline_text::bytes(*most),
+            faultline_text::bytes(*largest_excess),
             largest.pid
         );
-        Some(Problem::new(Status::Absent, words))
+        Some(Problem::new(Status::Absent, message))
     }
 }

@@ -1,4 +1,4 @@
-//! The search state, shared between the finder thread and its readers.
+//! The state of the search, which the finder thread shares with its readers.
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::sync::watch as channel;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum EndReason {
     Exit,
     /// It ended within a minute after an OOM kill in its cgroup or on its host.
     OomKill,
-    /// It was found gone, or executed another program.
+    /// A poll found that it had ended, or it executed another program.
     Unknown,
 }
 
-impl Reason {
-    pub const ALL: [Reason; 3] = [Reason::Exit, Reason::OomKill, Reason::Unknown];
+impl EndReason {
+    pub const ALL: [EndReason; 3] = [EndReason::Exit, EndReason::OomKill, EndReason::Unknown];
 
     pub const fn name(self) -> &'static str {
         match self {
-            Reason::Exit => "exit",
-            Reason::OomKill => "oom_kill",
-            Reason::Unknown => "unknown",
+            EndReason::Exit => "exit",
+            EndReason::OomKill => "oom_kill",
+            EndReason::Unknown => "unknown",
         }
     }
 }
@@ -35,9 +35,9 @@ pub struct Report {
     /// Without a target: the reasons, at least one. With a target: its problems.
     pub problems: Vec<Problem>,
     /// Replacements of the followed process, by the end reason of the earlier one.
-    pub restarts: [(Reason, u64); 3],
-    pub ends: [(Reason, u64); 3],
-    pub ended: Option<(ProcessId, Reason)>,
+    pub restarts: [(EndReason, u64); 3],
+    pub ends: [(EndReason, u64); 3],
+    pub ended: Option<(ProcessId, EndReason)>,
     /// `None` before the first search.
     pub searched_at: Option<Stamp>,
     pub took: Duration,
@@ -79,7 +79,7 @@ pub(super) struct State {
 
 impl Following {
     pub(super) fn new(looking_for: String) -> Self {
-        let none = Reason::ALL.map(|reason| (reason, 0));
+        let none = EndReason::ALL.map(|reason| (reason, 0));
         let state = State {
             current: None,
             process: channel::Sender::new(None),
@@ -121,12 +121,12 @@ impl Following {
         self.state().process.subscribe()
     }
 
-    /// Sets the host's OOM kill count, which a tick reads anyway.
-    pub fn saw_host_oom_kills(&self, count: Option<u64>) {
+    /// Sets the host's OOM kill count, which every tick reads.
+    pub fn set_host_oom_kills(&self, count: Option<u64>) {
         self.state().oom_kills.host = count;
     }
 
-    pub fn saw_cgroup(&self, cgroup: FoundCgroup) {
+    pub fn set_cgroup(&self, cgroup: FoundCgroup) {
         self.state().oom_kills.cgroup = Some(cgroup);
     }
 
@@ -134,7 +134,7 @@ impl Following {
         self.state().report.clone()
     }
 
-    /// Restarts and ends, with all three reasons from the start.
+    /// Exports restarts and ends by reason. All reasons are exported from the start.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let Report { restarts, ends, .. } = self.report();
         for (metric, counts) in [

@@ -6,19 +6,19 @@ use faultline_metrics::Stamp;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The kernel counts a kill when it sends the signal. To free hundreds of GB, the process then
-/// takes many seconds to exit.
-const DYING: Duration = Duration::from_secs(60);
+/// Maximum time from an OOM kill to the end of the process. The kernel counts a kill when it sends
+/// the signal. The process then needs many seconds to free hundreds of GB.
+const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 /// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
 /// count includes other processes.
 #[derive(Debug)]
-pub(super) struct Kills {
+pub(super) struct OomKillWatch {
     process: ProcessId,
     events: Option<PathBuf>,
     cgroup: Count,
     host: Count,
-    rose: Option<Stamp>,
+    last_kill_at: Option<Stamp>,
 }
 
 #[derive(Debug, Default)]
@@ -34,23 +34,24 @@ impl Count {
     }
 }
 
-impl Kills {
+impl OomKillWatch {
     pub(super) fn begin(root: &HostRoot, process: ProcessId, now: Stamp) -> Self {
         let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
-        let mut kills = Kills {
+        let mut kills = OomKillWatch {
             process,
             events: memory.ok().as_ref().map(events),
             cgroup: Count::default(),
             host: Count::default(),
-            rose: None,
+            last_kill_at: None,
         };
         kills.count(&OomKills::on_host(root), now);
         kills
     }
 
-    /// If a tick finds the process in another cgroup, counting starts there anew.
-    pub(super) fn count(&mut self, ticks: &OomKills, now: Stamp) {
-        let found = ticks.cgroup.as_ref();
+    /// Updates both counts. If a tick has found the process in another cgroup, its count starts
+    /// there.
+    pub(super) fn count(&mut self, oom_counts: &OomKills, now: Stamp) {
+        let found = oom_counts.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
             if self.events.as_ref() != Some(&events) {
@@ -61,18 +62,19 @@ impl Kills {
         let in_cgroup = self.in_cgroup();
         // Updates both counts, so that an increase is seen once. A cgroup removed with its process
         // gives no count.
-        let (here, somewhere) = (
+        let (rose_in_cgroup, rose_on_host) = (
             self.cgroup.rose(in_cgroup),
-            self.host.rose(ticks.host.max(self.host.0)),
+            self.host.rose(oom_counts.host.max(self.host.0)),
         );
-        if here || (somewhere && in_cgroup.is_none()) {
-            self.rose = Some(now);
+        if rose_in_cgroup || (rose_on_host && in_cgroup.is_none()) {
+            self.last_kill_at = Some(now);
         }
     }
 
     /// True if a process that ended now may have been killed.
-    pub(super) fn recent(&self, now: Stamp) -> bool {
-        self.rose.is_some_and(|rose| now.since(rose) <= DYING)
+    pub(super) fn has_recent_kill(&self, now: Stamp) -> bool {
+        self.last_kill_at
+            .is_some_and(|at| now.since(at) <= MAX_EXIT_TIME)
     }
 
     fn in_cgroup(&self) -> Option<u64> {

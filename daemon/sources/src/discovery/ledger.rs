@@ -3,9 +3,9 @@
 //! first; any user can use the others.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_pretenders};
+use super::owner::{PreviousUsers, without_impostors};
 use super::scan::named_like_a_validator;
-use super::{Found, SearchContext, Target, process};
+use super::{SearchContext, SearchResult, Target, process};
 use faultline_core::socket;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::locks;
@@ -29,7 +29,7 @@ impl ByLedger {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let listener = self.by_socket(context, &mut problems);
         if let Some(target) = listener.or_else(|| self.by_lock(context, &mut problems)) {
@@ -42,18 +42,17 @@ impl ByLedger {
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
                 let folder = faultline_text::path(&self.folder);
-                let words = format!(
+                let message = format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
                 );
-                problems.push(Problem::new(Status::Absent, words));
+                problems.push(Problem::new(Status::Absent, message));
             }
         }
         Err(problems)
     }
 
-    /// Accepts the listener whatever its program is called, unless it is known to be something
-    /// else.
+    /// Accepts a listener with any program name, unless it runs a validator's subcommand.
     fn by_socket(
         &self,
         context: &SearchContext<'_>,
@@ -113,8 +112,8 @@ impl ByLedger {
             (lock_holders(&root, &file, &mut problems), problems)
         });
         let (holders, found) = locked.unwrap_or_else(|unanswered| {
-            let words = format!("{}: {unanswered}", faultline_text::path(&lock));
-            (Vec::new(), vec![Problem::new(Status::Broken, words)])
+            let message = format!("{}: {unanswered}", faultline_text::path(&lock));
+            (Vec::new(), vec![Problem::new(Status::Broken, message)])
         });
         problems.extend(found);
         let found = candidates(context.root, &holders, "ledger.lock", problems);
@@ -131,7 +130,7 @@ impl ByLedger {
                 let mut found = candidates(context.root, &named.pids, "scan", problems);
                 found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
                 let found = self.found.of_the_same_user(context, found, problems);
-                choose(without_pretenders(context, found))
+                choose(without_impostors(context, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));

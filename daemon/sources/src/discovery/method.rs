@@ -4,7 +4,7 @@ use super::pid::ByPid;
 use super::process_name::ByName;
 use super::scan::Scan;
 use super::unit::ByUnit;
-use super::{Found, SearchContext, Target};
+use super::{SearchContext, SearchResult, Target};
 use faultline_core::config::TargetSelector;
 use faultline_metrics::{Problem, Status};
 
@@ -43,7 +43,7 @@ impl Method {
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         match self {
             Method::Scan(scan) => scan.find(context),
             Method::Pid(pid) => pid.find(context),
@@ -54,11 +54,11 @@ impl Method {
     }
 
     /// True if a process still matches the search after an exec.
-    pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
+    pub(super) fn still_matches(&self, before: &Target, now: &Target) -> bool {
         match self {
             Method::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
             Method::Pid(_) => true,
-            Method::Name(name) => name.is_still(now),
+            Method::Name(name) => name.still_matches(now),
             Method::Scan(_) | Method::Ledger(_) | Method::Unit(_) => {
                 now.validator.is_some() || before.validator.is_none()
             }
@@ -69,14 +69,14 @@ impl Method {
         matches!(self, Method::Pid(pid) if pid.with_descendants)
     }
 
-    pub(super) fn doubts(&self, target: &Target) -> Vec<Problem> {
+    pub(super) fn target_problems(&self, target: &Target) -> Vec<Problem> {
         if target.validator.is_some() || matches!(self, Method::Name(_)) {
             return Vec::new();
         }
         let (pid, comm) = (target.process.pid, &target.comm);
-        let words = format!(
+        let message = format!(
             "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
         );
-        vec![Problem::new(Status::Absent, words)]
+        vec![Problem::new(Status::Absent, message)]
     }
 }

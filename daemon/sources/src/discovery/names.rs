@@ -7,17 +7,17 @@ use rustix::io::Errno;
 
 use std::os::fd::OwnedFd;
 
-/// Kernel worker names have at most 63 bytes; program names 15.
-const LONGEST: usize = 64;
+/// Names of kernel workers have at most 63 bytes, those of programs 15.
+const MAX_NAME_BYTES: usize = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct NamedProcesses {
     pub(super) pids: Vec<u32>,
     /// Some processes are hidden from this user; the wanted one may be among them.
     hidden: bool,
 }
 
-impl Named {
+impl NamedProcesses {
     pub(super) fn problem(&self) -> Option<Problem> {
         self.hidden
             .then(|| Problem::new(Status::Forbidden, HIDDEN_WORDS))
@@ -33,8 +33,8 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
-        let words = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
-        Problem::new(Status::Forbidden, words)
+        let message = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
+        Problem::new(Status::Forbidden, message)
     })
 }
 
@@ -42,7 +42,10 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.
-pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Named, ReadError> {
+pub(super) fn named(
+    root: &HostRoot,
+    wanted: impl Fn(Comm) -> bool,
+) -> Result<NamedProcesses, ReadError> {
     let mut pids = root.pids()?;
     pids.sort_unstable();
     let mut hidden = pids.first().is_some_and(|&first| first != 1);
@@ -62,13 +65,13 @@ pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Na
             false
         }
     });
-    Ok(Named { pids, hidden })
+    Ok(NamedProcesses { pids, hidden })
 }
 
 fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(procfs, format!("{pid}/comm"), flags, Mode::empty())?;
-    let mut name = [0; LONGEST];
+    let mut name = [0; MAX_NAME_BYTES];
     let length = rustix::io::read(&file, &mut name)?;
     let name = name.get(..length).unwrap_or_default();
     Ok(Comm::new(name.strip_suffix(b"\n").unwrap_or(name)))

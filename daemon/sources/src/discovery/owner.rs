@@ -24,7 +24,7 @@ pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
 
 #[derive(Debug, Default)]
 pub(super) struct PreviousUsers {
-    /// The last one found; it may end before it is followed.
+    /// The process found last; it may end before it is followed.
     found: Option<(ProcessId, u32)>,
     followed: Option<(ProcessId, u32)>,
 }
@@ -56,11 +56,11 @@ impl PreviousUsers {
         let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
         for other in others {
             let pid = other.target.process.pid;
-            let words = format!(
-                "process {pid} is called like a validator but is another user's than the one before, who is \
-                 {user_before}; --unit, --pid or a restart of the daemon makes it the one to follow"
+            let message = format!(
+                "process {pid} is called like a validator but is another user's, while the previous validator was user \
+                 {user_before}'s; to follow it, use --unit or --pid, or restart the daemon"
             );
-            let problem = Problem::new(Status::Absent, words);
+            let problem = Problem::new(Status::Absent, message);
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -69,8 +69,8 @@ impl PreviousUsers {
     }
 }
 
-/// True if it claims a ledger that belongs to another user. False if that is unknown.
-fn pretends(context: &SearchContext<'_>, target: &Target) -> bool {
+/// True if the process names a ledger of another user. False if a user is unknown, and for root.
+fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
         context.paths.call(PATH_CALL_TIMEOUT, owner).ok()?
@@ -81,20 +81,16 @@ fn pretends(context: &SearchContext<'_>, target: &Target) -> bool {
     }
 }
 
-/// At most one of several candidates can be right. Drops those that pretend, if others are left.
-pub(super) fn without_pretenders(
+/// Of several candidates, drops those that name a ledger of another user, unless all of them do.
+pub(super) fn without_impostors(
     context: &SearchContext<'_>,
     all: Vec<Candidate>,
 ) -> Vec<Candidate> {
     if all.len() < 2 {
         return all;
     }
-    let (pretenders, others): (Vec<_>, Vec<_>) = all
+    let (impostors, others): (Vec<_>, Vec<_>) = all
         .into_iter()
-        .partition(|one| pretends(context, &one.target));
-    if others.is_empty() {
-        pretenders
-    } else {
-        others
-    }
+        .partition(|one| claims_foreign_ledger(context, &one.target));
+    if others.is_empty() { impostors } else { others }
 }

@@ -1,6 +1,6 @@
 use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
-use super::{Found, SearchContext, Target, names};
+use super::{SearchContext, SearchResult, Target, names};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 use faultline_metrics::{Problem, Status};
@@ -13,7 +13,7 @@ pub(super) struct ByPid {
     pid: u32,
     pub(super) with_descendants: bool,
     has_searched: bool,
-    given: Option<ProcessId>,
+    initial_process: Option<ProcessId>,
 }
 
 impl ByPid {
@@ -22,24 +22,24 @@ impl ByPid {
             pid,
             with_descendants,
             has_searched: false,
-            given: None,
+            initial_process: None,
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let first = !std::mem::replace(&mut self.has_searched, true);
         let seen = match process::inspect(context.root, self.pid, "pid") {
             Ok(seen) => seen,
             Err(error) => return Err(vec![self.problem(context, &error)]),
         };
         if first {
-            self.given = Some(seen.target.process);
+            self.initial_process = Some(seen.target.process);
         }
         if seen.is_validator() {
             return Ok(seen.target);
         }
         let (pid, comm) = (self.pid, &seen.target.comm);
-        if self.given == Some(seen.target.process) {
+        if self.initial_process == Some(seen.target.process) {
             let found = || Descendants::of(context.root, pid)?.validator(context.root);
             if self.with_descendants
                 && let Some(validator) = found()
@@ -50,16 +50,16 @@ impl ByPid {
                 .before
                 .is_some_and(|before| before.found_by == DESCENDANT)
             {
-                let words = format!("no validator runs below process {pid} ({comm})");
-                return Err(vec![Problem::new(Status::Absent, words)]);
+                let message = format!("no validator runs below process {pid} ({comm})");
+                return Err(vec![Problem::new(Status::Absent, message)]);
             }
             return Ok(seen.target);
         }
         if context.before.is_some_and(|before| is_same(before, &seen)) {
             return Ok(seen.target);
         }
-        let words = format!("the number {pid} now belongs to another program ({comm})");
-        Err(vec![Problem::new(Status::Gone, words)])
+        let message = format!("the number {pid} now belongs to another program ({comm})");
+        Err(vec![Problem::new(Status::Gone, message)])
     }
 
     fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
@@ -73,12 +73,12 @@ impl ByPid {
         let stat = context
             .root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse);
-        let words = if stat.is_ok_and(|stat| stat.has_ended()) {
+        let message = if stat.is_ok_and(|stat| stat.has_ended()) {
             format!("process {pid} has ended; it is a zombie until its parent waits for it")
         } else {
             format!("there is no process {pid}")
         };
-        Problem::new(Status::Gone, words)
+        Problem::new(Status::Gone, message)
     }
 }
 

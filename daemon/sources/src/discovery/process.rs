@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Only a running validator has them: the admin thread starts early, the replay thread late.
+/// Threads that only a running validator has. The admin thread starts early, the replay thread
+/// late.
 const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
 /// The kernel truncates a process name to this many bytes.
@@ -46,15 +47,15 @@ pub(super) fn inspect(
     found_by: &'static str,
 ) -> Result<LiveProcess, ReadError> {
     let files = ProcessFiles::open(root, pid)?;
-    let stat = living(root, files.id())?;
-    let words = files.cmdline()?;
-    let arguments: Vec<String> = words
+    let stat = live_stat(root, files.id())?;
+    let argv = files.cmdline()?;
+    let arguments: Vec<String> = argv
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let comm = stat.comm.to_string();
     let script = script(&comm, &arguments).cloned();
-    let (validator, subcommand) = match identify::identify(&comm, &words) {
+    let (validator, subcommand) = match identify::identify(&comm, &argv) {
         _ if script.is_some() => (None, None),
         identify::Process::Validator(validator) => (Some(validator), None),
         identify::Process::Subcommand { name, .. } => (None, Some(name)),
@@ -96,8 +97,8 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     }
 }
 
-/// `stat` of exactly this process, with at least one living thread.
-pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
+/// `stat` of this process. `Gone` if the process was replaced, or if all its threads have ended.
+pub(super) fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
@@ -112,7 +113,7 @@ pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadErro
 
 /// True only if it has certainly ended: a permission error proves nothing.
 pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
-    living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
+    live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
 /// Detects an exec. `exe` distinguishes a script from the program of the same name that it
@@ -141,7 +142,7 @@ impl Fingerprint {
     pub(super) fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread(root) {
             Some(comm) => comm,
-            None => living(root, self.id).ok()?.comm,
+            None => live_stat(root, self.id).ok()?.comm,
         };
         Some((comm, std::fs::read_link(&self.exe).ok()))
     }
@@ -170,8 +171,8 @@ pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
     })
 }
 
-/// True if two `exe` links are the same program, replaced on disk or not. Unknown differs from
-/// everything.
+/// True if two `exe` links are the same program, replaced on disk or not. Also true if one of them
+/// is unknown.
 pub fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
     one.zip(other)
         .is_none_or(|(one, other)| one == other || program_file(one) == program_file(other))
@@ -224,11 +225,11 @@ pub(super) fn problem(error: &ReadError) -> Problem {
 /// working directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
-    let whole = if given.is_absolute() {
+    let absolute = if given.is_absolute() {
         given.to_owned()
     } else {
         files.cwd().ok()?.join(given)
     };
-    // Without the dots and double slashes that operators write.
-    Some(whole.components().collect())
+    // Removes dots and double slashes.
+    Some(absolute.components().collect())
 }

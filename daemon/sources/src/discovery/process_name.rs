@@ -1,6 +1,6 @@
 use super::choose::ambiguous;
 use super::process::{self, LiveProcess};
-use super::{Found, SearchContext, Target, names};
+use super::{SearchContext, SearchResult, Target, names};
 use faultline_kernel::{Comm, ErrorKind};
 use faultline_metrics::{Problem, Status};
 use std::path::Path;
@@ -19,9 +19,9 @@ impl ByName {
         }
     }
 
-    /// Of several processes it takes the ancestor of all others: a program and its workers.
-    /// Otherwise the result is ambiguous.
-    pub(super) fn find(&self, context: &SearchContext<'_>) -> Found {
+    /// Of several processes, finds the one that is an ancestor of all others, such as a program
+    /// with its workers. Without one, the result is ambiguous.
+    pub(super) fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
         let named = match names::named(context.root, |its| its == comm) {
@@ -36,17 +36,17 @@ impl ByName {
             .filter(|&pid| pid != std::process::id())
         {
             match process::inspect(context.root, pid, "process_name") {
-                Ok(seen) if self.is_whole_name(&seen) => all.push(seen),
+                Ok(seen) if self.has_full_name(&seen) => all.push(seen),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Gone => {}
                 Err(error) => problems.push(process::problem(&error)),
             }
         }
-        let mut parents: Vec<&LiveProcess> = all
+        let mut roots: Vec<&LiveProcess> = all
             .iter()
             .filter(|one| !all.iter().any(|other| other.pid() == one.parent))
             .collect();
-        match (parents.pop(), parents.len()) {
+        match (roots.pop(), roots.len()) {
             (Some(one), 0) => return Ok(one.target.clone()),
             (None, _) => problems.push(Problem::new(
                 Status::Absent,
@@ -59,7 +59,7 @@ impl ByName {
         Err(problems)
     }
 
-    pub(super) fn is_still(&self, target: &Target) -> bool {
+    pub(super) fn still_matches(&self, target: &Target) -> bool {
         Comm::new(target.comm.as_bytes()) == self.comm()
     }
 
@@ -67,7 +67,7 @@ impl ByName {
         Comm::new(self.name.as_bytes())
     }
 
-    fn is_whole_name(&self, seen: &LiveProcess) -> bool {
+    fn has_full_name(&self, seen: &LiveProcess) -> bool {
         let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
         let program = seen.program.as_deref().map(Path::new);
         let exe = seen.target.exe.as_deref();

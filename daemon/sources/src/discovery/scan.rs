@@ -1,13 +1,13 @@
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_pretenders};
-use super::{Found, SearchContext, Target, names, process};
+use super::owner::{PreviousUsers, without_impostors};
+use super::{SearchContext, SearchResult, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
 use faultline_metrics::{Problem, Stamp, Status};
 use std::time::Duration;
 
-/// Accepts a lone candidate without a validator's threads after this time.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A lone candidate without a validator's threads is accepted after this time.
+const ACCEPT_LONE_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -16,7 +16,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let all = match named_like_a_validator(context.root) {
             Ok(named) => {
@@ -29,17 +29,17 @@ impl Scan {
         let possible = self
             .found
             .of_the_same_user(context, possible, &mut problems);
-        match choose(without_pretenders(context, possible)) {
+        match choose(without_impostors(context, possible)) {
             Choice::Running(target) => return Ok(self.found.remember(context, target)),
-            Choice::Lone(target) if self.is_believed(&target, context) => {
+            Choice::Lone(target) if self.is_accepted(&target, context) => {
                 return Ok(self.found.remember(context, target));
             }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
-                let words = format!(
+                let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
                 );
-                problems.push(Problem::new(Status::Absent, words));
+                problems.push(Problem::new(Status::Absent, message));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => problems.push(Problem::new(
@@ -50,24 +50,24 @@ impl Scan {
         Err(problems)
     }
 
-    fn is_believed(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
+    fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let since = match self.lone {
             Some((process, since)) if process == target.process => since,
             _ => context.now,
         };
         self.lone = Some((target.process, since));
-        !context.will_retry || context.now.since(since) >= PATIENCE
+        !context.will_retry || context.now.since(since) >= ACCEPT_LONE_AFTER
     }
 }
 
-pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
+pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::NamedProcesses, ReadError> {
     names::named(root, |comm: Comm| {
         Program::of_comm(&comm.to_str_lossy()).is_some()
     })
 }
 
-/// Drops those with another ledger than the previous validator: on a host with two validators, the
-/// other one is not the successor.
+/// Drops candidates with another ledger than the previous validator's. On a host with two
+/// validators, the other validator is not the successor.
 fn successors(
     before: Option<&Target>,
     all: Vec<Candidate>,
@@ -84,13 +84,13 @@ fn successors(
             other.target.process.pid,
             other.target.ledger.unwrap_or_default(),
         );
-        let words = format!(
-            "process {pid} is another validator: its ledger is {}, not {}; --ledger, --pid or a restart of the daemon \
-             makes it the one to follow",
+        let message = format!(
+            "process {pid} is another validator: its ledger is {}, not {}; to follow it, use --ledger or --pid, or \
+             restart the daemon",
             faultline_text::path(&its),
             faultline_text::path(ledger)
         );
-        problems.push(Problem::new(Status::Absent, words));
+        problems.push(Problem::new(Status::Absent, message));
     }
     possible
 }

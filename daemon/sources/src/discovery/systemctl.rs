@@ -5,13 +5,13 @@ use std::io::Read;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct UnitStatus {
     pub(super) main_pid: Option<u32>,
-    /// From the top of the hierarchy; `None` while it does not run.
+    /// Path from the top of the cgroup hierarchy; `None` while the unit does not run.
     pub(super) control_group: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn show(
         .map_err(|error| format!("{}: {error}", systemctl.display()))?;
     let ended = wait(&mut child, context);
     if ended.is_err() {
-        // It may have ended meanwhile; either way it must not stay as a zombie.
+        // Waits in any case: a child that nobody waits for stays a zombie.
         child
             .kill()
             .and_then(|()| child.wait())
@@ -56,13 +56,13 @@ fn wait(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> 
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
-            Ok(None) if context.clock.now().since(context.now) > PATIENCE => {
+            Ok(None) if context.clock.now().since(context.now) > TIMEOUT => {
                 return Err(format!(
                     "systemctl did not answer within {} s",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 ));
             }
-            Ok(None) if context.stop.sleep(PAUSE) => return Err("stopped".to_owned()),
+            Ok(None) if context.stop.sleep(POLL_INTERVAL) => return Err("stopped".to_owned()),
             Ok(None) => {}
             Err(error) => return Err(format!("systemctl: {error}")),
         }

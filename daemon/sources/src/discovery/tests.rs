@@ -154,12 +154,12 @@ impl Bench {
     }
 }
 
-fn pid_of(found: &Found) -> Option<u32> {
+fn pid_of(found: &SearchResult) -> Option<u32> {
     found.as_ref().ok().map(|target| target.process.pid)
 }
 
 /// The problems in words.
-fn words(found: &Found) -> String {
+fn words(found: &SearchResult) -> String {
     let problems = found.as_ref().err().map(Vec::as_slice).unwrap_or_default();
     problems
         .iter()

@@ -1,12 +1,12 @@
 //! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two files, and is
 //! right even if the main process is a shell or Frankendancer's supervisor.
 //!
-//! `systemctl` only resolves aliases and selects among several validators. It costs nothing while
-//! unused, unlike a D-Bus library.
+//! `systemctl` only resolves aliases and selects among several validators. Unlike a D-Bus library,
+//! it costs nothing while it is not used.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
 use super::systemctl::{self, UnitStatus};
-use super::{Found, SearchContext, names, process};
+use super::{SearchContext, SearchResult, names, process};
 use faultline_kernel::HostRoot;
 use faultline_metrics::{Problem, Stamp, Status};
 use std::collections::VecDeque;
@@ -14,8 +14,9 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-const ASK_EVERY: Duration = Duration::from_secs(10);
-const MOST_SLICES: usize = 4096;
+const SYSTEMCTL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum number of folders that one search for a unit visits.
+const MAX_FOLDERS: usize = 4096;
 /// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;
 
@@ -25,16 +26,16 @@ pub(super) struct ByUnit {
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
     requested_at: Option<Stamp>,
-    shown: Option<UnitStatus>,
+    unit_status: Option<UnitStatus>,
 }
 
 impl ByUnit {
     /// As for `systemctl`, a name without a suffix is a service.
     pub(super) fn new(name: &str) -> Self {
-        let whole = [".service", ".scope", ".slice"]
+        let has_suffix = [".service", ".scope", ".slice"]
             .iter()
             .any(|suffix| name.ends_with(suffix));
-        let name = if whole {
+        let name = if has_suffix {
             name.to_owned()
         } else {
             format!("{name}.service")
@@ -44,19 +45,22 @@ impl ByUnit {
             folder: None,
             systemctl: "systemctl".into(),
             requested_at: None,
-            shown: None,
+            unit_status: None,
         }
     }
 
-    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> Found {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let (mut pids, mut choice, mut problems) = self.choose(context.root);
-        if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(context) {
+        if matches!(choice, Choice::None | Choice::Several(_)) && self.query_systemctl(context) {
             (pids, choice, problems) = self.choose(context.root);
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
             Choice::Several(found) => {
-                let main = self.shown.as_ref().and_then(|shown| shown.main_pid);
+                let main = self
+                    .unit_status
+                    .as_ref()
+                    .and_then(|unit_status| unit_status.main_pid);
                 let main = main.filter(|main| found.iter().any(|one| one.process.pid == *main));
                 match main.map(|main| process::inspect(context.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
@@ -108,11 +112,13 @@ impl ByUnit {
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
             return;
         }
-        // The v2 hierarchy of a hybrid host, the v1 hierarchy of systemd, the only hierarchy.
+        // In order: v2 of a hybrid host, systemd's own hierarchy of v1, the only hierarchy of a
+        // host.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
-        let shown = self.shown.as_ref();
-        let shown = shown.and_then(|shown| inner(shown.control_group.as_ref()?));
-        let named = shown.and_then(|path| {
+        let unit_status = self.unit_status.as_ref();
+        let unit_status =
+            unit_status.and_then(|unit_status| below_top(unit_status.control_group.as_ref()?));
+        let named = unit_status.and_then(|path| {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
@@ -121,21 +127,21 @@ impl ByUnit {
 
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
     /// valid in its own pid namespace.
-    fn ask(&mut self, context: &SearchContext<'_>) -> bool {
-        let lately = self
+    fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
+        let is_recent = self
             .requested_at
-            .is_some_and(|at| context.now.since(at) < ASK_EVERY);
-        if !context.own_procfs || lately {
+            .is_some_and(|at| context.now.since(at) < SYSTEMCTL_INTERVAL);
+        if !context.own_procfs || is_recent {
             return false;
         }
         self.requested_at = Some(context.now);
         match systemctl::show(&self.systemctl, &self.name, context) {
-            Ok(shown) => {
-                self.shown = Some(shown);
+            Ok(unit_status) => {
+                self.unit_status = Some(unit_status);
                 true
             }
             Err(why) => {
-                tracing::debug!(unit = self.name, why, "systemctl was of no help");
+                tracing::debug!(unit = self.name, why, "systemctl failed");
                 false
             }
         }
@@ -144,7 +150,7 @@ impl ByUnit {
 
 /// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
 /// outside.
-fn inner(control_group: &str) -> Option<PathBuf> {
+fn below_top(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let downwards = path
         .components()
@@ -154,16 +160,16 @@ fn inner(control_group: &str) -> Option<PathBuf> {
 
 /// A unit's folder is always in slices, or in the service of a user's own systemd.
 fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
-    if inner(name)?.components().count() != 1 {
+    if below_top(name)?.components().count() != 1 {
         return None;
     }
-    let usual = top.join("system.slice").join(name);
-    if usual.is_dir() {
-        return Some(usual);
+    let in_system_slice = top.join("system.slice").join(name);
+    if in_system_slice.is_dir() {
+        return Some(in_system_slice);
     }
-    let mut waiting = VecDeque::from([top]);
-    for _ in 0..MOST_SLICES {
-        let folder = waiting.pop_front()?;
+    let mut queue = VecDeque::from([top]);
+    for _ in 0..MAX_FOLDERS {
+        let folder = queue.pop_front()?;
         let unit = folder.join(name);
         if unit.is_dir() {
             return Some(unit);
@@ -174,7 +180,7 @@ fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
         let parents = entries
             .flatten()
             .filter(|entry| entry.file_name().to_str().is_some_and(is_unit_folder));
-        waiting.extend(parents.map(|entry| entry.path()));
+        queue.extend(parents.map(|entry| entry.path()));
     }
     None
 }

@@ -13,8 +13,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) enum Watch {
     /// A pidfd (Linux 5.3).
     Notified(OwnedFd),
-    /// Polls `stat`: for an older kernel, a sandbox, or a `procfs` of another pid namespace.
-    Looking,
+    /// Polls `stat`, if a pidfd is not available: older kernel, sandbox, other pid namespace.
+    Polling,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Watch {
         {
             Some(Ok(descriptor)) => Watch::Notified(descriptor),
             Some(Err(Errno::SRCH)) => return None,
-            Some(Err(_)) | None => Watch::Looking,
+            Some(Err(_)) | None => Watch::Polling,
         };
         // Only this check proves that the pidfd is not that of a later process with the same pid.
         (!has_ended(root, id)).then_some(watch)
@@ -46,18 +46,18 @@ impl Watch {
         root: &HostRoot,
         id: ProcessId,
         stop: &Stop,
-        most: Duration,
+        timeout: Duration,
     ) -> WaitOutcome {
         if let Watch::Notified(descriptor) = self {
-            match stop.wait_readable(descriptor.as_fd(), most) {
+            match stop.wait_readable(descriptor.as_fd(), timeout) {
                 Ok(true) => return WaitOutcome::Notified,
                 Ok(false) => return WaitOutcome::Alive,
                 Err(error) => {
-                    tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for")
+                    tracing::debug!(pid = id.pid, %error, "cannot wait for the end of the process")
                 }
             }
         }
-        if !stop.sleep(POLL_INTERVAL.min(most)) && has_ended(root, id) {
+        if !stop.sleep(POLL_INTERVAL.min(timeout)) && has_ended(root, id) {
             WaitOutcome::FoundGone
         } else {
             WaitOutcome::Alive

@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum disks below one file system.
-const MOST: usize = 64;
-/// Series limit of a node; further disks are left out.
+const MAX_DISKS: usize = 64;
+/// Maximum series of all disks of a machine. Further disks are left out.
 const MOST_SERIES: usize = 90;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskRole {
-    /// Directly below a file system: everything.
+    /// Directly below a file system: all series.
     Direct,
-    /// A physical member: slow, busy or worn.
+    /// A physical member: no bytes and no weighted time.
     Member,
-    /// An array or volume in between: its type and missing members.
+    /// An array or volume in between: only its type and missing members.
     Between,
 }
 
@@ -47,9 +47,9 @@ impl DiskRole {
 
 /// Busy time of each disk at the last poll, and the uptime of that poll.
 #[derive(Debug, Default)]
-pub(super) struct Busy(HashMap<Device, (Duration, Duration)>);
+pub(super) struct BusyTimes(HashMap<Device, (Duration, Duration)>);
 
-impl Busy {
+impl BusyTimes {
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
         let (before, then) = self.0.insert(io.device, (io.busy, uptime))?;
         let passed = uptime
@@ -61,7 +61,7 @@ impl Busy {
 
 #[derive(Debug, Default)]
 pub(super) struct Disks {
-    /// By mount, the disk directly below it first.
+    /// The disks below each mount, the direct one first.
     under: Vec<(Mount, Vec<BlockDevice>)>,
 }
 
@@ -70,7 +70,7 @@ impl Disks {
         let mounts = usages.iter().map(|usage| usage.system.mount.clone());
         Disks {
             under: mounts
-                .map(|mount| (mount.clone(), block::under(root, &mount, MOST)))
+                .map(|mount| (mount.clone(), block::under(root, &mount, MAX_DISKS)))
                 .collect(),
         }
     }
@@ -83,8 +83,8 @@ impl Disks {
         disks.first().map(|disk| disk.name.clone())
     }
 
-    fn chosen(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
-        let (mut chosen, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
+    fn selected(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
+        let (mut selected, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
             Default::default();
         let mut remaining = MOST_SERIES;
         // Disks directly below a file system come first, then their members level by level.
@@ -99,24 +99,24 @@ impl Disks {
             .flat_map(|(_, disks)| disks.iter().skip(1))
             .map(|disk| (disk, false));
         for (disk, is_direct) in direct.chain(below) {
-            let known = chosen.iter().map(|(known, _)| known).chain(&left_out);
+            let known = selected.iter().map(|(known, _)| known).chain(&left_out);
             if known.into_iter().any(|known| known.device == disk.device) {
                 continue;
             }
-            let part = DiskRole::of(disk, is_direct);
-            match remaining.checked_sub(part.series()) {
+            let role = DiskRole::of(disk, is_direct);
+            match remaining.checked_sub(role.series()) {
                 Some(rest) => {
                     remaining = rest;
-                    chosen.push((disk, part));
+                    selected.push((disk, role));
                 }
                 None => left_out.push(disk),
             }
         }
-        (chosen, left_out)
+        (selected, left_out)
     }
 
     pub(super) fn problem(&self) -> Option<Problem> {
-        let (_, left_out) = self.chosen();
+        let (_, left_out) = self.selected();
         let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
         let why = || {
             format!(
@@ -132,10 +132,10 @@ impl Disks {
     pub(super) fn readings(
         &self,
         root: &HostRoot,
-        (busy, clock): (&mut Busy, Clock),
+        (busy, clock): (&mut BusyTimes, Clock),
         out: &mut Vec<Reading>,
     ) -> Result<(), ReadError> {
-        let (disks, _) = self.chosen();
+        let (disks, _) = self.selected();
         if disks.is_empty() {
             return Ok(());
         }
@@ -144,12 +144,12 @@ impl Disks {
         }
         let counted = root.read_proc("diskstats", diskstats::parse)?;
         let uptime = clock.now().uptime;
-        for (disk, part) in disks {
+        for (disk, role) in disks {
             let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| part != DiskRole::Between) else {
+            let Some(io) = counted.filter(|_| role != DiskRole::Between) else {
                 continue;
             };
-            count(&disk.name, io, part, out);
+            count(&disk.name, io, role, out);
             let share = busy.share(io, uptime);
             out.real(&m::DISK_UTILISATION, [disk.name.clone().into()], share);
         }
@@ -165,24 +165,24 @@ fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
         [name.clone(), disk.kind.clone().into(), mapped.into()],
         true,
     );
-    let worn = disk.worn_tenths.map(|tenths| tenths as f64 / 10.0);
+    let worn = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
     out.real(&m::DISK_WEAR, [name.clone()], worn);
     out.whole(&m::DISK_MISSING, [name.clone()], disk.missing_members);
 }
 
-fn count(name: &str, io: &DiskIo, part: DiskRole, out: &mut Vec<Reading>) {
+fn count(name: &str, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     let name: Arc<str> = name.into();
     let device = || Text::Shared(Arc::clone(&name));
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device(), direction.into()];
         out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
-        if part == DiskRole::Direct {
+        if role == DiskRole::Direct {
             out.counter(&m::DISK_BYTES, labels(), requests.bytes);
         }
         out.real(&m::DISK_TIME, labels(), requests.took.as_secs_f64());
     }
     out.real(&m::DISK_BUSY, [device()], io.busy.as_secs_f64());
-    if part == DiskRole::Direct {
+    if role == DiskRole::Direct {
         out.real(&m::DISK_WEIGHTED, [device()], io.weighted.as_secs_f64());
     }
 }
@@ -206,7 +206,7 @@ mod tests {
             busy: Duration::from_millis(ms),
             weighted: Duration::ZERO,
         };
-        let (mut busy, at) = (Busy::default(), Duration::from_secs);
+        let (mut busy, at) = (BusyTimes::default(), Duration::from_secs);
         assert_eq!(busy.share(&io(0, 5_000), at(15)), None, "not known yet");
         assert_eq!(busy.share(&io(1, 9_000), at(15)), None);
         assert_eq!(busy.share(&io(0, 8_000), at(30)), Some(0.2));
@@ -233,7 +233,7 @@ mod tests {
             device: Device { major: 259, minor },
             kind: kind.to_owned(),
             mapped_name: None,
-            worn_tenths: None,
+            wear_tenths: None,
             missing_members: None,
         };
         let line = b"1 0 9:127 / / rw - ext4 /dev/md127 rw\n";
@@ -250,8 +250,8 @@ mod tests {
             }
         };
         let disks = array(8);
-        let (chosen, _) = disks.chosen();
-        let of = |wanted| chosen.iter().filter(|(_, part)| *part == wanted).count();
+        let (selected, _) = disks.selected();
+        let of = |wanted| selected.iter().filter(|(_, role)| *role == wanted).count();
         assert_eq!(
             [DiskRole::Direct, DiskRole::Between, DiskRole::Member].map(of),
             [1, 1, 8]

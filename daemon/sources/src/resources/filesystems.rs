@@ -3,8 +3,8 @@
 
 use super::folders::{Folder, FolderPaths};
 use super::growth::Growth;
-use crate::asking::life;
 use crate::discovery::Target;
+use crate::polling::response_ttl;
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::UNANSWERED;
 use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
@@ -19,9 +19,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Maximum file systems: each costs eight series.
-const MOST: usize = 5;
+const MAX_FILE_SYSTEMS: usize = 5;
 /// Maximum time that a poll waits for responses.
-const PATIENCE: Duration = Duration::from_secs(2);
+const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
@@ -39,13 +39,14 @@ struct FolderPoll {
 #[derive(Debug, Clone)]
 pub struct FileSystemUsage {
     pub system: FileSystem,
-    pub holds: BTreeSet<&'static str>,
+    /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
+    pub purposes: BTreeSet<&'static str>,
     pub at: Stamp,
 }
 
 /// A folder whose file system is unknown or does not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lacking {
+pub struct UnavailableFolder {
     pub folder: Folder,
     pub status: Status,
     pub why: &'static str,
@@ -53,7 +54,7 @@ pub struct Lacking {
 }
 
 impl FileSystems {
-    /// Replaces the folders. A pending call is not repeated.
+    /// Replaces the folders. Known folders keep their pending call.
     pub(super) fn take(&mut self, folders: Vec<Folder>) {
         let mut before = std::mem::take(&mut self.polls);
         self.polls = folders
@@ -69,7 +70,7 @@ impl FileSystems {
             .collect();
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn poll_folders(
         &mut self,
         root: &HostRoot,
         pid: Option<u32>,
@@ -81,7 +82,7 @@ impl FileSystems {
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
             poll.running = Some(tokio::task::spawn_blocking(call));
         }
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
         for poll in &mut self.polls {
             let Some(running) = &mut poll.running else {
                 continue;
@@ -103,22 +104,22 @@ impl FileSystems {
             let Ok((system, at)) = &poll.answer else {
                 continue;
             };
-            let more = all.len() < MOST;
+            let more = all.len() < MAX_FILE_SYSTEMS;
             match all
                 .iter_mut()
                 .find(|usage| usage.system.mount.device == system.mount.device)
             {
                 Some(usage) => {
-                    usage.holds.insert(poll.folder.what);
+                    usage.purposes.insert(poll.folder.what);
                     if *at > usage.at {
                         (usage.system.space, usage.at) = (system.space, *at);
                     }
                 }
                 None if more => {
-                    let holds = BTreeSet::from([poll.folder.what]);
+                    let purposes = BTreeSet::from([poll.folder.what]);
                     all.push(FileSystemUsage {
                         system: system.clone(),
-                        holds,
+                        purposes,
                         at: *at,
                     });
                 }
@@ -144,11 +145,13 @@ impl FileSystems {
             let mount = &usage.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
             let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let holds: Arc<str> = Vec::from_iter(usage.holds.iter().copied()).join(",").into();
+            let purposes: Arc<str> = Vec::from_iter(usage.purposes.iter().copied())
+                .join(",")
+                .into();
             let labels = || {
                 [
                     Text::Shared(Arc::clone(&mounted_at)),
-                    Text::Shared(Arc::clone(&holds)),
+                    Text::Shared(Arc::clone(&purposes)),
                 ]
             };
             let [mountpoint, purpose] = labels();
@@ -162,12 +165,12 @@ impl FileSystems {
             let Some(space) = usage
                 .system
                 .space
-                .filter(|space| !space.is_unlimited() && age <= life(interval))
+                .filter(|space| !space.is_unlimited() && age <= response_ttl(interval))
             else {
                 continue;
             };
             if age < interval {
-                growth.saw(usage.at.uptime, space.avail, space.size);
+                growth.add(usage.at.uptime, space.avail, space.size);
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
@@ -185,20 +188,21 @@ impl FileSystems {
 
     /// True if each folder that the daemon may read is known and responds.
     pub(super) fn is_up(&self) -> bool {
-        let seen = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
-        seen && self
-            .problems()
-            .all(|problem| problem.status == Status::Forbidden)
+        let any_known = self.polls.is_empty() || self.polls.iter().any(|poll| poll.answer.is_ok());
+        any_known
+            && self
+                .problems()
+                .all(|problem| problem.status == Status::Forbidden)
     }
 
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
-        self.lacking().map(|lacking| {
-            let Lacking {
+        self.unavailable().map(|unavailable| {
+            let UnavailableFolder {
                 folder,
                 status,
                 why,
                 remedy,
-            } = lacking;
+            } = unavailable;
             let remedy = remedy
                 .map(|remedy| format!("; {remedy}"))
                 .unwrap_or_default();
@@ -213,7 +217,7 @@ impl FileSystems {
         })
     }
 
-    pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
+    pub(super) fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.polls.iter().filter_map(|poll| {
             let (status, why, remedy) = match (&poll.running, &poll.answer) {
                 (Some(_), _) => (Status::Broken, UNANSWERED, None),
@@ -234,7 +238,7 @@ impl FileSystems {
                 ),
                 _ => return None,
             };
-            Some(Lacking {
+            Some(UnavailableFolder {
                 folder: poll.folder.clone(),
                 status,
                 why,
@@ -244,7 +248,8 @@ impl FileSystems {
     }
 }
 
-/// Samples the file systems once, as the source does. May block: never call it where others wait.
+/// Samples the file systems once, like the source. May block: call it only where nothing else
+/// waits.
 ///
 /// # Errors
 /// The process's arguments or mounts are unreadable, as after its end.
@@ -252,13 +257,15 @@ pub async fn inspect(
     root: &HostRoot,
     target: &Target,
     clock: Clock,
-) -> Result<(Vec<FileSystemUsage>, Vec<Lacking>), ReadError> {
+) -> Result<(Vec<FileSystemUsage>, Vec<UnavailableFolder>), ReadError> {
     let pid = Some(target.process.pid);
-    let (places, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
+    let (folder_paths, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
     let mut systems = FileSystems::default();
-    systems.take(places.folders);
-    systems.ask(root, pid, &Arc::new(mounts), clock).await;
-    Ok((systems.usages(), systems.lacking().collect()))
+    systems.take(folder_paths.folders);
+    systems
+        .poll_folders(root, pid, &Arc::new(mounts), clock)
+        .await;
+    Ok((systems.usages(), systems.unavailable().collect()))
 }
 
 #[cfg(test)]

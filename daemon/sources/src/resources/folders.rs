@@ -6,7 +6,7 @@ use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-pub(super) const MOST_FOLDERS: usize = 12;
+pub(super) const MAX_FOLDERS: usize = 12;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
@@ -44,17 +44,17 @@ impl FolderPaths {
             let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
             found.extend(file.map(|file| ("log", file)));
         }
-        let whole = |path: PathBuf| {
+        let absolute = |path: PathBuf| {
             working
                 .as_ref()
                 .map_or(path.clone(), |working| working.join(&path))
         };
         let all = found.into_iter().map(|(what, path)| Folder {
             what: purpose(what),
-            path: whole(path),
+            path: absolute(path),
         });
         let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
-        folders.truncate(MOST_FOLDERS);
+        folders.truncate(MAX_FOLDERS);
         Ok(FolderPaths {
             folders,
             udp_ports: arguments::udp_ports(validator, &words),

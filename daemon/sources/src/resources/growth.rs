@@ -2,12 +2,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Six hours at a poll every 15 s: longer than a validator's full snapshot interval.
-const MOST_POLLS: usize = 1_440;
-const FEWEST_POLLS: usize = 20;
+const MAX_POLLS: usize = 1_440;
+const MIN_POLLS: usize = 20;
 /// Minimum time from the first decrease of free space to the last: one large file gives no rate.
 const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
-/// Six hours of polls cannot predict more.
-const FURTHEST: Duration = Duration::from_secs(365 * 86_400);
+/// Longest prediction: six hours of polls cannot predict more.
+const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
 
 /// (uptime, available bytes) of the last polls.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Growth(VecDeque<(Duration, u64)>);
 impl Growth {
     /// If available bytes rise by more than a tenth of `size`, files were deleted: earlier polls
     /// are dropped.
-    pub(super) fn saw(&mut self, uptime: Duration, avail: u64, size: u64) {
+    pub(super) fn add(&mut self, uptime: Duration, avail: u64, size: u64) {
         if self
             .0
             .back()
@@ -24,16 +24,16 @@ impl Growth {
         {
             self.0.clear();
         }
-        if self.0.len() >= MOST_POLLS {
+        if self.0.len() >= MAX_POLLS {
             self.0.pop_front();
         }
         self.0.push_back((uptime, avail));
     }
 
-    /// Seconds until nothing is available, by least squares. `None` without a rate, while it does
-    /// not fill, and beyond a year.
+    /// Seconds until nothing is available, by least squares. `None` if there are too few polls, if
+    /// the file system does not fill, and beyond a year.
     pub(super) fn until_full(&self) -> Option<f64> {
-        let (_, now) = self.0.back().filter(|_| self.0.len() >= FEWEST_POLLS)?;
+        let (_, now) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
         if self.filling_for()? < MIN_FILLING_TIME {
             return None;
         }
@@ -53,9 +53,9 @@ impl Growth {
                 squares + (x - mean_x).powi(2),
             )
         });
-        let falls = -products / squares;
-        let until = *now as f64 / falls;
-        (falls > 0.0 && until <= FURTHEST.as_secs_f64()).then_some(until)
+        let fill_rate = -products / squares;
+        let until = *now as f64 / fill_rate;
+        (fill_rate > 0.0 && until <= MAX_PREDICTION.as_secs_f64()).then_some(until)
     }
 
     /// Time from the poll before the first decrease to that after the last one.
@@ -77,7 +77,7 @@ mod tests {
     fn after(avails: impl IntoIterator<Item = u64>) -> Option<f64> {
         let mut growth = Growth::default();
         for (at, avail) in (0..).zip(avails) {
-            growth.saw(Duration::from_secs(at * 15), avail, 2_000 * GB);
+            growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
         }
         growth.until_full()
     }
@@ -120,7 +120,7 @@ mod tests {
         let minutes = (0..20_u64).map(|poll| 1_000 * GB - poll / 10);
         let mut growth = Growth::default();
         for (second, avail) in (0..).zip(minutes) {
-            growth.saw(Duration::from_secs(second), avail, 2_000 * GB);
+            growth.add(Duration::from_secs(second), avail, 2_000 * GB);
         }
         assert_eq!(growth.until_full(), None, "polled every second");
     }
@@ -146,7 +146,7 @@ mod tests {
         });
         let mut growth = Growth::default();
         for (at, avail) in (0..).zip(sawtooth) {
-            growth.saw(Duration::from_secs(at * 15), avail, 2_000 * GB);
+            growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
             let until = growth.until_full();
             let warned = at > 1_440 && until.is_some_and(|until| until < 86_400.0);
             assert!(!warned, "{until:?} at poll {at}");
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut growth = Growth::default();
-        (0..5_000_u64).for_each(|at| growth.saw(Duration::from_secs(at), 5, 10));
-        assert_eq!(growth.0.len(), MOST_POLLS);
+        (0..5_000_u64).for_each(|at| growth.add(Duration::from_secs(at), 5, 10));
+        assert_eq!(growth.0.len(), MAX_POLLS);
     }
 }

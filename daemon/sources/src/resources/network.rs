@@ -13,10 +13,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Maximum interfaces: each costs four series.
-const MOST_INTERFACES: usize = 4;
+const MAX_INTERFACES: usize = 4;
 
-/// The kernel's list is not atomic, so that an open socket may be missing. After this many polls it
-/// counts as closed.
+/// Polls without a socket after which it counts as closed. The kernel's list is not atomic, so an
+/// open socket may be missing.
 const GONE_AFTER: u64 = 4;
 
 /// Drops of the process's sockets since the first poll, including sockets closed since.
@@ -25,7 +25,7 @@ pub(super) struct Network {
     process: Option<ProcessId>,
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
-    dropped: HashMap<u64, (u64, u64)>,
+    drop_counts: HashMap<u64, (u64, u64)>,
     total: u64,
     interfaces: Vec<String>,
 }
@@ -77,16 +77,16 @@ impl Network {
                     .exists()
             };
             let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
-            self.carrying(&interfaces)
+            self.busiest(&interfaces)
                 .into_iter()
                 .for_each(|one| interface(one, &mut output.readings));
         }
     }
 
-    /// The interfaces with the most traffic when first seen.
-    fn carrying<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
-        let there = |name: &String| interfaces.iter().find(|one| one.name == *name);
-        self.interfaces.retain(|name| there(name).is_some());
+    /// The interfaces that had the most traffic when they were selected. Selected ones stay.
+    fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
+        let by_name = |name: &String| interfaces.iter().find(|one| one.name == *name);
+        self.interfaces.retain(|name| by_name(name).is_some());
         let mut others: Vec<_> = interfaces
             .iter()
             .filter(|one| !self.interfaces.contains(&one.name))
@@ -95,14 +95,14 @@ impl Network {
         others.sort_by_key(|one| {
             std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
         });
-        let remaining = MOST_INTERFACES.saturating_sub(self.interfaces.len());
+        let remaining = MAX_INTERFACES.saturating_sub(self.interfaces.len());
         self.interfaces.extend(
             others
                 .into_iter()
                 .take(remaining)
                 .map(|one| one.name.clone()),
         );
-        self.interfaces.iter().filter_map(there).collect()
+        self.interfaces.iter().filter_map(by_name).collect()
     }
 
     fn sockets(&mut self, mut sockets: Vec<UdpSocket>, out: &mut Vec<Reading>) {
@@ -112,7 +112,7 @@ impl Network {
         sockets.retain(|socket| socket.inode != 0);
         for socket in &sockets {
             let before = self
-                .dropped
+                .drop_counts
                 .insert(socket.inode, (socket.drops, self.polls));
             self.total += match before {
                 // Drops before the first poll predate the daemon.
@@ -122,7 +122,7 @@ impl Network {
                 Some((known, _)) => socket.drops.checked_sub(known).unwrap_or(socket.drops),
             };
         }
-        self.dropped
+        self.drop_counts
             .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
         self.polls += 1;
         out.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
@@ -212,7 +212,7 @@ mod tests {
             [1.0, 3.0]
         );
         (0..GONE_AFTER).for_each(|_| drop(poll(&mut network, &[])));
-        assert_eq!(network.dropped.len(), 0, "closed ones are forgotten");
+        assert_eq!(network.drop_counts.len(), 0, "closed ones are forgotten");
         assert_eq!(
             poll(&mut network, &[socket(0, 7, 0)])[..2],
             [0.0, 3.0],
@@ -233,7 +233,7 @@ mod tests {
         let mut names = |all: &[(&str, u64)]| {
             let all: Vec<_> = all.iter().copied().map(one).collect();
             network
-                .carrying(&all)
+                .busiest(&all)
                 .iter()
                 .map(|one| one.name.clone())
                 .collect::<Vec<_>>()

@@ -1,15 +1,15 @@
 use super::PollResult;
-use super::disks::{Busy, Disks};
+use super::disks::{BusyTimes, Disks};
 use super::filesystems::FileSystems;
 use super::folders::FolderPaths;
 use super::network::Network;
-use crate::asking::PollTimer;
 use crate::discovery::{Following, Target};
+use crate::polling::PollTimer;
 use crate::tick::{BuildContext, SourceOutput};
 use faultline_core::clock::Clock;
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stop;
-use faultline_kernel::cpus::Speed;
+use faultline_kernel::cpus::CpuSpeeds;
 use faultline_kernel::filesystem::Mounts;
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::{HostRoot, ProcessId, ReadError};
@@ -18,7 +18,7 @@ use faultline_metrics::{Reading, ReadingList, Status, Text};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Polls per sample of the processors: on some kernels it interrupts each of them.
+/// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
 const SLOW_FACTOR: u64 = 4;
 
 pub(super) struct Poller {
@@ -26,31 +26,31 @@ pub(super) struct Poller {
     clock: Clock,
     root: HostRoot,
     following: Following,
-    found: Latest<PollResult>,
+    latest: Latest<PollResult>,
     polls: u64,
     target: Option<Arc<Target>>,
-    places: FolderPaths,
-    mounted: MountCache,
+    folder_paths: FolderPaths,
+    mount_cache: MountCache,
     file_systems: FileSystems,
-    busy: Busy,
+    busy: BusyTimes,
     network: Network,
     processors: Vec<Reading>,
 }
 
 impl Poller {
-    pub(super) fn new(context: &BuildContext<'_>, found: Latest<PollResult>) -> Self {
+    pub(super) fn new(context: &BuildContext<'_>, latest: Latest<PollResult>) -> Self {
         Poller {
             interval: context.config.host.interval,
             clock: context.clock,
             root: context.root.clone(),
             following: context.following.clone(),
-            found,
+            latest,
             polls: 0,
             target: None,
-            places: FolderPaths::default(),
-            mounted: MountCache::default(),
+            folder_paths: FolderPaths::default(),
+            mount_cache: MountCache::default(),
             file_systems: FileSystems::default(),
-            busy: Busy::default(),
+            busy: BusyTimes::default(),
             network: Network::default(),
             processors: Vec::new(),
         }
@@ -64,7 +64,7 @@ impl Poller {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
             }
-            if timer.during(self.poll(), || {}).await.is_none() {
+            if timer.wait_for(self.poll(), || {}).await.is_none() {
                 return;
             }
         }
@@ -75,16 +75,16 @@ impl Poller {
         let target = self.following.current();
         if let Some(target) = target
             .as_ref()
-            .filter(|target| is_other(self.target.as_deref(), target))
-            && let Some(places) = output.take(FolderPaths::of(&self.root, target))
+            .filter(|target| is_outdated(self.target.as_deref(), target))
+            && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
-            self.file_systems.take(places.folders.clone());
-            self.places = places;
+            self.file_systems.take(folder_paths.folders.clone());
+            self.folder_paths = folder_paths;
         }
         self.file_systems(target.as_deref(), &mut output).await;
         if self.polls.is_multiple_of(SLOW_FACTOR) {
-            self.processors = processors(&Speed::read(&self.root));
+            self.processors = processors(&CpuSpeeds::read(&self.root));
         }
         self.polls += 1;
         output.readings.extend_from_slice(&self.processors);
@@ -93,7 +93,7 @@ impl Poller {
             self.network.poll(
                 &self.root,
                 target,
-                self.places.udp_ports.as_deref(),
+                self.folder_paths.udp_ports.as_deref(),
                 &mut output,
             );
         }
@@ -105,20 +105,20 @@ impl Poller {
             problems: output.problems,
             up: output.up,
         };
-        self.found.set(Some(Arc::new(known)));
+        self.latest.set(Some(Arc::new(known)));
     }
 
     /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
     async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let pid = target.map(|target| target.process.pid);
         let mounts = self
-            .mounted
+            .mount_cache
             .read(&self.root, target.map(|target| target.process));
         let Some(mounts) = output.take(mounts) else {
             return;
         };
         self.file_systems
-            .ask(&self.root, pid, &Arc::new(mounts), self.clock)
+            .poll_folders(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
         let usages = self.file_systems.usages();
         let disks = Disks::under(&self.root, &usages);
@@ -142,7 +142,7 @@ impl Poller {
 }
 
 /// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
-pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
+pub(super) fn is_outdated(known: Option<&Target>, target: &Target) -> bool {
     let of = |target: &Target| {
         (
             target.process,
@@ -153,7 +153,8 @@ pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
     known.map(of) != Some(of(target))
 }
 
-/// The last process's mounts. They vanish at its end, and the daemon's own have other options.
+/// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
+/// other options.
 #[derive(Debug, Default)]
 pub(super) struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
@@ -188,7 +189,7 @@ impl MountCache {
     }
 }
 
-fn processors(speed: &Speed) -> Vec<Reading> {
+fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
     let mut out = Vec::new();
     if let Some(hertz) = speed.hertz {
         let of = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];

@@ -1,7 +1,7 @@
-use super::disks::{Busy, Disks};
+use super::disks::{BusyTimes, Disks};
 use super::filesystems::FileSystems;
 use super::folders::Folder;
-use super::poller::{MountCache, is_other};
+use super::poller::{MountCache, is_outdated};
 use super::*;
 use crate::discovery::Target;
 use faultline_core::clock::Clock;
@@ -55,7 +55,7 @@ async fn folders_on_one_file_system_share_a_series_listing_them() {
     ];
     systems.take(there.into());
     systems
-        .ask(&root, Some(std::process::id()), &mounts(), clock)
+        .poll_folders(&root, Some(std::process::id()), &mounts(), clock)
         .await;
     assert_eq!(systems.usages().len(), 1);
     let out = readings(&mut systems, clock.now());
@@ -87,10 +87,10 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
         folder("snapshots", "/proc"),
         folder("ledger", place.path()),
     ]);
-    systems.ask(&root, None, &mounts(), clock).await;
+    systems.poll_folders(&root, None, &mounts(), clock).await;
     let answered = systems.usages()[0].at;
     systems.hang(0);
-    systems.ask(&root, None, &mounts(), clock).await;
+    systems.poll_folders(&root, None, &mounts(), clock).await;
     let usages = systems.usages();
     assert_eq!(
         (usages.len(), usages[0].at),
@@ -130,7 +130,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
     let mut systems = FileSystems::default();
     systems.take(vec![folder("ledger", "/no/such/mount")]);
     systems
-        .ask(&HostRoot::default(), None, &Arc::default(), Clock::start())
+        .poll_folders(&HostRoot::default(), None, &Arc::default(), Clock::start())
         .await;
     let problems: Vec<Problem> = systems.problems().collect();
     assert_eq!(problems[0].status, Status::Absent);
@@ -149,7 +149,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
     };
     systems.take(vec![folder("ledger", "/")]);
     systems
-        .ask(&HostRoot::default(), None, &Arc::new(own), Clock::start())
+        .poll_folders(&HostRoot::default(), None, &Arc::new(own), Clock::start())
         .await;
     assert!(systems.is_up());
     let out = readings(&mut systems, Clock::start().now());
@@ -216,8 +216,8 @@ fn a_process_that_execs_another_program_has_new_folders() {
         ledger: Some(ledger.into()),
         found_by: "pid",
     };
-    assert!(!is_other(Some(&target("/a")), &target("/a")));
-    assert!(is_other(Some(&target("/a")), &target("/b")) && is_other(None, &target("/a")));
+    assert!(!is_outdated(Some(&target("/a")), &target("/a")));
+    assert!(is_outdated(Some(&target("/a")), &target("/b")) && is_outdated(None, &target("/a")));
 }
 
 #[tokio::test]
@@ -227,8 +227,8 @@ async fn hanging_folders_leave_one_blocking_thread_for_others() {
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));
     stage
-        .task_thread("resources", MOST_CALLS, move |_| async move {
-            for _ in 0..folders::MOST_FOLDERS {
+        .task_thread("resources", MAX_CALLS, move |_| async move {
+            for _ in 0..folders::MAX_FOLDERS {
                 let never = Arc::clone(&never);
                 tokio::task::spawn_blocking(move || drop(never.lock().map(|never| never.recv())));
             }
@@ -252,10 +252,12 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     };
     let mut systems = FileSystems::default();
     systems.take(vec![folder("ledger", &mount.mount_point)]);
-    systems.ask(&root, None, &own, Clock::start()).await;
+    systems
+        .poll_folders(&root, None, &own, Clock::start())
+        .await;
     let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.usages()));
     disks
-        .readings(&root, (&mut Busy::default(), Clock::start()), &mut out)
+        .readings(&root, (&mut BusyTimes::default(), Clock::start()), &mut out)
         .unwrap();
     let name = disks.of(&systems.usages()[0].system.mount).unwrap();
     let text = std::fs::read_to_string("/sys/class/block/".to_owned() + &name + "/stat").unwrap();
@@ -288,10 +290,10 @@ fn process_series_end_with_the_process_and_host_series_continue() {
         problems: Vec::new(),
         up: true,
     };
-    let found = Latest::default();
-    found.set(Some(Arc::new(known)));
+    let latest = Latest::default();
+    latest.set(Some(Arc::new(known)));
     let mut source = Resources {
-        found,
+        latest,
         interval: INTERVAL,
         last_reported: None,
     };
@@ -300,7 +302,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
         clock_ticks_per_second: 100,
         kernel_release: String::new(),
     };
-    let (root, condition) = (HostRoot::default(), crate::tick::ProcessState::default());
+    let (root, process_state) = (HostRoot::default(), crate::tick::ProcessState::default());
     let mut at = |seconds| {
         let now = Stamp {
             uptime: Duration::from_secs(seconds),
@@ -312,7 +314,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
             root: &root,
             host: &host,
             boot_time: &Ok(0),
-            condition: &condition,
+            process_state: &process_state,
         });
         (output.up, output.repeated, output.readings.len())
     };

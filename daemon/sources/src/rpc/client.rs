@@ -11,16 +11,16 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::time::Duration;
 
-const ANSWER_BYTES: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 const EXCERPT_BYTES: usize = 4096;
-const IDLE: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Below the default request timeout, so that the error names the addresses.
-const CONNECT: Duration = Duration::from_millis(1500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 #[derive(Debug)]
 pub enum Failure {
     Refused,
-    Late(Duration),
+    Timeout(Duration),
     Status(StatusCode, Excerpt),
     TooLong(usize),
     /// A content coding that was not requested.
@@ -30,8 +30,8 @@ pub enum Failure {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// JSON-RPC need not be open yet, or the stage is unknown.
+pub enum Readiness {
+    /// JSON-RPC need not be open yet, or it is unknown whether the start is over.
     Starting,
     /// The admin socket reports that the start is over.
     Started,
@@ -40,10 +40,10 @@ pub enum Stage {
 }
 
 impl Failure {
-    pub fn problem(&self, server: &str, stage: Stage) -> Problem {
+    pub fn problem(&self, server: &str, readiness: Readiness) -> Problem {
         let (status, what) = match self {
-            Failure::Refused => match stage {
-                Stage::Starting => {
+            Failure::Refused => match readiness {
+                Readiness::Starting => {
                     let what =
                         "not open yet (it opens at the end of the validator's start), or elsewhere";
                     (
@@ -51,15 +51,15 @@ impl Failure {
                         format!("{server} refuses connections: JSON-RPC is {what}"),
                     )
                 }
-                Stage::Started => (
+                Readiness::Started => (
                     Status::Broken,
                     format!(
                         "no process listens at {server}, although the validator has started; set rpc.url"
                     ),
                 ),
-                Stage::Answered => (Status::Gone, format!("{server} has closed")),
+                Readiness::Answered => (Status::Gone, format!("{server} has closed")),
             },
-            Failure::Late(timeout) => (
+            Failure::Timeout(timeout) => (
                 Status::Broken,
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
@@ -82,7 +82,7 @@ impl Failure {
                 (Status::Broken, what)
             }
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
-            Failure::Answer(error @ Error::Garbage { .. }) => (
+            Failure::Answer(error @ Error::NotJsonRpc { .. }) => (
                 Status::Broken,
                 format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
             ),
@@ -102,17 +102,19 @@ pub struct Client {
 impl Client {
     /// Does not connect yet.
     pub(super) fn new() -> Self {
-        Client::with_limit(ANSWER_BYTES)
+        Client::with_limit(MAX_ANSWER_BYTES)
     }
 
     pub(crate) fn with_limit(limit: usize) -> Self {
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(1);
         Client {
-            http: builder.build(Connector { limit: CONNECT }),
+            http: builder.build(Connector {
+                limit: CONNECT_TIMEOUT,
+            }),
             limit,
         }
     }
@@ -132,17 +134,17 @@ impl Client {
     pub async fn send(
         &self,
         url: &Uri,
-        question: String,
+        request_body: String,
         timeout: Duration,
     ) -> Result<Vec<u8>, Failure> {
-        let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
-        answer.unwrap_or(Err(Failure::Late(timeout)))
+        let answer = tokio::time::timeout(timeout, self.exchange(url, request_body)).await;
+        answer.unwrap_or(Err(Failure::Timeout(timeout)))
     }
 
-    async fn exchange(&self, url: &Uri, question: String) -> Result<Vec<u8>, Failure> {
+    async fn exchange(&self, url: &Uri, request_body: String) -> Result<Vec<u8>, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request
-            .body(Full::from(question))
+            .body(Full::from(request_body))
             .map_err(|error| Failure::Transport(error.to_string()))?;
         let response = self
             .http
@@ -168,10 +170,10 @@ impl Client {
     }
 }
 
-/// Reads a body into one buffer: its chunks may be single bytes.
+/// Reads a body into one buffer, because its chunks may be single bytes.
 async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(announced.min(limit));
+    let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced_bytes.min(limit));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| transport(&error))?;
         let part = frame.into_data().unwrap_or_default();
@@ -183,7 +185,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// An error with its causes: the outermost text alone says "client error".
+/// Adds the causes to the error: the outermost message is only "client error".
 fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {

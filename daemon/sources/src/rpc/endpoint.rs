@@ -1,4 +1,4 @@
-//! The followed process's JSON-RPC endpoint, for tasks besides the poller.
+//! The JSON-RPC endpoint of the followed process, for other tasks than the poller.
 
 use super::poller::address;
 use super::{Handle, RpcFacts};
@@ -32,8 +32,7 @@ impl Endpoint {
         }
     }
 
-    /// `None` before its JSON-RPC first responded to the poller, so that a validator's start is no
-    /// failure.
+    /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.target)()?;
         let facts = self

@@ -1,8 +1,8 @@
 use super::Handle;
+use super::cache::ResponseCache;
 use super::client::{Client, Failure};
-use super::memory::ResponseCache;
 use crate::admin::{AdminFacts, PollTarget, PollTargetLookup};
-use crate::asking::{PollTimer, ProblemLog};
+use crate::polling::{PollTimer, ProblemLog};
 use faultline_agave::Error;
 use faultline_agave::admin::StartProgress;
 use faultline_agave::rpc::{Answer, Batch};
@@ -26,8 +26,8 @@ pub struct Poller {
     handle: Handle,
     /// Of the current process: the next process gets a new connection.
     client: Client,
-    memory: Option<ResponseCache>,
-    standing: ProblemLog,
+    cache: Option<ResponseCache>,
+    problem_log: ProblemLog,
 }
 
 impl Poller {
@@ -45,8 +45,8 @@ impl Poller {
             admin,
             handle: Handle::default(),
             client: Client::new(),
-            memory: None,
-            standing: ProblemLog::default(),
+            cache: None,
+            problem_log: ProblemLog::default(),
         }
     }
 
@@ -57,31 +57,31 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         while timer.next().await {
-            let Some(question) = self.question() else {
+            let Some(request) = self.request() else {
                 continue;
             };
             let began = self.clock.now();
-            let aged = || drop(self.publish());
-            let Some(responses) = timer.during(question.ask(), aged).await else {
+            let on_due_poll = || drop(self.publish());
+            let Some(responses) = timer.wait_for(request.send(), on_due_poll).await else {
                 return;
             };
-            self.receive(&question, responses, began);
+            self.receive(&request, responses, began);
         }
     }
 
-    fn question(&mut self) -> Option<Question> {
+    fn request(&mut self) -> Option<PollRequest> {
         let now = self.clock.now();
         let Some(target) = (self.target)() else {
-            self.memory = None;
+            self.cache = None;
             self.handle.publish(None);
             return None;
         };
         if self
-            .memory
+            .cache
             .as_ref()
-            .is_none_or(|memory| memory.process != target.process)
+            .is_none_or(|cache| cache.process != target.process)
         {
-            self.memory = Some(ResponseCache::new(target.process, now));
+            self.cache = Some(ResponseCache::new(target.process, now));
             self.client = Client::new();
         }
         let address = address(
@@ -89,39 +89,36 @@ impl Poller {
             &target,
             self.admin.get().as_deref(),
         );
-        let memory = self.memory.as_mut()?;
+        let cache = self.cache.as_mut()?;
         match address {
-            Ok(url) => Some(Question {
+            Ok(url) => Some(PollRequest {
                 process: target.process,
                 client: self.client.clone(),
                 url,
-                batch: Batch::new(memory.calls()),
+                batch: Batch::new(cache.calls()),
                 timeout: self.config.timeout,
             }),
             Err(problem) => {
-                memory.miss(problem, now, Duration::ZERO);
-                self.say();
+                cache.set_problem(problem, now, Duration::ZERO);
+                self.log_changes();
                 None
             }
         }
     }
 
-    /// Ignores responses after the process was replaced: they may be the other's.
+    /// Ignores responses after the process was replaced, because the new process may have sent
+    /// them.
     fn receive(
         &mut self,
-        question: &Question,
+        request: &PollRequest,
         responses: Result<Vec<Result<Answer, Error>>, Failure>,
         began: Stamp,
     ) {
-        let process = question.process;
+        let process = request.process;
         if (self.target)().is_none_or(|target| target.process != process) {
             return;
         }
-        let Some(memory) = self
-            .memory
-            .as_mut()
-            .filter(|memory| memory.process == process)
-        else {
+        let Some(cache) = self.cache.as_mut().filter(|cache| cache.process == process) else {
             return;
         };
         let at = self.clock.now();
@@ -132,37 +129,38 @@ impl Poller {
                     Ok(Answer::EpochInfo(info)) => info.transaction_count,
                     _ => None,
                 });
-                memory.receive(question.batch.calls(), answers, at, took);
+                cache.receive(request.batch.calls(), answers, at, took);
                 if let Some(count) = count {
                     self.handle.count(process, count);
                 }
             }
             Err(failure) => {
                 let started = has_started(process, self.admin.get().as_deref());
-                memory.fail(&failure, &server(&question.url), started, (at, took));
+                cache.fail(&failure, &server(&request.url), started, (at, took));
             }
         }
-        self.say();
+        self.log_changes();
     }
 
-    fn say(&mut self) {
+    fn log_changes(&mut self) {
         if let Some(facts) = self.publish() {
-            self.standing.say(Source::Rpc, facts.up, &facts.problems);
+            self.problem_log
+                .log_changes(Source::Rpc, facts.up, &facts.problems);
         }
     }
 
     fn publish(&self) -> Option<Arc<super::RpcFacts>> {
         let now = self.clock.now();
         self.handle.publish(
-            self.memory
+            self.cache
                 .as_ref()
-                .map(|memory| memory.facts(now, self.config.interval)),
+                .map(|cache| cache.facts(now, self.config.interval)),
         );
         self.handle.facts()
     }
 }
 
-struct Question {
+struct PollRequest {
     process: ProcessId,
     client: Client,
     url: Uri,
@@ -170,8 +168,8 @@ struct Question {
     timeout: Duration,
 }
 
-impl Question {
-    async fn ask(&self) -> Result<Vec<Result<Answer, Error>>, Failure> {
+impl PollRequest {
+    async fn send(&self) -> Result<Vec<Result<Answer, Error>>, Failure> {
         self.client.post(&self.url, &self.batch, self.timeout).await
     }
 }
@@ -184,7 +182,7 @@ pub(super) fn address(
     admin: Option<&AdminFacts>,
 ) -> Result<Uri, Problem> {
     if let Some(url) = url {
-        return configured(url);
+        return configured_url(url);
     }
     let admin_facts = admin
         .filter(|facts| facts.process == target.process)
@@ -202,17 +200,17 @@ pub(super) fn address(
         })
 }
 
-/// Without a host, or with an unspecified address, it also listens on this machine.
+/// Without a host, or with an unspecified address, the validator also listens on loopback.
 fn authority(host: Option<&str>, port: u16) -> String {
-    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     match host.map(str::parse::<IpAddr>) {
-        None => reachable((everywhere, port).into()).to_string(),
+        None => reachable((unspecified, port).into()).to_string(),
         Some(Ok(address)) => reachable((address, port).into()).to_string(),
         Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
     }
 }
 
-fn configured(url: &str) -> Result<Uri, Problem> {
+fn configured_url(url: &str) -> Result<Uri, Problem> {
     let uri: Option<Uri> = url.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
         Some("http") => uri.ok_or_else(|| Problem::new(Status::Broken, "rpc.url is not a URL")),
@@ -238,7 +236,7 @@ pub fn reachable(mut listening: SocketAddr) -> SocketAddr {
     listening
 }
 
-/// Scheme, host and port: the part of a URL that may be shown.
+/// Scheme, host and port. The other parts of a URL may contain secrets.
 pub fn server(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url

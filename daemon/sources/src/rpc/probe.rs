@@ -1,11 +1,11 @@
 //! Measures the response time of one client request.
 //!
-//! Only one runs at a time, on its own connection. It waits until the process's JSON-RPC has
-//! responded to the poller, so that a validator's start is no failure. After failures it backs off.
+//! One request runs at a time, on its own connection. The probe starts after the process's JSON-RPC
+//! has responded to the poller, so a validator's start is no failure. It backs off after failures.
 
 use super::client::{Client, Failure};
 use super::endpoint::Endpoint;
-use crate::asking::PollTimer;
+use crate::polling::PollTimer;
 use faultline_agave::{Error, rpc};
 use faultline_core::clock::Clock;
 use faultline_core::config;
@@ -16,8 +16,9 @@ use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
 use serde_json::json;
 use std::sync::Arc;
 
-const MOST_LEFT_OUT: u32 = 15;
-const KINDS: [&str; 7] = [
+/// After n failures in a row, 2^n - 1 polls are skipped, but at most this number.
+const MAX_SKIPPED_POLLS: u32 = 15;
+const FAILURE_KINDS: [&str; 7] = [
     "refused",
     "timeout",
     "http",
@@ -28,18 +29,18 @@ const KINDS: [&str; 7] = [
 ];
 
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
+pub(super) struct ProbeCounters {
     method: &'static str,
     time: Histogram,
-    /// By [`KINDS`].
-    failures: [u64; KINDS.len()],
+    /// In the order of [`FAILURE_KINDS`].
+    failures: [u64; FAILURE_KINDS.len()],
 }
 
-impl Counted {
+impl ProbeCounters {
     pub(super) fn readings(&self, out: &mut Vec<Reading>) {
         let time = Value::Histogram(Arc::new(self.time.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
-        for (kind, failures) in KINDS.into_iter().zip(self.failures) {
+        for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {
             out.counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
         }
     }
@@ -53,14 +54,14 @@ pub struct Probe {
 
 impl Probe {
     pub fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
-        let counted = Counted {
+        let counters = ProbeCounters {
             method: config.method,
             time: Histogram::new(&TIME_BOUNDS),
-            failures: [0; KINDS.len()],
+            failures: [0; FAILURE_KINDS.len()],
         };
         endpoint
             .handle
-            .count_probe(|standing| *standing = Some(counted));
+            .with_probe_counters(|shared_counters| *shared_counters = Some(counters));
         Probe {
             config: config.clone(),
             clock,
@@ -71,16 +72,16 @@ impl Probe {
     pub async fn run(self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         let mut current: Option<(ProcessId, Client)> = None;
-        let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
+        let (mut id, mut polls_to_skip, mut failed) = (0, 0, 0_u32);
         while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else {
                 continue;
             };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
-                (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
+                (current, polls_to_skip, failed) = (Some((process, Client::new())), 0, 0);
             }
-            if left_out > 0 {
-                left_out -= 1;
+            if polls_to_skip > 0 {
+                polls_to_skip -= 1;
                 continue;
             }
             let Some((_, client)) = &current else {
@@ -88,9 +89,9 @@ impl Probe {
             };
             id += 1;
             let began = self.clock.now();
-            let question = rpc::question(self.config.method, &json!([]), id);
+            let request_body = rpc::request_body(self.config.method, &json!([]), id);
             let Some(answer) = timer
-                .during(client.send(&url, question, self.config.timeout), || {})
+                .wait_for(client.send(&url, request_body, self.config.timeout), || {})
                 .await
             else {
                 return;
@@ -108,18 +109,18 @@ impl Probe {
                 rpc::answered(self.config.method, id, &body).map_err(Failure::Answer)
             });
             failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
-            left_out = 2_u32
+            polls_to_skip = 2_u32
                 .saturating_pow(failed)
                 .saturating_sub(1)
-                .min(MOST_LEFT_OUT);
-            self.endpoint.handle.count_probe(|counted| {
-                let Some(counted) = counted else { return };
+                .min(MAX_SKIPPED_POLLS);
+            self.endpoint.handle.with_probe_counters(|counters| {
+                let Some(counters) = counters else { return };
                 match answered.as_ref().map_err(kind) {
-                    Ok(()) => counted.time.observe(took.as_secs_f64()),
+                    Ok(()) => counters.time.observe(took.as_secs_f64()),
                     Err(kind) => {
-                        let index = KINDS.iter().position(|known| *known == kind);
+                        let index = FAILURE_KINDS.iter().position(|known| *known == kind);
                         index
-                            .and_then(|index| counted.failures.get_mut(index))
+                            .and_then(|index| counters.failures.get_mut(index))
                             .into_iter()
                             .for_each(|count| *count += 1);
                     }
@@ -132,7 +133,7 @@ impl Probe {
 fn kind(failure: &Failure) -> &'static str {
     match failure {
         Failure::Refused => "refused",
-        Failure::Late(_) => "timeout",
+        Failure::Timeout(_) => "timeout",
         Failure::Status(..) => "http",
         Failure::Answer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
         Failure::Answer(_) | Failure::Encoded(_) => "malformed",

@@ -63,7 +63,7 @@ impl Running {
         }
     }
 
-    fn asking(server: &MockNode) -> Self {
+    fn polling(server: &MockNode) -> Self {
         Self::start(Some(server.port()), Duration::from_secs(20))
     }
 
@@ -153,7 +153,7 @@ fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn all_rpc_responses_become_facts_and_samples() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, ME);
     assert_eq!(
@@ -190,7 +190,7 @@ async fn all_rpc_responses_become_facts_and_samples() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_connection_is_reused_and_identity_and_version_are_requested_rarely() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     until("ten polls", || (server.bodies().len() >= 10).then_some(())).await;
     let with_identity: Vec<usize> = server
         .bodies()
@@ -209,7 +209,7 @@ async fn the_connection_is_reused_and_identity_and_version_are_requested_rarely(
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
     let server = MockNode::start(|_, body| minimal(body)).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     until("three polls", || (server.bodies().len() >= 3).then_some(())).await;
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
@@ -256,7 +256,7 @@ async fn the_order_of_batch_responses_does_not_matter() {
         )
     })
     .unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
         (facts.confirmed, facts.finalized, facts.max_shred),
@@ -277,7 +277,7 @@ async fn transactions_are_counted_over_fork_switches() {
         }
     })
     .unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let total = || number(&running.handle, ME, "agave_transactions_total");
     until("the sum", || (total() == Some(1000.0)).then_some(())).await;
     running.end().await;
@@ -295,7 +295,7 @@ async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else()
             _ => answer(request, 1000),
         })
     }).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
         facts.health,
@@ -357,7 +357,7 @@ async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n";
     let server =
         MockNode::start(move |_, _| Reply::Raw(format!("{head}{{}}").into_bytes())).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let facts = running
         .facts("a problem", |facts| !facts.problems.is_empty())
         .await;
@@ -412,7 +412,7 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
             Reply::status(status, &[], &body)
         };
         let server = MockNode::start(move |_, _| reply.clone()).unwrap();
-        let running = Running::asking(&server);
+        let running = Running::polling(&server);
         let facts = running
             .facts(word, |facts| !facts.problems.is_empty())
             .await;
@@ -432,7 +432,7 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
 async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     let mut server = MockNode::start(|_, body| normal(body)).unwrap();
     server.close();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     let problem = |status| {
         move |facts: &RpcFacts| {
             facts
@@ -521,7 +521,7 @@ async fn rpc_responses_of_a_replaced_process_are_discarded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_process_rpc_facts_end_but_the_total_stays() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
-    let running = Running::asking(&server);
+    let running = Running::polling(&server);
     running.facts("an answer", |facts| facts.up).await;
     *running.asked.lock() = None;
     until("the end of the facts", || {
@@ -556,7 +556,7 @@ fn a_response_that_is_not_renewed_expires() {
         uptime: Duration::from_secs(seconds),
         unix: Duration::ZERO,
     };
-    let mut memory = memory::ResponseCache::new(ME, at(0));
+    let mut memory = cache::ResponseCache::new(ME, at(0));
     let calls = [
         Call::Slot(Commitment::Finalized),
         Call::Identity,
@@ -587,8 +587,7 @@ fn a_response_that_is_not_renewed_expires() {
 #[test]
 fn the_admin_sockets_identity_takes_precedence_over_json_rpcs() {
     let memory = |process| {
-        memory::ResponseCache::new(process, Stamp::default())
-            .facts(Stamp::default(), Duration::ZERO)
+        cache::ResponseCache::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO)
     };
     let rpc = RpcFacts {
         identity: Some(key("rpc")),

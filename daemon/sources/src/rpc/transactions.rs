@@ -3,8 +3,8 @@
 use faultline_kernel::ProcessId;
 use std::collections::VecDeque;
 
-/// Maximum processes with a remembered count; an older one starts again.
-const REMEMBERED: usize = 16;
+/// Maximum number of processes whose count is kept. An older process starts with a new first count.
+const MAX_PROCESSES: usize = 16;
 
 /// Sums the growth of the validator's own transaction count over its processes.
 ///
@@ -19,21 +19,21 @@ pub struct TransactionCounter {
 }
 
 impl TransactionCounter {
-    pub fn see(&mut self, process: ProcessId, count: u64) {
+    pub fn record(&mut self, process: ProcessId, count: u64) {
         let mut grown = 0;
         if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
             grown = count.saturating_sub(*highest);
             *highest += grown;
         } else {
             self.highest.push_back((process, count));
-            if self.highest.len() > REMEMBERED {
+            if self.highest.len() > MAX_PROCESSES {
                 self.highest.pop_front();
             }
         }
         self.total = Some(self.total.unwrap_or(0).saturating_add(grown));
     }
 
-    /// Transactions since the first count, which gave 0; `None` before it. Never falls.
+    /// Transactions since the first count. `None` before that count, 0 with it. Never falls.
     pub fn total(&self) -> Option<u64> {
         self.total
     }
@@ -55,7 +55,7 @@ mod tests {
     fn total_of(seen: &[(u32, u64)]) -> Option<u64> {
         let mut counter = TransactionCounter::default();
         seen.iter()
-            .for_each(|&(pid, count)| counter.see(process(pid), count));
+            .for_each(|&(pid, count)| counter.record(process(pid), count));
         counter.total()
     }
 
@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut counter = TransactionCounter::default();
-        (0..1000).for_each(|pid| counter.see(process(pid), 5));
+        (0..1000).for_each(|pid| counter.record(process(pid), 5));
         assert_eq!(
             (counter.highest.len(), counter.total()),
-            (REMEMBERED, Some(0))
+            (MAX_PROCESSES, Some(0))
         );
     }
 
@@ -112,7 +112,7 @@ mod tests {
             let mut counter = TransactionCounter::default();
             let mut before = None;
             for (pid, count) in seen {
-                counter.see(process(pid), count);
+                counter.record(process(pid), count);
                 prop_assert!(counter.total() >= before);
                 before = counter.total();
             }

@@ -1,4 +1,4 @@
-//! Sums by pool that stay exact while threads come and go.
+//! Sums by pool of threads. They stay exact while threads start and end.
 //!
 //! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
 //! process's count: faults of threads that ended after their last read. At first it also gets the
@@ -17,7 +17,7 @@ use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const MOST_POOLS: usize = 150;
+const MAX_POOLS: usize = 150;
 const OTHER: &str = "other";
 const EXITED: &str = "exited";
 
@@ -52,7 +52,7 @@ impl Totals {
         }
     }
 
-    /// Growth since `before`; 0 for a value that fell, as CPU time by mode may.
+    /// Growth since `before`. 0 for a value that fell: CPU time by mode may fall.
     fn since(&self, before: &Totals) -> Totals {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
@@ -94,7 +94,7 @@ impl Totals {
     }
 
     /// Keeps values that `newer` lacks: switches are read less often.
-    fn renewed(&self, newer: Totals) -> Totals {
+    fn updated_with(&self, newer: Totals) -> Totals {
         Totals {
             voluntary_switches: newer.voluntary_switches.or(self.voluntary_switches),
             involuntary_switches: newer.involuntary_switches.or(self.involuntary_switches),
@@ -111,18 +111,19 @@ pub(super) struct Pool {
     pub(super) totals: Totals,
     /// `totals.cpu` by mode.
     pub(super) cpu: CpuTime,
-    /// Faults (major, minor) reported by the threads and not yet exported.
-    uncounted: [u64; 2],
+    /// Faults (major, minor) that threads have reported and the pool does not export yet.
+    pending_faults: [u64; 2],
 }
 
 /// Thread id and start time: ids are reused.
 type ThreadKey = (u32, u64);
 
+/// A thread at its last read.
 #[derive(Debug)]
-struct Seen {
+struct TrackedThread {
     thread: ThreadKey,
     last: Totals,
-    round: u64,
+    read_number: u64,
 }
 
 #[derive(Debug, Default)]
@@ -131,8 +132,8 @@ pub(super) struct Pools {
     by_comm: HashMap<Comm, usize>,
     by_name: HashMap<Arc<str>, usize>,
     /// Sorted by key. A hash table would take twice the memory.
-    threads: Vec<Seen>,
-    round: u64,
+    threads: Vec<TrackedThread>,
+    read_number: u64,
     /// Names merged into `other`.
     folded: u64,
     /// Faults (major, minor) of threads that ended between reads, and between the reads of threads
@@ -151,33 +152,34 @@ impl Pools {
         process: Option<CpuTime>,
         host: &HostConstants,
     ) {
-        self.round += 1;
-        let round = self.round;
+        self.read_number += 1;
+        let read_number = self.read_number;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         self.add_new(threads);
         for (position, thread) in threads.iter().enumerate() {
             let now = Totals::of(thread, host);
-            let Some(seen) = self.seen(thread, position) else {
+            let Some(tracked) = self.tracked(thread, position) else {
                 continue;
             };
-            let gained = now.since(&seen.last);
-            seen.last = seen.last.renewed(now);
-            seen.round = round;
+            let growth = now.since(&tracked.last);
+            tracked.last = tracked.last.updated_with(now);
+            tracked.read_number = read_number;
             let index = self.index_of(thread.comm);
             if let Some(pool) = self.pools.get_mut(index) {
                 pool.threads += 1;
-                pool.uncounted[0] += gained.majflt;
-                pool.uncounted[1] += gained.minflt;
+                pool.pending_faults[0] += growth.majflt;
+                pool.pending_faults[1] += growth.minflt;
                 pool.totals.add(&Totals {
                     majflt: 0,
                     minflt: 0,
-                    ..gained
+                    ..growth
                 });
             }
         }
-        self.threads.retain(|seen| seen.round == round);
+        self.threads
+            .retain(|tracked| tracked.read_number == read_number);
         // Drops the names of ended threads.
-        if self.by_comm.len() > 4 * (threads.len() + MOST_POOLS) {
+        if self.by_comm.len() > 4 * (threads.len() + MAX_POOLS) {
             self.by_comm.clear();
         }
         self.split_cpu(process);
@@ -190,7 +192,7 @@ impl Pools {
     }
 
     fn add_new(&mut self, threads: &[ThreadSample]) {
-        let known = self.threads.iter().map(|seen| seen.thread);
+        let known = self.threads.iter().map(|tracked| tracked.thread);
         if known.eq(threads.iter().map(key)) {
             return;
         }
@@ -199,40 +201,42 @@ impl Pools {
             let key = key(thread);
             let known = self.threads.get(..old).unwrap_or_default();
             if known
-                .binary_search_by_key(&key, |seen| seen.thread)
+                .binary_search_by_key(&key, |tracked| tracked.thread)
                 .is_err()
             {
-                self.threads.push(Seen {
+                self.threads.push(TrackedThread {
                     thread: key,
                     last: Totals::default(),
-                    round: 0,
+                    read_number: 0,
                 });
             }
         }
         if self.threads.len() > old {
-            self.threads.sort_by_key(|seen| seen.thread);
-            self.threads.dedup_by_key(|seen| seen.thread);
+            self.threads.sort_by_key(|tracked| tracked.thread);
+            self.threads.dedup_by_key(|tracked| tracked.thread);
             self.threads.shrink_to_fit();
         }
     }
 
-    /// `position` is right until threads come or go.
-    fn seen(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut Seen> {
+    /// `position` is right as long as no thread starts or ends.
+    fn tracked(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut TrackedThread> {
         let key = key(thread);
         let is_there = self
             .threads
             .get(position)
-            .is_some_and(|seen| seen.thread == key);
+            .is_some_and(|tracked| tracked.thread == key);
         let index = if is_there {
             position
         } else {
-            let found = self.threads.binary_search_by_key(&key, |seen| seen.thread);
+            let found = self
+                .threads
+                .binary_search_by_key(&key, |tracked| tracked.thread);
             found.ok()?
         };
         self.threads.get_mut(index)
     }
 
-    /// A pool without a whole tick gets the process's share.
+    /// A pool with less than one clock tick gets the process's split.
     fn split_cpu(&mut self, process: Option<CpuTime>) {
         let of_process = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
         for pool in &mut self.pools {
@@ -254,8 +258,8 @@ impl Pools {
             .grow_to(exited, share);
     }
 
-    /// The process's faults, read after the threads. `complete`: all threads that ran were read, so
-    /// the rest is of ended ones.
+    /// Takes the process's faults, read after the threads. `complete`: all threads that ran were
+    /// read, so the remaining faults are of ended threads.
     pub(super) fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (which, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
@@ -266,10 +270,10 @@ impl Pools {
                 + self.exited[which];
             let mut remaining = process.saturating_sub(exported);
             for pool in &mut self.pools {
-                let granted = pool.uncounted[which].min(remaining);
-                pool.uncounted[which] -= granted;
+                let granted = pool.pending_faults[which].min(remaining);
+                pool.pending_faults[which] -= granted;
                 remaining -= granted;
-                pool.grant(which, granted);
+                pool.add_faults(which, granted);
             }
             if complete {
                 self.exited[which] += remaining;
@@ -284,15 +288,15 @@ impl Pools {
         let name = pool(comm.as_bytes());
         let known = self.by_name.get(&*name).copied();
         let index = known.unwrap_or_else(|| {
-            let full = self.pools.len() >= MOST_POOLS;
+            let full = self.pools.len() >= MAX_POOLS;
             self.folded += u64::from(full);
-            self.make(if full { OTHER } else { &name })
+            self.add_pool(if full { OTHER } else { &name })
         });
         self.by_comm.insert(comm, index);
         index
     }
 
-    fn make(&mut self, name: &str) -> usize {
+    fn add_pool(&mut self, name: &str) -> usize {
         if let Some(index) = self.by_name.get(name) {
             return *index;
         }
@@ -307,7 +311,7 @@ impl Pools {
             threads: 0,
             totals: Totals::default(),
             cpu: CpuTime::default(),
-            uncounted: [0; 2],
+            pending_faults: [0; 2],
         });
         self.by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1
@@ -344,7 +348,7 @@ impl Pool {
         }
     }
 
-    fn grant(&mut self, which: usize, faults: u64) {
+    fn add_faults(&mut self, which: usize, faults: u64) {
         if which == 0 {
             self.totals.majflt += faults
         } else {

@@ -10,7 +10,6 @@ use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What sources are built from.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildContext<'a> {
     pub config: &'a Config,
@@ -27,7 +26,7 @@ pub struct SampleContext<'a> {
     pub host: &'a HostConstants,
     /// Boot time by the current wall clock, in Unix seconds.
     pub boot_time: &'a Result<u64, ReadError>,
-    pub condition: &'a ProcessState,
+    pub process_state: &'a ProcessState,
 }
 
 impl SampleContext<'_> {
@@ -38,8 +37,8 @@ impl SampleContext<'_> {
     }
 }
 
-/// The process's state at this tick. Sources fill it for later sources. `None`: not read at this
-/// tick.
+/// The process's state at this tick. A source fills it for later sources. `None` means not read at
+/// this tick.
 #[derive(Debug, Default)]
 pub struct ProcessState {
     /// Of the main thread, from the process source.
@@ -67,13 +66,14 @@ impl CpuTime {
         self.user + self.system
     }
 
-    /// The part of it in the kernel; `None` before there is any.
+    /// Kernel time divided by total time. `None` if the total is 0.
     pub fn system_share(&self) -> Option<f64> {
         let total = self.total().as_secs_f64();
         (total > 0.0).then(|| self.system.as_secs_f64() / total)
     }
 
-    /// Grows to `total`. The growth is split so that the part in the kernel comes near `system_share`; neither mode falls.
+    /// Grows to `total`. The split of the growth brings the kernel's share near `system_share`.
+    /// Neither mode falls.
     pub fn grow_to(&mut self, total: Duration, system_share: f64) {
         let gained = total.saturating_sub(self.total());
         let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));
@@ -89,10 +89,10 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// A listening source has had no new result since the last tick.
+    /// A source with a poller has no new result since the last tick.
     pub repeated: bool,
-    /// When a source with its own schedule received the data; `None` for one that reads within the
-    /// tick.
+    /// When a source with its own schedule received the data. `None` for a source that reads within
+    /// the tick.
     pub received_at: Option<Stamp>,
 }
 
@@ -104,7 +104,7 @@ impl SourceOutput {
         }
     }
 
-    /// Takes over the state of a result that a poller received at `at`.
+    /// Copies the state of a result that a poller received at `at`.
     pub fn received(
         &mut self,
         last_reported: &mut Option<Stamp>,
@@ -118,7 +118,7 @@ impl SourceOutput {
         self.problems = problems.to_vec();
     }
 
-    /// An error becomes a problem.
+    /// Unwraps a value. An error becomes a problem of the output.
     pub fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         result.map_err(|error| self.problem(&error)).ok()
     }
@@ -156,7 +156,8 @@ impl SourceOutput {
     }
 }
 
-pub const LIMITS_EVERY: Duration = Duration::from_secs(15);
+/// Read interval of limits and settings, which rarely change.
+pub const LIMITS_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub struct Throttle {
@@ -170,7 +171,7 @@ impl Throttle {
         Throttle { interval, last }
     }
 
-    /// If true, the next interval starts.
+    /// Starts the next interval if it returns true.
     pub fn is_due(&mut self, now: Stamp) -> bool {
         let due = self
             .last
@@ -190,6 +191,6 @@ pub trait Poll: Send {
         None
     }
 
-    /// Errors become problems of the result: it never fails.
+    /// Never fails: an error becomes a problem of the output.
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput;
 }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-struct Account {
+struct SourceStatistics {
     up: bool,
     took: Duration,
     last_success: Option<Stamp>,
     counts: BTreeMap<Status, u64>,
     current: Vec<Problem>,
+    /// Start of the current minute, and the new problems in it.
     logged: (Stamp, u32),
 }
 
@@ -27,7 +28,7 @@ pub struct Freshness {
 
 #[derive(Debug)]
 pub struct Statistics {
-    accounts: BTreeMap<Source, Account>,
+    by_source: BTreeMap<Source, SourceStatistics>,
     ticks: u64,
     missed: u64,
     lateness: Histogram,
@@ -38,7 +39,7 @@ pub struct Statistics {
 impl Default for Statistics {
     fn default() -> Self {
         Statistics {
-            accounts: BTreeMap::new(),
+            by_source: BTreeMap::new(),
             ticks: 0,
             missed: 0,
             lateness: Histogram::new(&LATENESS_BOUNDS),
@@ -55,8 +56,7 @@ impl Statistics {
         self.lateness.observe(due.lateness.as_secs_f64());
     }
 
-    /// Exports the clocks. True if the wall clock was set since the last tick, which is counted and
-    /// logged.
+    /// Returns true if the wall clock was set since the last tick. Counts and logs that step.
     pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
         let Some(step) = self.steps.detect(at, suspended) else {
             return false;
@@ -73,52 +73,57 @@ impl Statistics {
     }
 
     /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
-    /// are events, counted each time unless the source repeats its result. A state that begins or
-    /// ends is logged.
-    pub fn sampled(&mut self, batch: &Batch, news: Freshness) {
-        let account = self.accounts.entry(batch.source).or_default();
-        if account.up != batch.up {
+    /// are events, counted each time unless the source repeats its result. Logs new problems and
+    /// changes of `up`.
+    pub fn record(&mut self, batch: &Batch, freshness: Freshness) {
+        let source_stats = self.by_source.entry(batch.source).or_default();
+        if source_stats.up != batch.up {
             tracing::info!(
                 source = batch.source.name(),
                 up = batch.up,
                 "source changed"
             );
         }
-        (account.up, account.took) = (batch.up, batch.took);
+        (source_stats.up, source_stats.took) = (batch.up, batch.took);
         if batch.up {
-            account.last_success = Some(news.received_at);
+            source_stats.last_success = Some(freshness.received_at);
         }
         for (index, problem) in batch.problems.iter().enumerate() {
             // Two requests may have the same problem.
-            let mut before = account
+            let mut before = source_stats
                 .current
                 .iter()
                 .chain(batch.problems.iter().take(index));
             let new = !before.any(|known| known == problem);
             if new {
-                account.note(batch.source, problem, batch.at);
+                source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let event = !news.repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            let event =
+                !freshness.repeated && matches!(problem.status, Status::Gone | Status::Broken);
             if new || event {
-                *account.counts.entry(problem.status).or_default() += 1;
+                *source_stats.counts.entry(problem.status).or_default() += 1;
             }
         }
-        if account.current != batch.problems {
-            account.current.clone_from(&batch.problems);
+        if source_stats.current != batch.problems {
+            source_stats.current.clone_from(&batch.problems);
         }
     }
 
     pub fn batch(&self, at: Stamp) -> Batch {
-        let mut readings = Vec::with_capacity(self.accounts.len() * 8);
-        for (source, account) in &self.accounts {
+        let mut readings = Vec::with_capacity(self.by_source.len() * 8);
+        for (source, source_stats) in &self.by_source {
             let name = || source.name().into();
-            readings.flag(&d::SOURCE_UP, [name()], account.up);
-            readings.real(&d::SOURCE_DURATION, [name()], account.took.as_secs_f64());
-            if let Some(at) = account.last_success {
+            readings.flag(&d::SOURCE_UP, [name()], source_stats.up);
+            readings.real(
+                &d::SOURCE_DURATION,
+                [name()],
+                source_stats.took.as_secs_f64(),
+            );
+            if let Some(at) = source_stats.last_success {
                 readings.real(&d::SOURCE_LAST_SUCCESS, [name()], at.unix_seconds());
             }
             for status in Status::ALL {
-                let count = account.counts.get(&status).copied().unwrap_or(0);
+                let count = source_stats.counts.get(&status).copied().unwrap_or(0);
                 readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
             }
         }
@@ -138,20 +143,20 @@ impl Statistics {
     }
 }
 
-/// Maximum new problems per source logged in a minute: some contain foreign text, which could flood
-/// the log.
-const MOST_LOGGED: u32 = 20;
+/// Maximum new problems that one source logs in a minute. Some contain text of other programs,
+/// which could flood the log.
+const MAX_LOGGED_PER_MINUTE: u32 = 20;
 
-impl Account {
-    fn note(&mut self, source: Source, problem: &Problem, now: Stamp) {
-        let (begun, logged) = &mut self.logged;
-        if now.since(*begun) >= Duration::from_secs(60) {
-            (*begun, *logged) = (now, 0);
+impl SourceStatistics {
+    fn log_problem(&mut self, source: Source, problem: &Problem, now: Stamp) {
+        let (minute_start, logged) = &mut self.logged;
+        if now.since(*minute_start) >= Duration::from_secs(60) {
+            (*minute_start, *logged) = (now, 0);
         }
         *logged = logged.saturating_add(1);
-        if *logged <= MOST_LOGGED {
-            note(source, problem);
-        } else if *logged == MOST_LOGGED + 1 {
+        if *logged <= MAX_LOGGED_PER_MINUTE {
+            log_problem(source, problem);
+        } else if *logged == MAX_LOGGED_PER_MINUTE + 1 {
             tracing::warn!(
                 source = source.name(),
                 "problems change too often: not logged for a minute"
@@ -161,7 +166,7 @@ impl Account {
 }
 
 /// Missing data is normal on some machines; forbidden or broken needs an operator.
-fn note(source: Source, problem: &Problem) {
+fn log_problem(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
     match problem.status {
         Status::Absent | Status::Gone => tracing::debug!(source, what, "not found"),
@@ -194,8 +199,8 @@ mod tests {
         },
     };
 
-    fn count(book: &Statistics, status: Status) -> u64 {
-        book.accounts[&Source::Cgroup]
+    fn count(statistics: &Statistics, status: Status) -> u64 {
+        statistics.by_source[&Source::Cgroup]
             .counts
             .get(&status)
             .copied()
@@ -204,9 +209,9 @@ mod tests {
 
     #[test]
     fn a_problem_state_counts_once_and_an_error_event_each_time() {
-        let mut book = Statistics::default();
+        let mut statistics = Statistics::default();
         for _ in 0..3 {
-            book.sampled(
+            statistics.record(
                 &batch(&[
                     (Status::Absent, "memory.high"),
                     (Status::Broken, "memory.stat"),
@@ -215,29 +220,32 @@ mod tests {
             );
         }
         assert_eq!(
-            (count(&book, Status::Absent), count(&book, Status::Broken)),
+            (
+                count(&statistics, Status::Absent),
+                count(&statistics, Status::Broken)
+            ),
             (1, 3)
         );
-        book.sampled(&batch(&[]), NEW);
-        book.sampled(&batch(&[(Status::Absent, "memory.high")]), NEW);
-        assert_eq!(count(&book, Status::Absent), 2);
+        statistics.record(&batch(&[]), NEW);
+        statistics.record(&batch(&[(Status::Absent, "memory.high")]), NEW);
+        assert_eq!(count(&statistics, Status::Absent), 2);
     }
 
     #[test]
     fn a_problem_shared_by_two_requests_is_logged_once() {
-        let mut book = Statistics::default();
+        let mut statistics = Statistics::default();
         for _ in 0..2 {
-            book.sampled(
+            statistics.record(
                 &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
                 NEW,
             );
         }
-        assert_eq!(book.accounts[&Source::Cgroup].logged.1, 1);
+        assert_eq!(statistics.by_source[&Source::Cgroup].logged.1, 1);
     }
 
     #[test]
     fn constantly_changing_problems_do_not_flood_the_log() {
-        let mut account = Account::default();
+        let mut source_stats = SourceStatistics::default();
         let at = |seconds| Stamp {
             uptime: Duration::from_secs(seconds),
             unix: Duration::ZERO,
@@ -251,25 +259,25 @@ mod tests {
             (119, 3),
             (121, 1),
         ] {
-            account.note(
+            source_stats.log_problem(
                 Source::Datapoints,
                 &Problem::new(Status::Broken, "x"),
                 at(second),
             );
-            assert_eq!(account.logged.1, logged, "{second}");
+            assert_eq!(source_stats.logged.1, logged, "{second}");
         }
     }
 
     #[test]
     fn a_repeated_problem_is_not_a_new_event() {
-        let mut book = Statistics::default();
+        let mut statistics = Statistics::default();
         for repeated in [false, true, true] {
-            book.sampled(
+            statistics.record(
                 &batch(&[(Status::Broken, "no answer")]),
                 Freshness { repeated, ..NEW },
             );
         }
-        assert_eq!(count(&book, Status::Broken), 1);
+        assert_eq!(count(&statistics, Status::Broken), 1);
     }
 
     #[test]
@@ -278,8 +286,8 @@ mod tests {
             uptime: Duration::from_secs(seconds),
             unix: Duration::from_secs(1_000 + seconds),
         };
-        let mut book = Statistics::default();
-        book.sampled(
+        let mut statistics = Statistics::default();
+        statistics.record(
             &Batch {
                 at: at(9),
                 ..batch(&[])
@@ -289,7 +297,7 @@ mod tests {
                 ..NEW
             },
         );
-        let told = book.batch(at(9)).readings;
+        let told = statistics.batch(at(9)).readings;
         let told = told
             .iter()
             .find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);

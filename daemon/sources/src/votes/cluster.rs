@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Public clusters by genesis hash, from `solana genesis-hash` and Agave's documentation.
-const KNOWN: [(&str, &str); 3] = [
+const PUBLIC_CLUSTERS: [(&str, &str); 3] = [
     (
         "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
         "mainnet-beta",
@@ -18,7 +18,7 @@ const KNOWN: [(&str, &str); 3] = [
 
 /// The hash itself if the cluster is not public.
 pub(super) fn name(genesis_hash: &str) -> &str {
-    KNOWN
+    PUBLIC_CLUSTERS
         .iter()
         .find(|(hash, _)| *hash == genesis_hash)
         .map_or(genesis_hash, |(_, name)| name)
@@ -27,20 +27,21 @@ pub(super) fn name(genesis_hash: &str) -> &str {
 /// Shares of the cluster's active stake by label value.
 pub(super) type Shares = Vec<(&'static str, f64)>;
 
-pub(super) struct Running {
+/// The versions in the cluster relative to the own one.
+pub(super) struct VersionShares {
     /// newer, same, older, unknown.
     pub(super) versions: Shares,
     /// same, other, unknown.
     pub(super) feature_sets: Shares,
 }
 
-/// `None` without stake, or without the node's own version. The own stake counts with the own
-/// version, because gossip may still show the machine that had `identity` before.
-pub(super) fn running(
+/// `None` without stake, or if the own version is unreadable. The own stake counts with the own
+/// version, because gossip may still show an earlier machine with this identity.
+pub(super) fn version_shares(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],
     (identity, own): (PublicKey, &NodeVersion),
-) -> Option<Running> {
+) -> Option<VersionShares> {
     let mine = Version::parse(&own.solana_core).ok()?.release();
     let nodes: HashMap<PublicKey, &ClusterNode> = nodes
         .iter()
@@ -87,7 +88,7 @@ pub(super) fn running(
             .zip(sums.iter().map(|s| s / total))
             .collect()
     };
-    (total > 0.0).then(|| Running {
+    (total > 0.0).then(|| VersionShares {
         versions: shares(&["newer", "same", "older", "unknown"], &versions),
         feature_sets: shares(&["same", "other", "unknown"], &feature_sets),
     })
@@ -124,7 +125,7 @@ mod tests {
             solana_core: "2.1.14".to_owned(),
             feature_set: Some(7),
         };
-        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
+        let found = version_shares(&votes, &nodes, (key("x"), &own)).unwrap();
         assert_eq!(
             found.versions,
             [
@@ -139,7 +140,7 @@ mod tests {
             [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]
         );
         assert!(
-            running(&VoteAccounts::default(), &nodes, (key("x"), &own)).is_none(),
+            version_shares(&VoteAccounts::default(), &nodes, (key("x"), &own)).is_none(),
             "no stake, no shares"
         );
     }
@@ -156,13 +157,13 @@ mod tests {
         let older = json!([{"pubkey": key("a").to_string(), "version": "2.1.13", "featureSet": 6}]);
         for nodes in [older, json!([])] {
             let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
-            let found = running(&votes, &nodes, (key("a"), &own)).unwrap();
+            let found = version_shares(&votes, &nodes, (key("a"), &own)).unwrap();
             let same = |shares: Shares| shares.contains(&("same", 1.0));
             assert!(same(found.versions) && same(found.feature_sets));
         }
     }
 
-    /// The share of a cluster of one other node that is newer, the same, older, unknown, as this node's version sees it.
+    /// How the version of the only other node compares: newer, same, older or unknown.
     fn of_one(own: &str, other: &str, client: Option<&str>) -> &'static str {
         let vote = json!({"activatedStake": 4, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key("a").to_string(), "rootSlot": 0, "votePubkey": key("a").to_string()});
         let votes = json!({"current": [vote], "delinquent": []}).to_string();
@@ -173,7 +174,7 @@ mod tests {
             solana_core: own.to_owned(),
             feature_set: None,
         };
-        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
+        let found = version_shares(&votes, &nodes, (key("x"), &own)).unwrap();
         let mut all = found.versions.into_iter();
         all.find(|(_, share)| *share > 0.0).unwrap().0
     }

@@ -1,11 +1,12 @@
 //! Polls votes, leader slots and the cluster, one request at a time.
 
-use super::ahead::Schedule;
 use super::cluster;
-use super::known::{CacheTtls, OwnVoteAccount, VoteFacts, first_slot};
-use crate::asking::{PollTimer, ProblemLog, life};
-use crate::distance::Witnesses;
-use crate::rpc::{Client, Endpoint, Failure, Stage, server};
+use super::connection::RpcConnection;
+use super::own_schedule::OwnLeaderSchedule;
+use super::vote_facts::{CacheTtls, OwnVoteAccount, VoteFacts, first_slot};
+use crate::distance::DistanceEvidence;
+use crate::polling::{PollTimer, ProblemLog, response_ttl};
+use crate::rpc::{Client, Endpoint, Failure, Readiness, server};
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
     self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
@@ -17,28 +18,27 @@ use faultline_core::config;
 use faultline_core::supervisor::Stop;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
-use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// mainnet-beta's vote accounts are about one million bytes, its nodes about two.
-const ANSWER_BYTES: usize = 16 << 20;
+/// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Rounds per request of all vote accounts and of block production.
 const SLOW_FACTOR: u64 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
 const SLOWEST_FACTOR: u64 = 10;
 /// Interval of stake account scans, if enabled.
-const SCAN: Duration = Duration::from_secs(30 * 60);
-/// The same after a failure: a node that times out still scans its accounts.
-const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
+const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
+/// Interval after a failed scan. A node still scans its accounts after the request has timed out.
+const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
-const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
+const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// Interval of checks for another process or identity, which starts a round at once.
+/// Interval of checks for a new process or identity. A new one starts a round at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct Poller {
@@ -47,32 +47,9 @@ pub struct Poller {
     endpoint: Endpoint,
     votes_handle: super::Handle,
     /// Methods that the current process does not offer; not requested again.
-    missing: Vec<&'static str>,
-    known: Option<VoteFacts>,
-    standing: ProblemLog,
-}
-
-/// Constant: HTTP matches response and request. A changing id would change the text of a problem.
-const ID: u64 = 1;
-
-struct Exchange {
-    client: Client,
-    url: Uri,
-    timeout: Duration,
-}
-
-impl Exchange {
-    async fn ask<T: DeserializeOwned>(
-        &mut self,
-        method: &'static str,
-        params: Value,
-    ) -> Result<T, Failure> {
-        let body = self
-            .client
-            .send(&self.url, rpc::question(method, &params, ID), self.timeout)
-            .await?;
-        rpc::result(method, ID, &body).map_err(Failure::Answer)
-    }
+    missing_methods: Vec<&'static str>,
+    vote_facts: Option<VoteFacts>,
+    problem_log: ProblemLog,
 }
 
 impl Poller {
@@ -82,9 +59,9 @@ impl Poller {
             clock,
             endpoint,
             votes_handle: super::Handle::default(),
-            missing: Vec::new(),
-            known: None,
-            standing: ProblemLog::default(),
+            missing_methods: Vec::new(),
+            vote_facts: None,
+            problem_log: ProblemLog::default(),
         }
     }
 
@@ -93,8 +70,8 @@ impl Poller {
     }
 
     pub async fn run(mut self, stop: Stop) {
-        let context = self.config.interval.min(CHECK_INTERVAL);
-        let mut timer = PollTimer::new(self.clock, context, stop);
+        let check_interval = self.config.interval.min(CHECK_INTERVAL);
+        let mut timer = PollTimer::new(self.clock, check_interval, stop);
         let mut requested_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
         while timer.next().await {
@@ -105,144 +82,154 @@ impl Poller {
                 continue;
             };
             let now = self.clock.now();
-            let same = self
-                .known
-                .as_ref()
-                .is_some_and(|known| known.process == process && known.identity == identity);
+            let same = self.vote_facts.as_ref().is_some_and(|vote_facts| {
+                vote_facts.process == process && vote_facts.identity == identity
+            });
             let due = self.votes_handle.take_request()
                 || requested_at
-                    .is_none_or(|at| now.since(at) + context / 2 >= self.config.interval);
+                    .is_none_or(|at| now.since(at) + check_interval / 2 >= self.config.interval);
             if same && !due {
                 continue;
             }
             requested_at = Some(now);
-            if client.as_ref().is_none_or(|(known, _)| *known != process) {
-                client = Some((process, Client::with_limit(ANSWER_BYTES)));
-                self.missing.clear();
+            if client.as_ref().is_none_or(|(owner, _)| *owner != process) {
+                client = Some((process, Client::with_limit(MAX_ANSWER_BYTES)));
+                self.missing_methods.clear();
             }
             let Some((_, client)) = &client else { continue };
-            let exchange = Exchange {
+            let connection = RpcConnection {
                 client: client.clone(),
                 url: url.clone(),
                 timeout: self.config.timeout,
             };
-            let mut known = self.begin(process, identity);
-            known.started_with = self.endpoint.vote_account(process);
+            let mut vote_facts = self.begin(process, identity);
+            vote_facts.started_with = self.endpoint.vote_account(process);
             let version = self.endpoint.version(process);
-            let round = self.round(&mut known, exchange);
-            if timer.during(round.ask(version), || {}).await.is_none() {
+            let round = self.round(&mut vote_facts, connection);
+            if timer.wait_for(round.run(version), || {}).await.is_none() {
                 return;
             }
-            if !self.publish(&known) {
+            if !self.publish(&vote_facts) {
                 continue;
             }
-            if self.config.activating_stake && known.needs_scan() && self.is_near_tip(process) {
-                let exchange = Exchange {
+            if self.config.activating_stake && vote_facts.needs_scan() && self.is_near_tip(process)
+            {
+                let connection = RpcConnection {
                     client: client.clone(),
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let round = self.round(&mut known, exchange);
-                if timer.during(round.scan(), || {}).await.is_none() {
+                let round = self.round(&mut vote_facts, connection);
+                if timer.wait_for(round.scan(), || {}).await.is_none() {
                     return;
                 }
-                self.publish(&known);
+                self.publish(&vote_facts);
             }
-            self.known = Some(known);
+            self.vote_facts = Some(vote_facts);
         }
     }
 
-    fn round<'a>(&'a mut self, known: &'a mut VoteFacts, exchange: Exchange) -> Round<'a> {
+    fn round<'a>(
+        &'a mut self,
+        vote_facts: &'a mut VoteFacts,
+        connection: RpcConnection,
+    ) -> Round<'a> {
         Round {
-            known,
-            exchange,
+            vote_facts,
+            connection,
             config: &self.config,
             clock: self.clock,
-            missing: &mut self.missing,
+            missing_methods: &mut self.missing_methods,
             votes_handle: &self.votes_handle,
         }
     }
 
-    /// By JSON-RPC's distance; a scan needs the full API anyway.
+    /// By the distance that JSON-RPC reports. A scan needs the full API, which reports it.
     fn is_near_tip(&self, process: ProcessId) -> bool {
         let facts = self.endpoint.facts(process);
         let now = self.clock.now();
-        let witnesses = Witnesses::new(now, facts.as_deref(), None, HEALTH_DISTANCE);
-        witnesses.is_near_tip() == Some(true)
+        let distance_evidence = DistanceEvidence::new(now, facts.as_deref(), None, HEALTH_DISTANCE);
+        distance_evidence.is_near_tip() == Some(true)
     }
 
-    fn publish(&mut self, known: &VoteFacts) -> bool {
-        let ttls = self
+    /// False, without publishing, if the process has been replaced.
+    fn publish(&mut self, vote_facts: &VoteFacts) -> bool {
+        let is_current = self
             .endpoint
             .current()
-            .is_some_and(|(now, _)| now == known.process);
-        if ttls {
-            self.standing.say(Source::Votes, known.up, &known.problems);
-            self.votes_handle.known.set(Some(Arc::new(known.clone())));
+            .is_some_and(|(now, _)| now == vote_facts.process);
+        if is_current {
+            self.problem_log
+                .log_changes(Source::Votes, vote_facts.up, &vote_facts.problems);
+            self.votes_handle
+                .vote_facts
+                .set(Some(Arc::new(vote_facts.clone())));
         }
-        ttls
+        is_current
     }
 
     fn begin(&mut self, process: ProcessId, identity: PublicKey) -> VoteFacts {
-        let same = |known: &VoteFacts| known.process == process && known.identity == identity;
-        let mut known = self.known.take().filter(same).unwrap_or_else(|| {
+        let same = |vote_facts: &VoteFacts| {
+            vote_facts.process == process && vote_facts.identity == identity
+        };
+        let mut vote_facts = self.vote_facts.take().filter(same).unwrap_or_else(|| {
             let every = |rounds: u64| {
-                life(
+                response_ttl(
                     self.config
                         .interval
                         .saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)),
                 )
             };
             let ttls = CacheTtls {
-                often: every(1),
+                per_round: every(1),
                 slow: every(SLOW_FACTOR),
                 slowest: every(SLOWEST_FACTOR),
-                scanned: life(SCAN),
+                stake_scan: response_ttl(SCAN_INTERVAL),
             };
             let vote_account = self.config.vote_account;
             VoteFacts::new(process, identity, ttls, vote_account, self.clock.now())
         });
-        known.problems.clear();
-        known.up = false;
-        known.rounds += 1;
-        known
+        vote_facts.problems.clear();
+        vote_facts.up = false;
+        vote_facts.rounds += 1;
+        vote_facts
     }
 }
 
 struct Round<'a> {
-    known: &'a mut VoteFacts,
-    exchange: Exchange,
+    vote_facts: &'a mut VoteFacts,
+    connection: RpcConnection,
     config: &'a config::Validator,
     clock: Clock,
-    missing: &'a mut Vec<&'static str>,
+    missing_methods: &'a mut Vec<&'static str>,
     votes_handle: &'a super::Handle,
 }
 
 impl Round<'_> {
-    async fn ask(mut self, version: Option<rpc::NodeVersion>) {
-        let first = self.known.rounds == 1;
-        let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
+    async fn run(mut self, version: Option<rpc::NodeVersion>) {
+        let first = self.vote_facts.rounds == 1;
+        let every = |rounds: u64| (self.vote_facts.rounds - 1).is_multiple_of(rounds);
         let (slow, slowest) = (every(SLOW_FACTOR), every(SLOWEST_FACTOR));
-        if self.known.genesis.is_none() {
-            // A hash has the format of an address.
-            let genesis: Option<PublicKey> = self.question("getGenesisHash", json!([])).await;
-            self.known.genesis = genesis.map(|hash| hash.to_string().into());
+        if self.vote_facts.genesis.is_none() {
+            // A hash has the format of a public key.
+            let genesis: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
+            self.vote_facts.genesis = genesis.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
         self.alpenglow_genesis().await;
         let mut all = None;
-        let protocol = self.votes_handle.protocol(self.known.process);
-        let has_answer = self.known.among_all.at().is_some();
-        if slow || !has_answer || self.known.is_late(protocol) {
+        let protocol = self.votes_handle.protocol(self.vote_facts.process);
+        let has_answer = self.vote_facts.ranking.at().is_some();
+        if slow || !has_answer || self.vote_facts.is_late(protocol) {
             all = self.all_votes().await;
         }
         self.own_votes().await;
         if first {
-            // A slow node takes long for the rest.
-            self.known.at = self.clock.now();
+            // Published early: a slow node takes long for the other requests.
+            self.vote_facts.at = self.clock.now();
             self.votes_handle
-                .known
-                .set(Some(Arc::new(self.known.clone())));
+                .vote_facts
+                .set(Some(Arc::new(self.vote_facts.clone())));
         }
         self.balances().await;
         self.schedule().await;
@@ -250,155 +237,164 @@ impl Round<'_> {
             self.production().await;
         }
         if let (true, Some(all), Some(version)) = (slowest, all, version) {
-            let nodes: Option<ClusterNodes> = self.question("getClusterNodes", json!([])).await;
-            let running = nodes.and_then(|ClusterNodes(nodes)| {
-                cluster::running(&all, &nodes, (self.known.identity, &version))
+            let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;
+            let version_shares = nodes.and_then(|ClusterNodes(nodes)| {
+                cluster::version_shares(&all, &nodes, (self.vote_facts.identity, &version))
             });
             let now = self.clock.now();
-            running
+            version_shares
                 .into_iter()
-                .for_each(|running| self.known.hear_running(running, now));
+                .for_each(|version_shares| self.vote_facts.set_version_shares(version_shares, now));
         }
-        self.missing();
-        self.known.at = self.clock.now();
-        self.known.whole = true;
+        self.report_missing_methods();
+        self.vote_facts.at = self.clock.now();
+        self.vote_facts.whole = true;
     }
 
     async fn scan(mut self) {
         let bank = self
-            .known
+            .vote_facts
             .epoch
-            .fresh(self.clock.now(), self.known.ttls.often);
-        let Some((account, bank)) = self.known.vote_account.zip(bank) else {
+            .fresh(self.clock.now(), self.vote_facts.ttls.per_round);
+        let Some((account, bank)) = self.vote_facts.vote_account.zip(bank) else {
             return;
         };
         let method = "getProgramAccounts";
-        let stakes: Option<StakeAccounts> =
-            self.question(method, rpc::of_vote_account(account)).await;
+        let stakes: Option<StakeAccounts> = self
+            .request(method, rpc::stake_accounts_params(account))
+            .await;
         let pause = if stakes.is_some() {
-            SCAN
+            SCAN_INTERVAL
         } else {
-            SCAN_AFTER_FAILURE
+            SCAN_RETRY_INTERVAL
         };
-        self.known.scan_due = Some(self.clock.now().uptime + pause);
+        self.vote_facts.scan_due = Some(self.clock.now().uptime + pause);
         if let Some(stakes) = stakes {
-            let moving = (bank.epoch, stakes.moving(bank.epoch));
-            self.known.moving.set(moving, self.clock.now());
+            let pending_stake = (bank.epoch, stakes.pending_stake(bank.epoch));
+            self.vote_facts
+                .pending_stake
+                .set(pending_stake, self.clock.now());
         }
     }
 
-    async fn question<T: DeserializeOwned>(
+    async fn request<T: DeserializeOwned>(
         &mut self,
         method: &'static str,
         params: Value,
     ) -> Option<T> {
-        if self.missing.contains(&method) {
+        if self.missing_methods.contains(&method) {
             return None;
         }
-        match self.exchange.ask(method, params).await {
+        match self.connection.call(method, params).await {
             Ok(answer) => Some(answer),
             Err(Failure::Answer(Error::NotOffered { .. })) => {
-                self.missing.push(method);
+                self.missing_methods.push(method);
                 None
             }
             Err(failure) => {
-                let problem = failure.problem(&server(&self.exchange.url), Stage::Answered);
+                let problem = failure.problem(&server(&self.connection.url), Readiness::Answered);
                 let what = format!("{method}: {}", problem.what);
                 let problem = Problem::new(problem.status, what);
-                if !self.known.problems.contains(&problem) {
-                    self.known.problems.push(problem);
+                if !self.vote_facts.problems.contains(&problem) {
+                    self.vote_facts.problems.push(problem);
                 }
                 None
             }
         }
     }
 
-    fn missing(&mut self) {
-        // Without these two, other signs show the consensus.
-        let is_needed = |method: &&&str| !OPTIONAL.contains(*method);
-        for method in self.missing.iter().filter(is_needed) {
+    fn report_missing_methods(&mut self) {
+        // Without the optional methods, other evidence shows the consensus protocol.
+        let is_needed = |method: &&&str| !OPTIONAL_METHODS.contains(*method);
+        for method in self.missing_methods.iter().filter(is_needed) {
             let what =
                 format!("{method} is not offered: the validator runs without --full-rpc-api");
-            self.known.problems.push(Problem::new(Status::Absent, what));
+            self.vote_facts
+                .problems
+                .push(Problem::new(Status::Absent, what));
         }
     }
 
     async fn epoch(&mut self) -> Option<EpochInfo> {
-        let info: EpochInfo = self.question("getEpochInfo", processed()).await?;
-        self.known.epoch.set(info, self.clock.now());
+        let info: EpochInfo = self.request("getEpochInfo", processed()).await?;
+        self.vote_facts.epoch.set(info, self.clock.now());
         Some(info)
     }
 
-    /// Until a certificate exists. For a node without one of the methods another sign may help.
+    /// Requested until a certificate exists. A node may lack one of the two methods.
     async fn alpenglow_genesis(&mut self) {
-        if self.known.certificate.is_some() {
+        if self.vote_facts.certificate.is_some() {
             return;
         }
         let certificate: Option<Option<GenesisCertificate>> =
-            self.question("getAgGenesisCert", json!([])).await;
+            self.request("getAgGenesisCert", json!([])).await;
         if let Some(Some(certificate)) = certificate {
-            self.known.certificate = Some(certificate.block.slot);
+            self.vote_facts.certificate = Some(certificate.block.slot);
             return;
         }
         if certificate.is_some() {
-            self.known.has_no_certificate.set((), self.clock.now());
+            self.vote_facts.has_no_certificate.set((), self.clock.now());
         }
-        let params = rpc::of_feature_gate(ALPENGLOW_GATE);
-        let gate: Option<InContext<FeatureGate>> = self.question("getAccountInfo", params).await;
+        let params = rpc::feature_gate_params(ALPENGLOW_GATE);
+        let gate: Option<InContext<FeatureGate>> = self.request("getAccountInfo", params).await;
         let now = self.clock.now();
         gate.into_iter()
-            .for_each(|gate| self.known.gate.set(gate.value, now));
+            .for_each(|gate| self.vote_facts.gate.set(gate.value, now));
     }
 
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
-        let votes: VoteAccounts = self.question("getVoteAccounts", processed()).await?;
+        let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         let now = self.clock.now();
-        self.known
-            .hear_all(&votes, self.config.vote_account.is_some(), now);
+        self.vote_facts
+            .set_ranking(&votes, self.config.vote_account.is_some(), now);
         Some(votes)
     }
 
     async fn own_votes(&mut self) {
-        let Some(account) = self.known.vote_account else {
-            self.known.up = self
-                .known
-                .among_all
-                .fresh(self.clock.now(), self.known.ttls.slow)
+        let Some(account) = self.vote_facts.vote_account else {
+            self.vote_facts.up = self
+                .vote_facts
+                .ranking
+                .fresh(self.clock.now(), self.vote_facts.ttls.slow)
                 .is_some();
             return;
         };
         let params = json!([{"commitment": "processed", "votePubkey": account.to_string(), "keepUnstakedDelinquents": true}]);
         let Some(votes) = self
-            .question::<VoteAccounts>("getVoteAccounts", params)
+            .request::<VoteAccounts>("getVoteAccounts", params)
             .await
         else {
             return;
         };
         let mut accounts = votes.all();
         let Some((own, delinquent)) =
-            accounts.find(|(known, _)| known.vote_pubkey == Some(account))
+            accounts.find(|(candidate, _)| candidate.vote_pubkey == Some(account))
         else {
-            let unnamed = votes.all().any(|(known, _)| known.vote_pubkey.is_none());
+            let unnamed = votes.all().any(|(other, _)| other.vote_pubkey.is_none());
             let what = if unnamed {
                 format!("getVoteAccounts: votePubkey is missing in the answer about {account}")
             } else {
                 format!("getVoteAccounts: the node knows no vote account {account}")
             };
-            self.known.problems.push(Problem::new(Status::Broken, what));
-            self.known.own.set(None, self.clock.now());
+            self.vote_facts
+                .problems
+                .push(Problem::new(Status::Broken, what));
+            self.vote_facts.own.set(None, self.clock.now());
             return;
         };
-        let missing = own.missing_fields();
-        if !missing.is_empty() {
-            let fields = missing.join(", ");
+        let unreadable = own.missing_fields();
+        if !unreadable.is_empty() {
+            let fields = unreadable.join(", ");
             let what = format!("getVoteAccounts: vote account {account} has no readable {fields}");
-            self.known.problems.push(Problem::new(Status::Broken, what));
+            self.vote_facts
+                .problems
+                .push(Problem::new(Status::Broken, what));
         }
-        self.known.up = true;
+        self.vote_facts.up = true;
         let Some(bank) = self.epoch().await else {
             return;
         };
-        self.known.own.set(
+        self.vote_facts.own.set(
             Some(OwnVoteAccount {
                 account: own.clone(),
                 delinquent,
@@ -409,38 +405,38 @@ impl Round<'_> {
     }
 
     async fn balances(&mut self) {
-        let balance = self.balance(self.known.identity).await;
+        let balance = self.balance(self.vote_facts.identity).await;
         let now = self.clock.now();
         balance
             .into_iter()
-            .for_each(|lamports| self.known.identity_balance.set(lamports, now));
-        let Some(account) = self.known.vote_account else {
+            .for_each(|lamports| self.vote_facts.identity_balance.set(lamports, now));
+        let Some(account) = self.vote_facts.vote_account else {
             return;
         };
         let balance = self.balance(account).await;
         let now = self.clock.now();
         balance
             .into_iter()
-            .for_each(|lamports| self.known.vote_balance.set(lamports, now));
+            .for_each(|lamports| self.vote_facts.vote_balance.set(lamports, now));
     }
 
     async fn balance(&mut self, account: PublicKey) -> Option<u64> {
         let params = json!([account.to_string(), {"commitment": "processed"}]);
-        self.question::<InContext<u64>>("getBalance", params)
+        self.request::<InContext<u64>>("getBalance", params)
             .await
             .map(|balance| balance.value)
     }
 
     async fn schedule(&mut self) {
         let Some(info) = self
-            .known
+            .vote_facts
             .epoch
-            .fresh(self.clock.now(), self.known.ttls.often)
+            .fresh(self.clock.now(), self.vote_facts.ttls.per_round)
         else {
             return;
         };
         if self
-            .known
+            .vote_facts
             .schedule
             .as_ref()
             .is_some_and(|schedule| schedule.epoch == info.epoch)
@@ -448,14 +444,14 @@ impl Round<'_> {
             return;
         }
         let first = first_slot(&info);
-        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": self.known.identity.to_string()}]);
+        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": self.vote_facts.identity.to_string()}]);
         let schedule: Option<Option<LeaderSchedule>> =
-            self.question("getLeaderSchedule", params).await;
+            self.request("getLeaderSchedule", params).await;
         let Some(Some(schedule)) = schedule else {
             return;
         };
-        let own = schedule.of(self.known.identity);
-        self.known.schedule = Some(Arc::new(Schedule::new(
+        let own = schedule.of(self.vote_facts.identity);
+        self.vote_facts.schedule = Some(Arc::new(OwnLeaderSchedule::new(
             info.epoch,
             first,
             info.slots_in_epoch,
@@ -463,21 +459,21 @@ impl Round<'_> {
         )));
     }
 
-    /// At `confirmed`: at `processed` a block of another fork may be missing at first, so that
-    /// skipped slots would fall again.
+    /// Uses `confirmed`. At `processed` a block of another fork may be missing at first, so the
+    /// count of skipped slots could fall again.
     async fn production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<InContext<BlockProduction>> =
-            self.question("getBlockProduction", params).await;
+            self.request("getBlockProduction", params).await;
         let Some(InContext { value }) = produced else {
             return;
         };
         let production = (
             value.range.first_slot,
-            value.of(self.known.identity),
+            value.of(self.vote_facts.identity),
             value.of_all(),
         );
-        self.known.production.set(production, self.clock.now());
+        self.vote_facts.production.set(production, self.clock.now());
     }
 }
 

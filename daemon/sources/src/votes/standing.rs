@@ -6,25 +6,27 @@ use faultline_agave::rpc::{CreditUnit, VoteAccount, VoteAccounts};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct VoteRanking {
     pub(super) epoch: Option<u64>,
-    /// Rank, and share of the best's credits; `None` if the own account earned none.
+    /// Rank, and own credits divided by the best account's. `None` if the own account has none.
     pub(super) by_credits: Option<(u64, f64)>,
-    /// Reward per stake relative to the best account's.
-    pub(super) reward_of_best: Option<f64>,
-    /// Slots between the newest vote of all and the own one; likewise for the roots.
+    /// Own reward per stake, divided by the best account's.
+    pub(super) reward_vs_best: Option<f64>,
+    /// Slots between the newest vote of all accounts and the own one.
     pub(super) vote_distance: Option<u64>,
+    /// Slots between the newest root of all accounts and the own one.
     pub(super) root_distance: Option<u64>,
+    /// The epoch of the migration, if an account has its marker.
     pub(super) marker_epoch: Option<u64>,
     /// The highest credits of an account in this epoch or the previous one.
-    pub(super) most_earned: Option<u64>,
+    pub(super) max_earned: Option<u64>,
 }
 
 impl VoteRanking {
-    /// `migrated_in`: the epoch of the migration, if known from elsewhere.
+    /// `migration_epoch_at`: the epoch of the migration, if known from another response.
     pub(super) fn new(
         votes: &VoteAccounts,
         own: Option<PublicKey>,
         epoch: Option<u64>,
-        migrated_in: Option<u64>,
+        migration_epoch_at: Option<u64>,
     ) -> Self {
         let accounts = || votes.all().map(|(account, _)| account);
         let marker_epoch = accounts().find_map(VoteAccount::migration_epoch);
@@ -32,13 +34,13 @@ impl VoteRanking {
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.most_earned(epoch))
+                .filter_map(|epoch| account.max_earned(epoch))
                 .max()
         };
         let all = VoteRanking {
             epoch,
             marker_epoch,
-            most_earned: accounts().filter_map(earned).max(),
+            max_earned: accounts().filter_map(earned).max(),
             ..VoteRanking::default()
         };
         let is_own = |account: &&VoteAccount| own.is_some() && account.vote_pubkey == own;
@@ -51,8 +53,9 @@ impl VoteRanking {
         };
         VoteRanking {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
-            reward_of_best: epoch
-                .and_then(|epoch| reward_of_best(votes, own, epoch, marker_epoch.or(migrated_in))),
+            reward_vs_best: epoch.and_then(|epoch| {
+                reward_vs_best(votes, own, epoch, marker_epoch.or(migration_epoch_at))
+            }),
             vote_distance: behind(|account| account.last_vote),
             root_distance: behind(|account| account.root_slot),
             ..all
@@ -69,9 +72,9 @@ fn by_credits(votes: &VoteAccounts, own: &VoteAccount, epoch: u64) -> Option<(u6
     Some((better.saturating_add(1), mine as f64 / best as f64))
 }
 
-/// The best has at least the median stake: for a small stake, one lamport of reward moves the
-/// ratio.
-fn reward_of_best(
+/// Only accounts with at least the median stake can be the best: with a small stake, one lamport of
+/// reward moves the ratio.
+fn reward_vs_best(
     votes: &VoteAccounts,
     own: &VoteAccount,
     epoch: u64,
@@ -140,12 +143,12 @@ mod tests {
         let b = of("b", &accounts, 7);
         assert_eq!(b.by_credits, Some((1, 1.0)));
         // 1,000 of 200 against 3,000 of 300: the tiny one is no measure.
-        assert_eq!(b.reward_of_best, Some(0.5));
+        assert_eq!(b.reward_vs_best, Some(0.5));
         assert_eq!((b.vote_distance, b.root_distance), (Some(9), Some(49)));
-        assert_eq!((b.marker_epoch, b.most_earned), (Some(7), Some(3_000)));
+        assert_eq!((b.marker_epoch, b.max_earned), (Some(7), Some(3_000)));
         let worst = of("worst", &accounts, 7);
         assert_eq!(
-            (worst.by_credits, worst.reward_of_best),
+            (worst.by_credits, worst.reward_vs_best),
             (Some((3, 0.5)), None)
         );
         let stranger = of("x", &accounts, 7);
@@ -160,11 +163,11 @@ mod tests {
     #[test]
     fn without_stake_or_rewards_the_ratio_is_absent() {
         let none = [account("a", 0, 5, 4, json!([[8, 50, 0]]))];
-        assert_eq!(of("a", &none, 8).reward_of_best, None);
+        assert_eq!(of("a", &none, 8).reward_vs_best, None);
         let nothing = [account("a", 7, 0, 0, json!([[8, 50, 50]]))];
         let a = of("a", &nothing, 8);
         assert_eq!(
-            (a.reward_of_best, a.vote_distance, a.root_distance),
+            (a.reward_vs_best, a.vote_distance, a.root_distance),
             (None, None, None)
         );
     }

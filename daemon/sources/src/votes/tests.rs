@@ -170,15 +170,15 @@ impl Running {
     }
 
     /// After so many rounds.
-    async fn known(&self, rounds: u64) -> VoteFacts {
+    async fn vote_facts(&self, rounds: u64) -> VoteFacts {
         for _ in 0..4_000 {
-            if let Some(known) = self
+            if let Some(vote_facts) = self
                 .handle
-                .known
+                .vote_facts
                 .get()
-                .filter(|known| known.rounds >= rounds && known.whole)
+                .filter(|vote_facts| vote_facts.rounds >= rounds && vote_facts.whole)
             {
-                return (*known).clone();
+                return (*vote_facts).clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -198,36 +198,36 @@ fn bank(slot: u64) -> EpochInfo {
 }
 
 /// Name, labels and value of each reading.
-fn readings_of(known: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
-    told_where(known, newest, true)
+fn readings_of(vote_facts: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
+    told_where(vote_facts, newest, true)
 }
 
 fn told_where(
-    known: &VoteFacts,
+    vote_facts: &VoteFacts,
     newest: Option<EpochInfo>,
     is_near_tip: bool,
 ) -> Vec<(String, f64)> {
-    readings_with(known, (newest, is_near_tip), Some(Protocol::Tower))
+    readings_with(vote_facts, (newest, is_near_tip), Some(Protocol::Tower))
 }
 
 fn readings_with(
-    known: &VoteFacts,
+    vote_facts: &VoteFacts,
     (newest, is_near_tip): (Option<EpochInfo>, bool),
     protocol: Option<Protocol>,
 ) -> Vec<(String, f64)> {
-    let vantage = ReadingContext {
+    let reading_context = ReadingContext {
         newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
         protocol,
-        judged_from_behind: false,
+        answered_far_behind: false,
     };
-    readings_from(known, vantage)
+    readings_from(vote_facts, reading_context)
 }
 
-fn readings_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64)> {
+fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec<(String, f64)> {
     let mut readings: Vec<Reading> = Vec::new();
-    known.readings(vantage, known.at, &mut readings);
+    vote_facts.readings(reading_context, vote_facts.at, &mut readings);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!(
@@ -245,12 +245,12 @@ fn readings_from(known: &VoteFacts, vantage: ReadingContext) -> Vec<(String, f64
 fn of(readings: &[(String, f64)], name: &str) -> Option<f64> {
     readings
         .iter()
-        .find(|(known, _)| known.trim_end() == name)
+        .find(|(series, _)| series.trim_end() == name)
         .map(|(_, value)| *value)
 }
 
-fn every_figure_is_exported(known: &VoteFacts) {
-    let readings = readings_of(known, Some(bank(2_170)));
+fn every_figure_is_exported(vote_facts: &VoteFacts) {
+    let readings = readings_of(vote_facts, Some(bank(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -289,8 +289,8 @@ fn every_figure_is_exported(known: &VoteFacts) {
     }
 }
 
-fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
-    let next = readings_of(known, Some(bank(2_440)));
+fn the_next_epoch_has_no_figures_of_the_last(vote_facts: &VoteFacts) {
+    let next = readings_of(vote_facts, Some(bank(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -312,9 +312,9 @@ fn the_next_epoch_has_no_figures_of_the_last(known: &VoteFacts) {
     );
 }
 
-fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
+fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
     let without = readings_from(
-        known,
+        vote_facts,
         ReadingContext {
             newest: Some(bank(2_170)),
             is_near_tip: true,
@@ -327,7 +327,7 @@ fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
         [None; 2],
         "the slot time is not known"
     );
-    let far = told_where(known, Some(bank(2_170)), false);
+    let far = told_where(vote_facts, Some(bank(2_170)), false);
     let leads = [
         "leader_slots assigned",
         "next_leader_slot_seconds",
@@ -345,26 +345,25 @@ fn times_need_the_slot_time_and_the_tip(known: &VoteFacts) {
 async fn a_voting_validator_reports_all_vote_metrics() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(2).await;
-    every_figure_is_exported(&known);
+    let vote_facts = running.vote_facts(2).await;
+    every_figure_is_exported(&vote_facts);
     assert!(
-        known.up && known.problems.is_empty(),
+        vote_facts.up && vote_facts.problems.is_empty(),
         "{:?}",
-        known.problems
+        vote_facts.problems
     );
     assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
-    the_next_epoch_has_no_figures_of_the_last(&known);
-    times_need_the_slot_time_and_the_tip(&known);
-    running.known(35).await;
+    the_next_epoch_has_no_figures_of_the_last(&vote_facts);
+    times_need_the_slot_time_and_the_tip(&vote_facts);
+    running.vote_facts(35).await;
     what_was_asked(&server);
     running.end().await;
 }
 
 /// Of a node that was asked in 35 rounds.
 fn what_was_asked(server: &MockNode) {
-    let asked = |known: &MockNode, method: &str| {
-        known
-            .bodies()
+    let asked = |node: &MockNode, method: &str| {
+        node.bodies()
             .iter()
             .filter(|body| body["method"] == method)
             .count()
@@ -407,8 +406,8 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
     )
     .await;
     let running = Running::start(server.port(), None);
-    let known = running.known(6).await;
-    let readings = readings_of(&known, None);
+    let vote_facts = running.vote_facts(6).await;
+    let readings = readings_of(&vote_facts, None);
     assert_eq!(
         (
             of(&readings, "epoch"),
@@ -428,8 +427,12 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
         not.iter().all(|name| of(&readings, name).is_none()),
         "{readings:#?}"
     );
-    assert!(known.up);
-    let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+    assert!(vote_facts.up);
+    let problems: Vec<String> = vote_facts
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert!(
         problems
             .iter()
@@ -450,7 +453,7 @@ async fn the_configured_vote_account_is_used_and_delinquency_reported() {
     };
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), Some(key("other")));
-    let readings = readings_of(&running.known(1).await, None);
+    let readings = readings_of(&running.vote_facts(1).await, None);
     assert_eq!(
         (
             of(&readings, "delinquent"),
@@ -476,14 +479,14 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
     };
     let server = serve(odd, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    let fresh = readings_of(&known, None);
+    let vote_facts = running.vote_facts(1).await;
+    let fresh = readings_of(&vote_facts, None);
     assert_eq!(
         (of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")),
         (Some(0.0), None)
     );
     assert!(!fresh.iter().any(|(name, _)| name.contains("script")));
-    let problems = known
+    let problems = vote_facts
         .problems
         .iter()
         .map(ToString::to_string)
@@ -495,10 +498,10 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
     );
     let mut old = Vec::new();
     let hour = Stamp {
-        uptime: known.at.uptime + Duration::from_secs(3_600),
-        ..known.at
+        uptime: vote_facts.at.uptime + Duration::from_secs(3_600),
+        ..vote_facts.at
     };
-    known.readings(ReadingContext::default(), hour, &mut old);
+    vote_facts.readings(ReadingContext::default(), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
     running.end().await;
 }
@@ -530,7 +533,7 @@ async fn the_voting_account_is_chosen_unless_arguments_name_another() {
     ] {
         let server = serve(moved, &[]).await;
         let running = Running::start_with(server.port(), None, argument);
-        let readings = readings_of(&running.known(1).await, None);
+        let readings = readings_of(&running.vote_facts(1).await, None);
         assert_eq!(
             of(&readings, "delinquent"),
             Some(delinquent),
@@ -549,18 +552,18 @@ async fn the_voting_account_is_chosen_unless_arguments_name_another() {
 async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    let vantage = ReadingContext {
-        judged_from_behind: true,
+    let vote_facts = running.vote_facts(1).await;
+    let reading_context = ReadingContext {
+        answered_far_behind: true,
         ..ReadingContext::default()
     };
-    let readings = readings_from(&known, vantage);
-    let judged = [
+    let readings = readings_from(&vote_facts, reading_context);
+    let withheld = [
         "delinquent",
         "vote_distance_slots last_vote",
         "vote_distance_slots root",
     ];
-    assert_eq!(judged.map(|name| of(&readings, name)), [None; 3]);
+    assert_eq!(withheld.map(|name| of(&readings, name)), [None; 3]);
     assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
     let mut votes = Votes {
         handle: running.handle.clone(),
@@ -568,24 +571,27 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
         last_reported: None,
-        judged: None,
-        requested_for: None,
+        near_tip_at_arrival: None,
+        round_requested_for: None,
     };
-    assert!(votes.is_judged_from_behind(&known, Some(false)));
+    assert!(votes.answered_far_behind(&vote_facts, Some(false)));
     assert!(
-        votes.is_judged_from_behind(&known, Some(true)),
+        votes.answered_far_behind(&vote_facts, Some(true)),
         "the answer is the same"
     );
-    let mut later = known.clone();
-    let own = known.own.fresh(known.at, known.ttls.often).unwrap();
+    let mut later = vote_facts.clone();
+    let own = vote_facts
+        .own
+        .fresh(vote_facts.at, vote_facts.ttls.per_round)
+        .unwrap();
     later.own.set(
         own,
         Stamp {
-            uptime: known.at.uptime + Duration::from_secs(60),
-            ..known.at
+            uptime: vote_facts.at.uptime + Duration::from_secs(60),
+            ..vote_facts.at
         },
     );
-    assert!(!votes.is_judged_from_behind(&later, Some(true)));
+    assert!(!votes.answered_far_behind(&later, Some(true)));
     running.end().await;
 }
 
@@ -611,19 +617,23 @@ async fn only_a_missing_field_of_the_own_validator_is_reported() {
     };
     let server = serve(without("others"), &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    let all = readings_of(&known, None);
-    assert!(known.problems.is_empty(), "{:?}", known.problems);
+    let vote_facts = running.vote_facts(1).await;
+    let all = readings_of(&vote_facts, None);
+    assert!(vote_facts.problems.is_empty(), "{:?}", vote_facts.problems);
     assert_eq!(of(&all, "vote_commission_ratio"), Some(0.07));
     assert_eq!(of(&all, "vote_credits_rank"), Some(2.0));
     running.end().await;
     let server = serve(without("own"), &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    let all = readings_of(&known, None);
+    let vote_facts = running.vote_facts(1).await;
+    let all = readings_of(&vote_facts, None);
     assert_eq!(of(&all, "vote_commission_ratio"), None);
     assert_eq!(of(&all, "vote_credits this_epoch"), Some(300.0));
-    let words: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+    let words: Vec<String> = vote_facts
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let expected =
         format!("broken: getVoteAccounts: vote account {VOTE} has no readable commission");
     assert_eq!(words, [expected]);
@@ -646,16 +656,16 @@ async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
     };
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), None);
-    let first = running.known(1).await;
+    let first = running.vote_facts(1).await;
     assert!(
-        first.rounds > 2 || (!first.up && first.among_all.at().is_none()),
+        first.rounds > 2 || (!first.up && first.ranking.at().is_none()),
         "{first:?}"
     );
-    let known = running.known(3).await;
+    let vote_facts = running.vote_facts(3).await;
     assert!(
-        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
+        vote_facts.up && of(&readings_of(&vote_facts, None), "delinquent") == Some(0.0),
         "{:?}",
-        known.problems
+        vote_facts.problems
     );
     running.end().await;
 }
@@ -671,30 +681,30 @@ async fn the_configured_vote_account_is_requested_alone_and_reported_if_unknown(
     };
     let server = serve(busy, &[]).await;
     let running = Running::start(server.port(), VOTE.parse().ok());
-    let known = running.known(1).await;
+    let vote_facts = running.vote_facts(1).await;
     assert!(
-        known.up && of(&readings_of(&known, None), "delinquent") == Some(0.0),
+        vote_facts.up && of(&readings_of(&vote_facts, None), "delinquent") == Some(0.0),
         "{:?}",
-        known.problems
+        vote_facts.problems
     );
     running.end().await;
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), Some(key("mistyped")));
-    let known = running.known(1).await;
-    let problems = known
+    let vote_facts = running.vote_facts(1).await;
+    let problems = vote_facts
         .problems
         .iter()
         .map(ToString::to_string)
         .collect::<String>();
     assert!(
-        !known.up && problems.contains("knows no vote account Demo111"),
+        !vote_facts.up && problems.contains("knows no vote account Demo111"),
         "{problems}"
     );
     assert!(
         running
             .handle
-            .standing()
-            .is_some_and(|standing| standing.own.is_some_and(|own| own.is_none()))
+            .status()
+            .is_some_and(|status| status.own.is_some_and(|own| own.is_none()))
     );
     running.end().await;
 }
@@ -710,8 +720,11 @@ async fn an_unknown_epoch_does_not_make_the_vote_account_unknown() {
     };
     let server = serve(no_epoch, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(1).await;
-    assert!(known.up && known.own.at().is_none(), "{known:?}");
+    let vote_facts = running.vote_facts(1).await;
+    assert!(
+        vote_facts.up && vote_facts.own.at().is_none(),
+        "{vote_facts:?}"
+    );
     running.end().await;
 }
 
@@ -730,7 +743,7 @@ async fn stake_accounts_are_scanned_only_at_tip_and_delayed_after_failures() {
     };
     let server = serve_node(voting, behind, &[]).await;
     let running = Running::start(server.port(), None);
-    running.known(4).await;
+    running.vote_facts(4).await;
     assert_eq!(scans(&server), 0);
     running.end().await;
     let busy = |request: &Value| {
@@ -742,12 +755,12 @@ async fn stake_accounts_are_scanned_only_at_tip_and_delayed_after_failures() {
     };
     let server = serve(busy, &[]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(35).await;
+    let vote_facts = running.vote_facts(35).await;
     assert_eq!(scans(&server), 1);
     assert!(
-        known
+        vote_facts
             .scan_due
-            .is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600))
+            .is_some_and(|due| due > vote_facts.at.uptime + Duration::from_secs(3_600))
     );
     running.end().await;
 }
@@ -763,16 +776,16 @@ async fn the_own_votes_are_published_before_slower_responses() {
     })
     .unwrap();
     let running = Running::start(server.port(), None);
-    let mut standing = None;
+    let mut status = None;
     for _ in 0..2_000 {
-        standing = running.handle.standing();
-        if standing.is_some() {
+        status = running.handle.status();
+        if status.is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let standing = standing.expect("it is told");
-    assert!(!standing.is_whole && standing.own.is_some_and(|own| own.is_some()));
+    let status = status.expect("it is told");
+    assert!(!status.is_complete && status.own.is_some_and(|own| own.is_some()));
     running.end().await;
 }
 
@@ -807,18 +820,26 @@ async fn after_the_migration_lamports_are_not_credits() {
     )
     .await;
     let running = Running::start(server.port(), None);
-    let known = running.known(2).await;
-    let consensus = known.consensus().unwrap();
+    let vote_facts = running.vote_facts(2).await;
+    let consensus = vote_facts.consensus().unwrap();
     assert_eq!(
         (consensus.protocol, consensus.sign),
         (Protocol::Alpenglow, Sign::CreditsMarker)
     );
-    let problems: String = known.problems.iter().map(ToString::to_string).collect();
+    let problems: String = vote_facts
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert!(
         !problems.contains("getAgGenesisCert") && !problems.contains("getAccountInfo"),
         "{problems}"
     );
-    let readings = readings_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
+    let readings = readings_with(
+        &vote_facts,
+        (Some(bank(2_170)), true),
+        Some(Protocol::Alpenglow),
+    );
     for (name, value) in [
         ("vote_credits this_epoch", None),
         ("vote_credits previous_epoch", Some(300.0)),
@@ -843,9 +864,13 @@ async fn after_the_migration_lamports_are_not_credits() {
 async fn with_unknown_consensus_credits_have_no_unit_until_the_gate_proves_tower() {
     let server = serve(voting, &["getAccountInfo"]).await;
     let running = Running::start(server.port(), None);
-    let known = running.known(2).await;
-    assert_eq!(known.consensus(), None, "a certificate of null is no proof");
-    let readings = readings_with(&known, (Some(bank(2_170)), true), None);
+    let vote_facts = running.vote_facts(2).await;
+    assert_eq!(
+        vote_facts.consensus(),
+        None,
+        "a certificate of null is no proof"
+    );
+    let readings = readings_with(&vote_facts, (Some(bank(2_170)), true), None);
     let credits = [
         "vote_credits this_epoch",
         "vote_credits_rank",
@@ -856,7 +881,7 @@ async fn with_unknown_consensus_credits_have_no_unit_until_the_gate_proves_tower
     running.end().await;
     let server = serve(voting, &["getAgGenesisCert"]).await;
     let running = Running::start(server.port(), None);
-    let consensus = running.known(2).await.consensus().unwrap();
+    let consensus = running.vote_facts(2).await.consensus().unwrap();
     assert_eq!(
         (consensus.protocol, consensus.sign),
         (Protocol::Tower, Sign::FeatureGate)

@@ -121,7 +121,12 @@ fn line(
         number(b.value, 1),
     ];
     cells.extend(ratio.map_or_else(Default::default, percent_change));
-    cells.push(verdict(decision, worse, ["WORSE", "better"], reliability_text));
+    cells.push(verdict(
+        decision,
+        worse,
+        ["WORSE", "better"],
+        reliability_text,
+    ));
     (cells, decision == Some(Decision::Shown(worse)))
 }
 

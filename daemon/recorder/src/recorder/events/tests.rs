@@ -17,7 +17,7 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
     })
 }
 
-fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> FollowedAtTick {
+fn seen(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> FollowedAtTick {
     FollowedAtTick {
         target: target.cloned(),
         ended,
@@ -94,7 +94,7 @@ fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
     let told = told(&[
         (tick(1, None, 0), seen(Some(&one), None)),
-        (tick(2, None, 0), seen(None, Some(Reason::OomKill))),
+        (tick(2, None, 0), seen(None, Some(EndReason::OomKill))),
         (tick(3, None, 1), seen(Some(&two), None)),
     ]);
     assert_eq!(
@@ -289,7 +289,7 @@ fn a_wrapper_replaced_by_its_validator_has_no_exit_event() {
     let told = told(&[
         (tick(1, None, 0), seen(Some(&wrapper), None)),
         (tick(2, None, 0), seen(Some(&found), None)),
-        (tick(3, None, 0), seen(None, Some(Reason::Exit))),
+        (tick(3, None, 0), seen(None, Some(EndReason::Exit))),
     ]);
     let exits: Vec<&String> = told.iter().filter(|line| line.contains(" exit ")).collect();
     assert!(

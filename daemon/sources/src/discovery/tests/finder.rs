@@ -1,7 +1,7 @@
 //! The search and the following as one, on pretend hosts.
 
 use super::*;
-use crate::host::{Host, Memory};
+use crate::host::{Host, SharedMeminfo};
 use crate::tick::{Poll, ProcessState, SampleContext};
 use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_seeing};
@@ -144,21 +144,21 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let root = HostRoot::below(host.root());
     let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
     work.wait_for("the validator", |_| true);
-    let mut source = Host::new(&root, Memory::default(), work.following.clone());
+    let mut source = Host::new(&root, SharedMeminfo::default(), work.following.clone());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     let units = HostConstants {
         page_size: 4096,
         clock_ticks_per_second: 100,
         kernel_release: String::new(),
     };
-    let (now, condition) = (Stamp::default(), ProcessState::default());
+    let (now, process_state) = (Stamp::default(), ProcessState::default());
     source.sample(&SampleContext {
         now,
         target: None,
         root: &root,
         host: &units,
         boot_time: &Ok(0),
-        condition: &condition,
+        process_state: &process_state,
     });
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     work.wait_for_looks();

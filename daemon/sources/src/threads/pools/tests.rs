@@ -124,7 +124,7 @@ fn excess_thread_pools_are_folded_and_counted() {
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
     add(&mut pools, &threads);
     pools.distribute_faults(0, 200, true);
-    assert_eq!(pools.each().count(), MOST_POOLS + 1);
+    assert_eq!(pools.each().count(), MAX_POOLS + 1);
     assert_eq!((major(&pools, OTHER), pools.folded()), (50, 50));
 }
 

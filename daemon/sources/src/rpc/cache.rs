@@ -1,6 +1,6 @@
 use super::RpcFacts;
-use super::client::{Failure, Stage};
-use crate::asking::{Aged, life, slot_life};
+use super::client::{Failure, Readiness};
+use crate::polling::{Timestamped, response_ttl, slot_ttl};
 use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
 use faultline_agave::{Error, PublicKey};
 use faultline_kernel::ProcessId;
@@ -10,24 +10,25 @@ use std::time::Duration;
 /// Identity and version are requested in every fifth poll.
 const SLOW_FACTOR: u32 = 5;
 
+/// The last responses of one process.
 #[derive(Debug)]
 pub(super) struct ResponseCache {
     pub(super) process: ProcessId,
     at: Stamp,
     took: Duration,
-    epoch_info: Aged<EpochInfo>,
-    confirmed: Aged<u64>,
-    finalized: Aged<u64>,
-    health: Aged<Health>,
-    max_shred: Aged<u64>,
-    slots_behind: Aged<u64>,
-    identity: Aged<PublicKey>,
-    version: Aged<NodeVersion>,
+    epoch_info: Timestamped<EpochInfo>,
+    confirmed: Timestamped<u64>,
+    finalized: Timestamped<u64>,
+    health: Timestamped<Health>,
+    max_shred: Timestamped<u64>,
+    slots_behind: Timestamped<u64>,
+    identity: Timestamped<PublicKey>,
+    version: Timestamped<NodeVersion>,
     problems: Vec<Problem>,
     up: bool,
-    answered: u64,
+    answered_polls: u64,
     /// The node does not offer `getMaxShredInsertSlot`.
-    minimal: bool,
+    is_minimal_api: bool,
 }
 
 impl ResponseCache {
@@ -36,18 +37,18 @@ impl ResponseCache {
             process,
             at,
             took: Duration::ZERO,
-            epoch_info: Aged::default(),
-            confirmed: Aged::default(),
-            finalized: Aged::default(),
-            health: Aged::default(),
-            max_shred: Aged::default(),
-            slots_behind: Aged::default(),
-            identity: Aged::default(),
-            version: Aged::default(),
+            epoch_info: Timestamped::default(),
+            confirmed: Timestamped::default(),
+            finalized: Timestamped::default(),
+            health: Timestamped::default(),
+            max_shred: Timestamped::default(),
+            slots_behind: Timestamped::default(),
+            identity: Timestamped::default(),
+            version: Timestamped::default(),
             problems: Vec::new(),
             up: false,
-            answered: 0,
-            minimal: false,
+            answered_polls: 0,
+            is_minimal_api: false,
         }
     }
 
@@ -58,16 +59,16 @@ impl ResponseCache {
             Call::Slot(Commitment::Finalized),
             Call::Health,
         ];
-        if !self.minimal {
+        if !self.is_minimal_api {
             calls.push(Call::MaxShredInsertSlot);
         }
-        if self.answered.is_multiple_of(SLOW_FACTOR.into()) {
+        if self.answered_polls.is_multiple_of(SLOW_FACTOR.into()) {
             calls.extend([Call::Version, Call::Identity]);
         }
         calls
     }
 
-    pub(super) fn miss(&mut self, problem: Problem, at: Stamp, took: Duration) {
+    pub(super) fn set_problem(&mut self, problem: Problem, at: Stamp, took: Duration) {
         (self.at, self.took, self.up, self.problems) = (at, took, false, vec![problem]);
     }
 
@@ -79,7 +80,7 @@ impl ResponseCache {
         took: Duration,
     ) {
         (self.at, self.took, self.up) = (at, took, false);
-        self.answered += 1;
+        self.answered_polls += 1;
         self.problems.clear();
         let (mut processed, mut shred) = (None, None);
         for (call, answer) in calls.iter().zip(answers) {
@@ -99,9 +100,9 @@ impl ResponseCache {
                 Ok(Answer::Identity(identity)) => self.identity.set(identity, at),
                 Ok(Answer::Version(version)) => self.version.set(version, at),
                 Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => {
-                    self.minimal = true
+                    self.is_minimal_api = true
                 }
-                Err(error) => self.problems.push(unanswered(&error)),
+                Err(error) => self.problems.push(call_problem(&error)),
             }
         }
         if let Some(shred) = shred {
@@ -110,7 +111,7 @@ impl ResponseCache {
         if let (Some(processed), Some(shred)) = (processed, shred) {
             self.slots_behind.set(shred.saturating_sub(processed), at);
         }
-        if self.minimal {
+        if self.is_minimal_api {
             self.problems.push(Problem::new(
                 Status::Absent,
                 "getMaxShredInsertSlot is not offered: the validator runs without --full-rpc-api",
@@ -121,8 +122,8 @@ impl ResponseCache {
     /// Facts that have not expired, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (often, slow) = (
-            slot_life(interval),
-            life(interval.saturating_mul(SLOW_FACTOR)),
+            slot_ttl(interval),
+            response_ttl(interval.saturating_mul(SLOW_FACTOR)),
         );
         RpcFacts {
             process: self.process,
@@ -143,11 +144,11 @@ impl ResponseCache {
         }
     }
 
-    fn stage(&self, started: bool) -> Stage {
-        match (self.answered > 0, started) {
-            (true, _) => Stage::Answered,
-            (false, true) => Stage::Started,
-            (false, false) => Stage::Starting,
+    fn readiness(&self, started: bool) -> Readiness {
+        match (self.answered_polls > 0, started) {
+            (true, _) => Readiness::Answered,
+            (false, true) => Readiness::Started,
+            (false, false) => Readiness::Starting,
         }
     }
 
@@ -158,11 +159,11 @@ impl ResponseCache {
         started: bool,
         (at, took): (Stamp, Duration),
     ) {
-        self.miss(failure.problem(server, self.stage(started)), at, took);
+        self.set_problem(failure.problem(server, self.readiness(started)), at, took);
     }
 }
 
-fn unanswered(error: &Error) -> Problem {
+fn call_problem(error: &Error) -> Problem {
     let status = if matches!(error, Error::NotOffered { .. }) {
         Status::Absent
     } else {

@@ -1,12 +1,12 @@
-use super::ahead::Schedule;
-use super::cluster::{self, Running, Shares};
+use super::cluster::{self, Shares, VersionShares};
 use super::migration::MigrationEvidence;
+use super::own_schedule::OwnLeaderSchedule;
 use super::standing::VoteRanking;
-use crate::asking::Aged;
+use crate::polling::Timestamped;
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
 use faultline_agave::rpc::{
-    CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount,
+    CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, PendingStake, VoteAccount,
     VoteAccounts,
 };
 use faultline_kernel::ProcessId;
@@ -15,24 +15,27 @@ use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Text, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A healthy validator's vote is in a certificate at most nine slots later.
+/// More slots than this between the newest vote of all and the own one are late. A healthy
+/// validator's vote is in a certificate at most nine slots later.
 const LATE_SLOTS: u64 = 16;
 
-/// Response lifetimes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CacheTtls {
-    pub(super) often: Duration,
+    /// Responses that every round requests.
+    pub(super) per_round: Duration,
     /// All vote accounts and block production.
     pub(super) slow: Duration,
+    /// The cluster's nodes.
     pub(super) slowest: Duration,
-    pub(super) scanned: Duration,
+    /// A scan of all stake accounts.
+    pub(super) stake_scan: Duration,
 }
 
 #[derive(Debug, Clone)]
 pub struct OwnVoteAccount {
     pub account: VoteAccount,
     pub delinquent: bool,
-    /// The processed bank, requested right after the account.
+    /// The processed bank, requested directly after the account.
     pub(super) bank: EpochInfo,
 }
 
@@ -48,24 +51,26 @@ impl OwnVoteAccount {
 pub(super) struct ReadingContext {
     /// A processed bank newer than the last round's, if known.
     pub(super) newest: Option<EpochInfo>,
-    /// Only near the tip do the node's slots take as long as the cluster's.
+    /// The slot time converts slots to seconds only near the tip, where the node's slots take as
+    /// long as the cluster's.
     pub(super) is_near_tip: bool,
     pub(super) slot_time: Option<Duration>,
     pub(super) protocol: Option<Protocol>,
     /// The node was far behind when it returned the own votes.
-    pub(super) judged_from_behind: bool,
+    pub(super) answered_far_behind: bool,
 }
 
-/// Of one process and identity; another one starts anew.
+/// The node's responses about votes, of one process with one identity. Another process or identity
+/// starts with an empty value.
 #[derive(Debug, Clone)]
 pub(super) struct VoteFacts {
     pub(super) process: ProcessId,
     pub(super) identity: PublicKey,
     pub(super) ttls: CacheTtls,
     pub(super) at: Stamp,
-    /// That round returned the own vote account, or proved that it does not exist.
+    /// The round at `at` returned the own vote account, or proved that none exists.
     pub(super) up: bool,
-    /// The round has ended; only the first is reported before.
+    /// The round has ended. Only the first round is published before its end.
     pub(super) whole: bool,
     pub(super) problems: Vec<Problem>,
     /// Includes the current one.
@@ -74,25 +79,25 @@ pub(super) struct VoteFacts {
     /// From the validator's arguments.
     pub(super) started_with: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
-    pub(super) schedule: Option<Arc<Schedule>>,
-    pub(super) epoch: Aged<EpochInfo>,
-    pub(super) own: Aged<Option<OwnVoteAccount>>,
-    pub(super) identity_balance: Aged<u64>,
-    pub(super) vote_balance: Aged<u64>,
-    pub(super) among_all: Aged<VoteRanking>,
+    pub(super) schedule: Option<Arc<OwnLeaderSchedule>>,
+    pub(super) epoch: Timestamped<EpochInfo>,
+    pub(super) own: Timestamped<Option<OwnVoteAccount>>,
+    pub(super) identity_balance: Timestamped<u64>,
+    pub(super) vote_balance: Timestamped<u64>,
+    pub(super) ranking: Timestamped<VoteRanking>,
     /// The epoch of the migration, once an account had its marker.
     pub(super) marker_epoch: Option<u64>,
     pub(super) certificate: Option<u64>,
-    pub(super) gate: Aged<FeatureGate>,
+    pub(super) gate: Timestamped<FeatureGate>,
     /// The node responded that there is no genesis certificate.
-    pub(super) has_no_certificate: Aged<()>,
+    pub(super) has_no_certificate: Timestamped<()>,
     /// The epoch's first slot, own leader slots, and the cluster's.
-    pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
-    /// The epoch at whose end stake changes, and that stake.
-    pub(super) moving: Aged<(u64, MovingStake)>,
-    pub(super) versions: Aged<Shares>,
-    pub(super) feature_sets: Aged<Shares>,
-    /// Uptime of the next allowed scan of all stake accounts.
+    pub(super) production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
+    /// The epoch of the scan, and the stake that changes at its end.
+    pub(super) pending_stake: Timestamped<(u64, PendingStake)>,
+    pub(super) versions: Timestamped<Shares>,
+    pub(super) feature_sets: Timestamped<Shares>,
+    /// Uptime from which the next scan of all stake accounts is allowed.
     pub(super) scan_due: Option<Duration>,
 }
 
@@ -117,62 +122,65 @@ impl VoteFacts {
             started_with: None,
             genesis: None,
             schedule: None,
-            epoch: Aged::default(),
-            own: Aged::default(),
-            identity_balance: Aged::default(),
-            vote_balance: Aged::default(),
-            among_all: Aged::default(),
+            epoch: Timestamped::default(),
+            own: Timestamped::default(),
+            identity_balance: Timestamped::default(),
+            vote_balance: Timestamped::default(),
+            ranking: Timestamped::default(),
             marker_epoch: None,
             certificate: None,
-            gate: Aged::default(),
-            has_no_certificate: Aged::default(),
-            production: Aged::default(),
-            moving: Aged::default(),
-            versions: Aged::default(),
-            feature_sets: Aged::default(),
+            gate: Timestamped::default(),
+            has_no_certificate: Timestamped::default(),
+            production: Timestamped::default(),
+            pending_stake: Timestamped::default(),
+            versions: Timestamped::default(),
+            feature_sets: Timestamped::default(),
             scan_due: None,
         }
     }
 
     pub(super) fn needs_scan(&self) -> bool {
-        let has_epoch = self.epoch.fresh(self.at, self.ttls.often).is_some();
+        let has_epoch = self.epoch.fresh(self.at, self.ttls.per_round).is_some();
         self.vote_account.is_some()
             && has_epoch
             && self.scan_due.is_none_or(|due| self.at.uptime >= due)
     }
 
-    pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
+    pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
             self.vote_account = votes.of_identity(self.identity, self.started_with);
         }
-        let epoch = self.epoch.fresh(at, self.ttls.often).map(|info| info.epoch);
-        let migrated_in = self.migrated_in(at);
-        let all = VoteRanking::new(votes, self.vote_account, epoch, migrated_in);
+        let epoch = self
+            .epoch
+            .fresh(at, self.ttls.per_round)
+            .map(|info| info.epoch);
+        let migration_epoch_at = self.migration_epoch_at(at);
+        let all = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch_at);
         self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
-        self.among_all.set(all, at);
+        self.ranking.set(all, at);
     }
 
     pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
-        let all = self.among_all.fresh(now, self.ttls.slow);
+        let all = self.ranking.fresh(now, self.ttls.slow);
         let slots = self
             .epoch
-            .fresh(now, self.ttls.often)
+            .fresh(now, self.ttls.per_round)
             .map(|bank| bank.slots_in_epoch);
-        let own = self.own.fresh(now, self.ttls.often).flatten();
+        let own = self.own.fresh(now, self.ttls.per_round).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         MigrationEvidence {
             certificate: self.certificate,
             gate: self.gate(now),
             has_marker: own_marker.is_some() || self.marker_epoch.is_some(),
-            most_credits: all.and_then(|all| all.most_earned).zip(slots),
+            max_credits: all.and_then(|all| all.max_earned).zip(slots),
             genesis_hash: self.genesis.clone(),
         }
     }
 
-    /// An active gate is a sign only if the node responded that there is no certificate yet.
+    /// An active gate is evidence only if the node has responded that there is no certificate yet.
     fn gate(&self, now: Stamp) -> Option<FeatureGate> {
-        let has_none = self.has_no_certificate.fresh(now, self.ttls.often);
-        let gate = self.gate.fresh(now, self.ttls.often)?;
+        let has_none = self.has_no_certificate.fresh(now, self.ttls.per_round);
+        let gate = self.gate.fresh(now, self.ttls.per_round)?;
         let is_sign = has_none.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
         is_sign.then_some(gate)
     }
@@ -180,7 +188,7 @@ impl VoteFacts {
     pub(super) fn consensus(&self) -> Option<Consensus> {
         let slot = self
             .epoch
-            .fresh(self.at, self.ttls.often)
+            .fresh(self.at, self.ttls.per_round)
             .map(|bank| bank.absolute_slot);
         let signs = self.migration(self.at);
         let evidence = Evidence {
@@ -190,9 +198,9 @@ impl VoteFacts {
         evidence.consensus()
     }
 
-    fn migrated_in(&self, now: Stamp) -> Option<u64> {
+    fn migration_epoch_at(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
-            let bank = self.epoch.fresh(now, self.ttls.often)?;
+            let bank = self.epoch.fresh(now, self.ttls.per_round)?;
             // A cluster that started with Alpenglow has slot 0: nothing migrated.
             let genesis = self.certificate.filter(|slot| *slot > 0)?;
             let before = first_slot(&bank).saturating_sub(genesis);
@@ -201,7 +209,7 @@ impl VoteFacts {
                     .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
             )
         };
-        let own = self.own.fresh(now, self.ttls.often).flatten();
+        let own = self.own.fresh(now, self.ttls.per_round).flatten();
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         self.marker_epoch.or(own_marker).or_else(by_genesis)
     }
@@ -210,27 +218,32 @@ impl VoteFacts {
         match protocol {
             None => CreditUnit::Unknown,
             Some(Protocol::Tower | Protocol::Migrating) => CreditUnit::Credits,
-            Some(Protocol::Alpenglow) => CreditUnit::LamportsAfter(self.migrated_in(now)),
+            Some(Protocol::Alpenglow) => CreditUnit::LamportsAfter(self.migration_epoch_at(now)),
         }
     }
 
-    /// True if the own votes were late in the last response with all accounts: then each round
-    /// requests all.
+    /// True if the own votes were late in the last response with all accounts. Each round then
+    /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let all = self.among_all.fresh(self.at, self.ttls.slow);
+        let all = self.ranking.fresh(self.at, self.ttls.slow);
         let distance = all.and_then(|all| all.vote_distance);
         protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
 
-    pub(super) fn hear_running(&mut self, running: Running, at: Stamp) {
-        self.versions.set(running.versions, at);
-        self.feature_sets.set(running.feature_sets, at);
+    pub(super) fn set_version_shares(&mut self, version_shares: VersionShares, at: Stamp) {
+        self.versions.set(version_shares.versions, at);
+        self.feature_sets.set(version_shares.feature_sets, at);
     }
 
-    /// Exports what has not expired.
-    pub(super) fn readings(&self, vantage: ReadingContext, now: Stamp, out: &mut Vec<Reading>) {
+    /// Exports the responses that have not expired.
+    pub(super) fn readings(
+        &self,
+        reading_context: ReadingContext,
+        now: Stamp,
+        out: &mut Vec<Reading>,
+    ) {
         let CacheTtls {
-            often,
+            per_round,
             slow,
             slowest,
             ..
@@ -242,15 +255,17 @@ impl VoteFacts {
             ];
             out.whole(&m::CLUSTER, labels, 1);
         }
-        let bank = vantage.newest.or_else(|| self.epoch.fresh(now, often));
+        let bank = reading_context
+            .newest
+            .or_else(|| self.epoch.fresh(now, per_round));
         bank.into_iter()
-            .for_each(|bank| self.epoch_readings(bank, &vantage, out));
-        if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.vote_readings(&own, &vantage, now, out);
+            .for_each(|bank| self.epoch_readings(bank, &reading_context, out));
+        if let Some(Some(own)) = self.own.fresh(now, per_round) {
+            self.vote_readings(&own, &reading_context, now, out);
         }
         self.balance_readings(now, bank, out);
-        if let Some(all) = self.among_all.fresh(now, slow) {
-            self.ranking_readings(&all, (now, vantage.protocol), out);
+        if let Some(all) = self.ranking.fresh(now, slow) {
+            self.ranking_readings(&all, (now, reading_context.protocol), out);
         }
         self.production_readings(now, bank, out);
         for (metric, shares) in [
@@ -271,25 +286,25 @@ impl VoteFacts {
             ("identity", &self.identity_balance),
             ("vote", &self.vote_balance),
         ] {
-            let balance = balance.fresh(now, self.ttls.often);
+            let balance = balance.fresh(now, self.ttls.per_round);
             out.extend(
                 balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))),
             );
         }
-        let moving = self
-            .moving
-            .fresh(now, self.ttls.scanned)
+        let pending_stake = self
+            .pending_stake
+            .fresh(now, self.ttls.stake_scan)
             .filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
-        if let Some((_, moving)) = moving {
+        if let Some((_, pending_stake)) = pending_stake {
             out.push(Reading::new(
                 &m::STAKE,
                 ["activating".into()],
-                sol(moving.activating),
+                sol(pending_stake.activating),
             ));
             out.push(Reading::new(
                 &m::STAKE,
                 ["deactivating".into()],
-                sol(moving.deactivating),
+                sol(pending_stake.deactivating),
             ));
         }
     }
@@ -323,7 +338,9 @@ impl VoteFacts {
         let has_credits = match protocol {
             None => false,
             Some(Protocol::Tower | Protocol::Migrating) => true,
-            Some(Protocol::Alpenglow) => all.epoch.is_some() && self.migrated_in(now) == all.epoch,
+            Some(Protocol::Alpenglow) => {
+                all.epoch.is_some() && self.migration_epoch_at(now) == all.epoch
+            }
         };
         if let Some((rank, share)) = all.by_credits.filter(|_| has_credits) {
             out.whole(&m::VOTE_RANK, [], rank);
@@ -332,7 +349,7 @@ impl VoteFacts {
         if !is_alpenglow {
             return;
         }
-        let ratio = all.reward_of_best.map(Value::Real);
+        let ratio = all.reward_vs_best.map(Value::Real);
         out.extend(ratio.map(|ratio| Reading::new(&m::VOTE_REWARD_OF_BEST, [], ratio)));
         for (certificate, distance) in [
             ("reward", all.vote_distance),
@@ -344,10 +361,15 @@ impl VoteFacts {
         }
     }
 
-    fn epoch_readings(&self, info: EpochInfo, vantage: &ReadingContext, out: &mut Vec<Reading>) {
+    fn epoch_readings(
+        &self,
+        info: EpochInfo,
+        reading_context: &ReadingContext,
+        out: &mut Vec<Reading>,
+    ) {
         let slot = info.absolute_slot;
         let in_seconds = |metric, slots: Option<u64>| {
-            let (slots, slot_time) = slots.zip(vantage.slot_time)?;
+            let (slots, slot_time) = slots.zip(reading_context.slot_time)?;
             let seconds = Value::Real(slots as f64 * slot_time.as_secs_f64());
             Some(Reading::new(metric, [], seconds))
         };
@@ -364,7 +386,7 @@ impl VoteFacts {
             return;
         };
         out.whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned());
-        if !vantage.is_near_tip {
+        if !reading_context.is_near_tip {
             return;
         }
         let window = schedule.window(slot);
@@ -389,7 +411,7 @@ impl VoteFacts {
     fn vote_readings(
         &self,
         own: &OwnVoteAccount,
-        vantage: &ReadingContext,
+        reading_context: &ReadingContext,
         now: Stamp,
         out: &mut Vec<Reading>,
     ) {
@@ -407,7 +429,7 @@ impl VoteFacts {
             ];
             out.whole(&m::VOTE_ACCOUNT, labels, 1);
         }
-        if !vantage.judged_from_behind {
+        if !reading_context.answered_far_behind {
             out.flag(&m::DELINQUENT, [], own.delinquent);
         }
         for (kind, slot) in [
@@ -417,16 +439,19 @@ impl VoteFacts {
             let Some(slot) = slot.filter(|slot| *slot > 0) else {
                 continue;
             };
-            let is_alpenglow = vantage.protocol == Some(Protocol::Alpenglow);
+            let is_alpenglow = reading_context.protocol == Some(Protocol::Alpenglow);
             if !(is_alpenglow && kind == "root") {
                 out.whole(&m::VOTE_SLOT, [kind.into()], slot);
             }
-            if !is_alpenglow && !vantage.judged_from_behind {
+            if !is_alpenglow && !reading_context.answered_far_behind {
                 let distance = own.bank.absolute_slot.saturating_sub(slot);
                 out.whole(&m::VOTE_DISTANCE, [kind.into()], distance);
             }
         }
-        let (epoch, unit) = (own.bank.epoch, self.credit_unit(now, vantage.protocol));
+        let (epoch, unit) = (
+            own.bank.epoch,
+            self.credit_unit(now, reading_context.protocol),
+        );
         let epochs = [
             ("this_epoch", Some(epoch)),
             ("previous_epoch", epoch.checked_sub(1)),
@@ -434,9 +459,9 @@ impl VoteFacts {
         for (which, epoch) in epochs {
             let Some(epoch) = epoch else { continue };
             // Until the epoch of the migration is known, small numbers may be Tower's credits.
-            let most_credits = own.bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
+            let max_credits = own.bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
             let is_sure =
-                |earned: &u64| unit != CreditUnit::LamportsAfter(None) || *earned > most_credits;
+                |earned: &u64| unit != CreditUnit::LamportsAfter(None) || *earned > max_credits;
             let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
             for (metric, earned) in [
                 (&m::VOTE_CREDITS, account.credits(epoch, unit)),

@@ -1,20 +1,21 @@
+/// The own leader slots of one epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub(super) struct OwnLeaderSchedule {
     pub(super) epoch: u64,
     /// The first slot after the epoch.
     end: u64,
     slots: Vec<u64>,
 }
 
-/// A run of slots without an own leader slot, after a given slot.
+/// Consecutive slots without an own leader slot, at or after a given slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    /// Distance in slots.
+pub(super) struct RestartWindow {
+    /// Slots from the given slot to the first of the window.
     pub(super) begins: u64,
     pub(super) slots: u64,
 }
 
-impl Schedule {
+impl OwnLeaderSchedule {
     /// `indices` count from the epoch's first slot.
     pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
         let mut slots: Vec<u64> = indices
@@ -22,7 +23,7 @@ impl Schedule {
             .map(|index| first.saturating_add((*index).into()))
             .collect();
         slots.sort_unstable();
-        Schedule {
+        OwnLeaderSchedule {
             epoch,
             end: first.saturating_add(length),
             slots,
@@ -33,20 +34,20 @@ impl Schedule {
         self.slots.len() as u64
     }
 
-    /// Slots from `slot` to the next leader slot; 0 if it is one.
+    /// Slots from `slot` to the next own leader slot; 0 if `slot` is one. `None` if none is left.
     pub(super) fn next(&self, slot: u64) -> Option<u64> {
-        self.from(slot)
+        self.slots_from(slot)
             .first()
             .map(|next| next.saturating_sub(slot))
     }
 
-    /// The longest window from `slot`; of equal ones the first. `None` if every remaining slot is a
-    /// leader slot.
-    pub(super) fn window(&self, slot: u64) -> Option<Window> {
-        let mut longest: Option<Window> = None;
+    /// The longest window from `slot` on, and the first of equal ones. `None` if every remaining
+    /// slot is an own leader slot.
+    pub(super) fn window(&self, slot: u64) -> Option<RestartWindow> {
+        let mut longest: Option<RestartWindow> = None;
         let mut free = slot;
-        for next in self.from(slot).iter().copied().chain([self.end]) {
-            let window = Window {
+        for next in self.slots_from(slot).iter().copied().chain([self.end]) {
+            let window = RestartWindow {
                 begins: free.saturating_sub(slot),
                 slots: next.saturating_sub(free),
             };
@@ -58,7 +59,7 @@ impl Schedule {
         longest
     }
 
-    fn from(&self, slot: u64) -> &[u64] {
+    fn slots_from(&self, slot: u64) -> &[u64] {
         let at = self.slots.partition_point(|own| *own < slot);
         self.slots.get(at..).unwrap_or_default()
     }
@@ -68,14 +69,14 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn window(begins: u64, slots: u64) -> Option<Window> {
-        Some(Window { begins, slots })
+    fn window(begins: u64, slots: u64) -> Option<RestartWindow> {
+        Some(RestartWindow { begins, slots })
     }
 
     #[test]
     fn the_longest_leader_free_window_is_found_anywhere() {
         // Slots 1000 to 1099; leader slots 1010 to 1013, 1050, 1051.
-        let schedule = Schedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
+        let schedule = OwnLeaderSchedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
         assert_eq!(schedule.assigned(), 6);
         assert_eq!(
             schedule.window(1000),
@@ -95,7 +96,7 @@ mod tests {
             (None, window(0, 48))
         );
         assert_eq!(schedule.window(1100), None);
-        let early = Schedule::new(5, 1000, 60, &[10, 50]);
+        let early = OwnLeaderSchedule::new(5, 1000, 60, &[10, 50]);
         assert_eq!(
             early.window(1005),
             window(6, 39),
@@ -110,9 +111,9 @@ mod tests {
 
     #[test]
     fn without_leader_slots_the_window_is_the_remaining_epoch() {
-        let none = Schedule::new(0, 0, 32, &[]);
+        let none = OwnLeaderSchedule::new(0, 0, 32, &[]);
         assert_eq!((none.next(3), none.window(3)), (None, window(0, 29)));
-        let all = Schedule::new(0, 0, 4, &[0, 1, 2, 3]);
+        let all = OwnLeaderSchedule::new(0, 0, 4, &[0, 1, 2, 3]);
         assert_eq!((all.next(2), all.window(2)), (Some(0), None));
     }
 }

@@ -1,4 +1,4 @@
-//! Shared parts of the pollers: the schedule, ageing responses, and logs of changes.
+//! Shared parts of the pollers: the schedule, the lifetime of responses, and logs of changes.
 
 use faultline_core::clock::{Clock, Schedule};
 use faultline_core::supervisor::Stop;
@@ -6,32 +6,33 @@ use faultline_metrics::{Problem, Source, Stamp, Status};
 use std::pin::pin;
 use std::time::Duration;
 
-/// Minimum lifetime of a response: a single lost poll removes nothing.
-const SHORTEST_LIFE: Duration = Duration::from_secs(10);
+/// Minimum lifetime of a response. One lost poll must not remove a value.
+const MIN_TTL: Duration = Duration::from_secs(10);
 
-/// Lifetime of a response that is polled every `interval`.
-pub(crate) fn life(interval: Duration) -> Duration {
-    interval.saturating_mul(3).max(SHORTEST_LIFE)
+/// Lifetime of a response that is polled every `interval`: three intervals, but at least 10 s.
+pub(crate) fn response_ttl(interval: Duration) -> Duration {
+    interval.saturating_mul(3).max(MIN_TTL)
 }
 
-/// Lifetime of a slot that is polled every `interval`: until the second poll after it, because it
-/// always advances. One extra second covers the response time.
-pub(crate) fn slot_life(interval: Duration) -> Duration {
+/// Lifetime of a slot that is polled every `interval`: two intervals, because a slot always
+/// advances. One extra second covers the response time.
+pub(crate) fn slot_ttl(interval: Duration) -> Duration {
     interval
         .saturating_mul(2)
         .saturating_add(Duration::from_secs(1))
 }
 
+/// The last response and its time of arrival; `None` before the first.
 #[derive(Debug, Clone)]
-pub(crate) struct Aged<T>(Option<(T, Stamp)>);
+pub(crate) struct Timestamped<T>(Option<(T, Stamp)>);
 
-impl<T> Default for Aged<T> {
+impl<T> Default for Timestamped<T> {
     fn default() -> Self {
-        Aged(None)
+        Timestamped(None)
     }
 }
 
-impl<T: Clone> Aged<T> {
+impl<T: Clone> Timestamped<T> {
     pub(crate) fn set(&mut self, value: T, at: Stamp) {
         self.0 = Some((value, at));
     }
@@ -40,10 +41,10 @@ impl<T: Clone> Aged<T> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
-    pub(crate) fn fresh(&self, now: Stamp, life: Duration) -> Option<T> {
+    pub(crate) fn fresh(&self, now: Stamp, response_ttl: Duration) -> Option<T> {
         self.0
             .as_ref()
-            .filter(|(_, at)| now.since(*at) <= life)
+            .filter(|(_, at)| now.since(*at) <= response_ttl)
             .map(|(value, _)| value.clone())
     }
 }
@@ -76,31 +77,31 @@ impl PollTimer {
         true
     }
 
-    /// Waits for `exchange`. Calls `aged` at each poll that falls due meanwhile, because earlier
-    /// responses age. `None` on the stop signal.
-    pub(crate) async fn during<T>(
+    /// Waits for `exchange`. Calls `on_due_poll` for each poll that falls due meanwhile, because
+    /// earlier responses may expire. `None` on the stop signal.
+    pub(crate) async fn wait_for<T>(
         &mut self,
         exchange: impl Future<Output = T>,
-        mut aged: impl FnMut(),
+        mut on_due_poll: impl FnMut(),
     ) -> Option<T> {
         let mut exchange = pin!(exchange);
         loop {
             tokio::select! {
                 done = &mut exchange => return Some(done),
-                due = self.next() => if due { aged() } else { return None },
+                due = self.next() => if due { on_due_poll() } else { return None },
             }
         }
     }
 }
 
-/// Logs changes of what a source does not offer. The tick logs its other problems, and when it goes
-/// up or down.
+/// Logs changes of a source's absent and gone problems. The tick logs other problems, and when the
+/// source goes up or down.
 #[derive(Debug, Default)]
 pub(crate) struct ProblemLog(Vec<(bool, Status)>);
 
 impl ProblemLog {
-    pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
-        let Some(words) = self.news(up, problems) else {
+    pub(crate) fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
+        let Some(texts) = self.change(up, problems) else {
             return;
         };
         let gone = problems
@@ -108,20 +109,20 @@ impl ProblemLog {
             .any(|problem| problem.status == Status::Gone);
         let source = source.name();
         match up {
-            true => tracing::info!(source, problems = words, "answers in part"),
-            false if gone => tracing::warn!(source, problems = words, "does not answer"),
-            false => tracing::info!(source, problems = words, "does not answer"),
+            true => tracing::info!(source, problems = texts, "answers in part"),
+            false if gone => tracing::warn!(source, problems = texts, "does not answer"),
+            false => tracing::info!(source, problems = texts, "does not answer"),
         }
     }
 
-    fn news(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
+    fn change(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
         let is_missing =
             |problem: &&Problem| matches!(problem.status, Status::Absent | Status::Gone);
         let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
         let now = missing.iter().map(|problem| (up, problem.status)).collect();
         let is_new = std::mem::replace(&mut self.0, now) != self.0;
-        let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        (is_new && !words.is_empty()).then(|| words.join("; "))
+        let texts: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        (is_new && !texts.is_empty()).then(|| texts.join("; "))
     }
 }
 
@@ -140,13 +141,13 @@ mod tests {
     fn a_response_is_fresh_for_three_intervals_or_at_least_ten_seconds() {
         assert_eq!(
             [
-                life(Duration::from_millis(100)).as_secs(),
-                life(Duration::from_secs(5)).as_secs()
+                response_ttl(Duration::from_millis(100)).as_secs(),
+                response_ttl(Duration::from_secs(5)).as_secs()
             ],
             [10, 15]
         );
-        assert_eq!(life(Duration::MAX), Duration::MAX);
-        let mut answer = Aged::default();
+        assert_eq!(response_ttl(Duration::MAX), Duration::MAX);
+        let mut answer = Timestamped::default();
         assert_eq!(answer.fresh(at(0), Duration::MAX), None);
         answer.set(7, at(100));
         assert_eq!(answer.fresh(at(110), Duration::from_secs(10)), Some(7));
@@ -159,11 +160,14 @@ mod tests {
         let broken = Problem::new(Status::Broken, "no answer");
         let mut log = ProblemLog::default();
         let both = [missing.clone(), broken];
-        assert!(log.news(true, &both).is_some());
-        assert_eq!(log.news(true, &both[..1]), None);
-        assert_eq!(log.news(true, &both), None);
-        assert_eq!(log.news(true, &[]), None);
-        assert!(log.news(true, &[missing]).is_some(), "it is missing again");
+        assert!(log.change(true, &both).is_some());
+        assert_eq!(log.change(true, &both[..1]), None);
+        assert_eq!(log.change(true, &both), None);
+        assert_eq!(log.change(true, &[]), None);
+        assert!(
+            log.change(true, &[missing]).is_some(),
+            "it is missing again"
+        );
     }
 
     #[tokio::test]
