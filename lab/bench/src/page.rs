@@ -23,11 +23,10 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     Ok(format!("{}\n", written.page.display()))
 }
 
-pub(crate) fn report(results: &Results) -> Report {
-    let compared = compared(results);
-    let header = &results.header;
+/// The title of the page, that of its first section, and this section.
+fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
-    let (title, first, study) = match header.preset.as_str() {
+    match results.header.preset.as_str() {
         "nodes" => (
             "Nodes on the same requests",
             study_title,
@@ -50,7 +49,13 @@ pub(crate) fn report(results: &Results) -> Report {
             study_title,
             studies::encoding(results),
         ),
-    };
+    }
+}
+
+pub(crate) fn report(results: &Results) -> Report {
+    let compared = compared(results);
+    let header = &results.header;
+    let (title, first, study) = study(results);
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),

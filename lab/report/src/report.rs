@@ -103,6 +103,24 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     report
 }
 
+fn metric_sections(subjects: &Subjects<'_>) -> Vec<Section> {
+    if subjects.all.is_empty() {
+        return Vec::new();
+    }
+    let mut sections = vec![
+        what_happened::section(subjects),
+        tps::section(subjects),
+        slots::section(subjects),
+        memory::section(subjects),
+        faults::section(subjects),
+        cache::section(subjects),
+    ];
+    sections.extend(cache_sizes::section(subjects));
+    sections.extend(accounts::section(subjects));
+    sections.push(hardware::section(subjects));
+    sections
+}
+
 fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let plan = Plan {
         seed: options.seed,
@@ -142,19 +160,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         .into_iter()
         .collect(),
     };
-    if !subjects.all.is_empty() {
-        sections.extend([
-            what_happened::section(&subjects),
-            tps::section(&subjects),
-            slots::section(&subjects),
-            memory::section(&subjects),
-            faults::section(&subjects),
-            cache::section(&subjects),
-        ]);
-        sections.extend(cache_sizes::section(&subjects));
-        sections.extend(accounts::section(&subjects));
-        sections.push(hardware::section(&subjects));
-    }
+    sections.extend(metric_sections(&subjects));
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
     let mut caveats = caveats::caveats(&subjects, same_slots);

@@ -13,6 +13,7 @@ use faultline_runner::record::recorder::{
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use ureq::config::Config;
@@ -33,6 +34,12 @@ pub(super) struct Daemon {
     addresses: Addresses,
 }
 
+fn environment() -> Vec<(OsString, OsString)> {
+    let mut environment = vec![("FAULTLINE_LOG".into(), "info".into())];
+    environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
+    environment
+}
+
 impl Daemon {
     /// On return it listens and has its target. Fails if it has exited.
     pub(super) fn start(
@@ -41,10 +48,8 @@ impl Daemon {
     ) -> anyhow::Result<Self> {
         let settings = &recorder_request.plan.recorder;
         let program = recorder::find(settings.program.as_deref(), "`recorder.program`")?;
-        let (output, recording) = (
-            recorder_request.folder.join(RECORDER_LOG),
-            recorder_request.folder.join(RECORDING),
-        );
+        let output = recorder_request.folder.join(RECORDER_LOG);
+        let recording = recorder_request.folder.join(RECORDING);
         let interval = settings.interval.unwrap_or(DEFAULT_INTERVAL);
         let followed = recorder_request.pid.map_or_else(
             || Target::Ledger(recorder_request.ledger.to_owned()),
@@ -67,14 +72,10 @@ impl Daemon {
         )?;
         command.push(program.into());
         command.extend(task.arguments());
-        let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let job = Job {
             name: recorder_request.name.clone(),
             command,
-            environment: path
-                .into_iter()
-                .chain([("FAULTLINE_LOG".into(), "info".into())])
-                .collect(),
+            environment: environment(),
             user: None,
             folder: None,
             output: output.clone(),
