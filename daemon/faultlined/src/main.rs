@@ -16,6 +16,15 @@ const FORCED: u8 = 2;
 /// Wrong usage or configuration, as in sysexits.h.
 const USAGE: u8 = 64;
 
+const CRATES: [&str; 6] = [
+    "faultline_core",
+    "faultline_datapoints",
+    "faultline_http",
+    "faultline_log_tail",
+    "faultline_recorder",
+    "faultline_sources",
+];
+
 fn main() -> ExitCode {
     if demo::is_child() {
         return demo::child_main();
@@ -145,10 +154,24 @@ fn manual(folder: &Path) -> ExitCode {
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
+/// A directive for `faultlined` is meant for all of the daemon's crates.
+fn of_all_crates(filter: &str) -> String {
+    let directives = filter.split(',').flat_map(|directive| {
+        let level = directive.trim().strip_prefix("faultlined=");
+        let crates = level.map_or(&[][..], |_| &CRATES[..]);
+        let others = crates
+            .iter()
+            .map(move |name| format!("{name}={}", level.unwrap_or_default()));
+        std::iter::once(directive.to_owned()).chain(others)
+    });
+    directives.collect::<Vec<_>>().join(",")
+}
+
 /// journald adds time and priority to standard error.
 fn log_to_stderr() {
-    let filter =
-        EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = std::env::var("FAULTLINE_LOG").ok();
+    let filter = filter.and_then(|filter| EnvFilter::try_new(of_all_crates(&filter)).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -193,4 +216,20 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 /// Ignores write errors: standard error may be a file on a full disk.
 fn print_error(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_filter_for_the_daemon_includes_its_crates() {
+        let filter = of_all_crates("warn,faultlined=debug");
+        assert!(filter.starts_with("warn,faultlined=debug,faultline_core=debug,"));
+        assert_eq!(of_all_crates("info"), "info");
+        assert_eq!(
+            of_all_crates("faultlined::app=trace"),
+            "faultlined::app=trace"
+        );
+    }
 }

@@ -1,7 +1,9 @@
 //! The users of this host.
 
+use anyhow::Context;
+use faultline_common::files::AtPath;
 use faultline_runner::isolation::folders::Owner;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const FILE: &str = "/etc/passwd";
 
@@ -12,13 +14,13 @@ pub(crate) struct Account {
     pub(crate) home: PathBuf,
 }
 
-/// Empty if the file cannot be read.
-pub(crate) fn read() -> Vec<Account> {
-    parse(&std::fs::read_to_string(FILE).unwrap_or_default())
+pub(crate) fn read() -> anyhow::Result<Vec<Account>> {
+    Ok(parse(&std::fs::read_to_string(FILE).at(Path::new(FILE))?))
 }
 
-pub(crate) fn account(name: &str) -> Option<Account> {
-    read().into_iter().find(|account| account.name == name)
+pub(crate) fn account(name: &str) -> anyhow::Result<Account> {
+    let account = read()?.into_iter().find(|account| account.name == name);
+    account.with_context(|| format!("{FILE}: there is no user {name}"))
 }
 
 fn parse(text: &str) -> Vec<Account> {

@@ -17,8 +17,8 @@ pub(crate) struct Load {
     pub(crate) lines: Vec<String>,
 }
 
-/// By node and method: the position in the run, and the latency in ms.
-type Round = Vec<Vec<(u64, f64)>>;
+/// By method and round: the position in the run, and the latency in ms. `None` without a good answer.
+type ArmTimes = Vec<Vec<Option<(u64, f64)>>>;
 
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
@@ -61,29 +61,25 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
-    let of_arm = |arm: &String| -> Vec<_> {
+    let of_arm = |arm: &String| -> ArmTimes {
         let cells = methods
             .iter()
             .filter_map(|method| results.cell(arm, method));
         cells.map(times_of).collect()
     };
-    let all: Vec<_> = arms.iter().map(of_arm).collect();
+    let all: Vec<ArmTimes> = arms.iter().map(of_arm).collect();
     let rounds = all.iter().flatten().map(Vec::len).max().unwrap_or(0);
-    let complete_round = |round: usize| -> Option<Round> {
-        all.iter()
-            .map(|methods| methods.iter().map(|times| times[round]).collect())
-            .collect()
-    };
-    let complete_rounds: Vec<Round> = (0..rounds).filter_map(complete_round).collect();
-    let total = |(index, arm): (usize, &String)| {
+    let is_complete = |round: &usize| all.iter().flatten().all(|times| times[*round].is_some());
+    let complete_rounds: Vec<usize> = (0..rounds).filter(is_complete).collect();
+    let total = |(times, arm): (&ArmTimes, &String)| {
         let ms: f64 = complete_rounds
             .iter()
-            .map(|round| sum_ms(&round[index]))
+            .map(|round| sum_ms(times, *round))
             .sum();
-        let requests = all[index].len() * complete_rounds.len();
+        let requests = times.len() * complete_rounds.len();
         (arm.clone(), requests as u64, ms / 1e3)
     };
-    let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
+    let nodes: Vec<(String, u64, f64)> = all.iter().zip(arms).map(total).collect();
     let mut lines = Vec::new();
     if complete_rounds.len() < rounds {
         let left_out = count((rounds - complete_rounds.len()) as u64);
@@ -94,8 +90,8 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
     if !complete_rounds.is_empty() && arms.len() > 1 {
         lines.extend(slowest_above_fastest(&nodes));
-        lines.push(wins(arms, &complete_rounds));
-        lines.push(order_effect(arms, &complete_rounds));
+        lines.push(wins(arms, &all, &complete_rounds));
+        lines.push(order_effect(arms, &all, &complete_rounds));
     }
     Load {
         title: title.to_owned(),
@@ -104,14 +100,16 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
 }
 
-fn sum_ms(times: &[(u64, f64)]) -> f64 {
-    times.iter().map(|(_, ms)| ms).sum()
+/// Over all methods of a round.
+fn sum_ms(times: &ArmTimes, round: usize) -> f64 {
+    let latencies = times.iter().filter_map(|times| times[round]);
+    latencies.map(|(_, ms)| ms).sum()
 }
 
-fn wins(arms: &[String], complete_rounds: &[Round]) -> String {
+fn wins(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) -> String {
     let mut wins = vec![0; arms.len()];
     for round in complete_rounds {
-        let sums = round.iter().map(|times| sum_ms(times)).enumerate();
+        let sums = all.iter().map(|times| sum_ms(times, *round)).enumerate();
         if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
             wins[fastest] += 1;
         }
@@ -144,19 +142,20 @@ fn slowest_above_fastest(totals: &[(String, u64, f64)]) -> Option<String> {
 
 /// Mean latency if a node was requested first in the round, and if later: the first request may
 /// warm caches for the second.
-fn order_effect(arms: &[String], complete_rounds: &[Round]) -> String {
+fn order_effect(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) -> String {
     let mut lines = Vec::new();
-    for (index, arm) in arms.iter().enumerate() {
+    for (arm, times) in arms.iter().zip(all) {
         let (mut first, mut later) = (Vec::new(), Vec::new());
         for round in complete_rounds {
-            for (method, (number, ms)) in round[index].iter().enumerate() {
-                let is_before = |times: &Vec<(u64, f64)>| {
-                    times.get(method).is_some_and(|(other, _)| other < number)
+            for (method, (number, ms)) in times.iter().filter_map(|of| of[*round]).enumerate() {
+                let is_before = |other: &ArmTimes| {
+                    let other = other.get(method).and_then(|times| times[*round]);
+                    other.is_some_and(|(other, _)| other < number)
                 };
-                if round.iter().any(is_before) {
-                    later.push(*ms);
+                if all.iter().any(is_before) {
+                    later.push(ms);
                 } else {
-                    first.push(*ms);
+                    first.push(ms);
                 }
             }
         }

@@ -196,10 +196,10 @@ fn user(plan: &Plan) -> Result<(), String> {
     let Some(user) = &plan.workload.user else {
         return Ok(());
     };
-    match passwd::account(user) {
-        Some(_) => Ok(()),
-        None => Err("is not in /etc/passwd".to_owned()),
-    }
+    let account = passwd::account(user);
+    account
+        .map(drop)
+        .map_err(|error| format!("cannot be used: {error:#}"))
 }
 
 fn other_user(plan: &Plan) -> bool {
@@ -207,11 +207,14 @@ fn other_user(plan: &Plan) -> bool {
     plan.workload
         .user
         .as_ref()
-        .is_some_and(|user| passwd::account(user).is_none_or(|account| account.owner.uid != own))
+        .is_some_and(|user| !passwd::account(user).is_ok_and(|account| account.owner.uid == own))
 }
 
 fn homes() -> Vec<PathBuf> {
-    let homes = passwd::read().into_iter().map(|account| account.home);
+    let homes = passwd::read()
+        .into_iter()
+        .flatten()
+        .map(|account| account.home);
     homes
         .filter(|home| home.is_absolute() && home.is_dir())
         .collect()

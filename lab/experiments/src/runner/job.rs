@@ -87,7 +87,9 @@ pub(super) fn environment(
         Some(user) => {
             all.insert("USER".into(), user.into());
             all.insert("LOGNAME".into(), user.into());
-            let home = passwd::account(user).map(|account| account.home.into());
+            let home = passwd::account(user)
+                .ok()
+                .map(|account| account.home.into());
             let home = home.filter(|home: &OsString| !home.is_empty());
             all.extend(home.map(|home| ("HOME".into(), home)));
         }
@@ -103,9 +105,7 @@ pub(super) fn environment(
 
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let Some(user) = user else { return Ok(None) };
-    let account = passwd::account(user);
-    let account = account.with_context(|| format!("/etc/passwd: there is no user {user}"))?;
-    Ok(Some(account.owner))
+    Ok(Some(passwd::account(user)?.owner))
 }
 
 /// Only recorder and launcher may write outside of the program's subfolder.

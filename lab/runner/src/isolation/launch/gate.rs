@@ -31,14 +31,21 @@ impl Gate {
         Ok(Some(gate))
     }
 
-    /// Waits for the program called `name` and writes `word`. `check` fails if it has ended.
+    /// Waits for the program called `name` and writes `word`. While nobody waits at the gate, `check`
+    /// fails if the program has ended.
     pub(super) fn release(
         &self,
         name: &str,
         word: &[u8],
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let opened = wait(GATE_TIMEOUT, || check().and_then(|()| self.open()))?;
+        let opened = wait(GATE_TIMEOUT, || {
+            let file = self.open()?;
+            if file.is_none() {
+                check()?;
+            }
+            Ok(file)
+        })?;
         match opened {
             Some(mut file) => file.write_all(word).map_err(at(&self.0)),
             None => bail!("{name} does not come to its gate {}", self.0.display()),
