@@ -43,10 +43,11 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
         let name = Path::new(&mount.source).strip_prefix("/dev").ok()?;
         match name.strip_prefix("mapper") {
             Ok(mapped) => {
+                let mapped = Some(mapped.to_str()?);
                 let blocks = root.list_sys("block").ok()?.into_iter();
                 blocks
                     .map(|block| root.sysfs.join("block").join(block))
-                    .find(|block| text(&block.join("dm/name")).as_deref() == mapped.to_str())?
+                    .find(|block| text(&block.join("dm/name")).as_deref() == mapped)?
             }
             Err(_) => root.sysfs.join("class/block").join(name),
         }

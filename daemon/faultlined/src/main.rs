@@ -154,17 +154,17 @@ fn manual(folder: &Path) -> ExitCode {
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
-/// A directive for `faultlined` is meant for all of the daemon's crates.
+/// A directive for `faultlined` is meant for all of the daemon's crates. A later directive of a
+/// crate takes precedence.
 fn of_all_crates(filter: &str) -> String {
-    let directives = filter.split(',').flat_map(|directive| {
-        let level = directive.trim().strip_prefix("faultlined=");
-        let crates = level.map_or(&[][..], |_| &CRATES[..]);
-        let others = crates
-            .iter()
-            .map(move |name| format!("{name}={}", level.unwrap_or_default()));
-        std::iter::once(directive.to_owned()).chain(others)
-    });
-    directives.collect::<Vec<_>>().join(",")
+    let levels = filter
+        .split(',')
+        .filter_map(|directive| directive.trim().strip_prefix("faultlined="));
+    let mut directives: Vec<String> = levels
+        .flat_map(|level| CRATES.map(|name| format!("{name}={level}")))
+        .collect();
+    directives.push(filter.to_owned());
+    directives.join(",")
 }
 
 /// journald adds time and priority to standard error.
@@ -225,7 +225,8 @@ mod tests {
     #[test]
     fn a_log_filter_for_the_daemon_includes_its_crates() {
         let filter = of_all_crates("warn,faultlined=debug");
-        assert!(filter.starts_with("warn,faultlined=debug,faultline_core=debug,"));
+        assert!(filter.starts_with("faultline_core=debug,"));
+        assert!(filter.ends_with("faultline_sources=debug,warn,faultlined=debug"));
         assert_eq!(of_all_crates("info"), "info");
         assert_eq!(
             of_all_crates("faultlined::app=trace"),

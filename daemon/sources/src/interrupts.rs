@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Of every version that ticks proof of history.
+/// The thread's name in all versions that have proof-of-history ticks.
 const POH_THREAD: &[u8] = b"solPohTickProd\n";
 
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ struct Counter {
     total: Option<u64>,
 }
 
-/// A counter that goes back from below this has begun anew; from above it, it has wrapped.
+/// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
 const NEARLY_FULL: u32 = u32::MAX - (1 << 28);
 
 impl Counter {
