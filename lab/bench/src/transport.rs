@@ -4,7 +4,7 @@ mod chain;
 mod evm;
 mod solana;
 mod study;
-mod talk;
+mod node_client;
 
 use crate::answer::Expected;
 use crate::args::{TransportArgs, first_duplicate};
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
 pub(crate) use study::{mean, sentences, tables as study};
-use talk::NodeClient;
+use node_client::NodeClient;
 
 const LIMIT: usize = 16 << 20;
 
@@ -111,15 +111,15 @@ fn measure(
     };
     let tls = http.endpoint.tls;
     let links = [http, websocket];
-    let mut talk = NodeClient::new(links, engine.tls(), LIMIT, args.timeout, args.poll);
-    let (mut chain, mut notes) = engine.first(chain(&mut talk))?;
+    let mut client = NodeClient::new(links, engine.tls(), LIMIT, args.timeout, args.poll);
+    let (mut chain, mut notes) = engine.first(chain(&mut client))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2)
-        && let Some(failure) = http2_failure(engine, &mut talk, tls)?
+        && let Some(failure) = http2_failure(engine, &mut client, tls)?
     {
         notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
     }
-    talk.drop_connections();
+    client.drop_connections();
     if !chain.can_write() {
         let reads = |cell: &Cell| {
             scenarios
@@ -142,7 +142,7 @@ fn measure(
         engine.run_sequentially(&plan, sink, async |cell| {
             let protocol = Protocol::named(plan.arm(cell)).ok_or(Failure::Missing)?;
             let scenario = scenarios.get(cell.subject).ok_or(Failure::Missing)?;
-            chain.perform(&mut talk, protocol, *scenario).await
+            chain.perform(&mut client, protocol, *scenario).await
         })
     })
 }
@@ -150,19 +150,19 @@ fn measure(
 /// The failure if the node has no HTTP/2. A JSON-RPC error shows that it has.
 fn http2_failure(
     engine: &Engine,
-    talk: &mut NodeClient,
+    client: &mut NodeClient,
     tls: bool,
 ) -> anyhow::Result<Option<Failure>> {
-    let call = talk.call(Protocol::Http2, "eth_chainId", json!([]));
+    let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
     let exchange = engine.first(async { Ok(call.await) })?;
     Ok(exchange.err().filter(|failure| failure.is_no_http2(tls)))
 }
 
-async fn chain(talk: &mut NodeClient) -> anyhow::Result<(Chain, Vec<String>)> {
-    match ask(talk, "eth_chainId").await {
-        Ok(id) => evm(talk, id.as_str().unwrap_or_default()).await,
-        Err(Failure::Rpc(..)) => match ask(talk, "getGenesisHash").await {
-            Ok(genesis) => solana(talk, genesis.as_str().unwrap_or_default()).await,
+async fn chain(client: &mut NodeClient) -> anyhow::Result<(Chain, Vec<String>)> {
+    match ask(client, "eth_chainId").await {
+        Ok(id) => evm(client, id.as_str().unwrap_or_default()).await,
+        Err(Failure::Rpc(..)) => match ask(client, "getGenesisHash").await {
+            Ok(genesis) => solana(client, genesis.as_str().unwrap_or_default()).await,
             Err(failure) => {
                 bail!("the node is neither of an EVM chain nor of Solana: {failure}")
             }
@@ -171,14 +171,14 @@ async fn chain(talk: &mut NodeClient) -> anyhow::Result<(Chain, Vec<String>)> {
     }
 }
 
-async fn ask(talk: &mut NodeClient, method: &str) -> Result<Value, Failure> {
-    talk.call(Protocol::Http, method, json!([])).await
+async fn ask(client: &mut NodeClient, method: &str) -> Result<Value, Failure> {
+    client.call(Protocol::Http, method, json!([])).await
 }
 
-async fn evm(talk: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<String>)> {
-    let version = version(talk, "web3_clientVersion").await;
+async fn evm(client: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+    let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
-    let accounts = ask(talk, "eth_accounts").await.unwrap_or_default();
+    let accounts = ask(client, "eth_accounts").await.unwrap_or_default();
     let payer = accounts
         .get(0)
         .and_then(Value::as_str)
@@ -187,20 +187,20 @@ async fn evm(talk: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<Stri
         notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
         return Ok((Chain::Evm(Evm::new(id, None)), notes));
     };
-    match Evm::deploy(talk, id, payer).await {
+    match Evm::deploy(client, id, payer).await {
         Ok(evm) => Ok((Chain::Evm(evm), notes)),
         Err(failure) => bail!("the storage contract could not be deployed: {failure}"),
     }
 }
 
-async fn solana(talk: &mut NodeClient, genesis: &str) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn solana(client: &mut NodeClient, genesis: &str) -> anyhow::Result<(Chain, Vec<String>)> {
     if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
     }
-    let notes = vec![format!("Solana, {}", version(talk, "getVersion").await)];
-    match Solana::fund_new_account(talk).await {
+    let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
+    match Solana::fund_new_account(client).await {
         Ok(solana) => Ok((Chain::Solana(Box::new(solana)), notes)),
         Err(failure) => {
             bail!("the node gives no lamports for transfers (requestAirdrop): {failure}")
@@ -208,8 +208,8 @@ async fn solana(talk: &mut NodeClient, genesis: &str) -> anyhow::Result<(Chain, 
     }
 }
 
-async fn version(talk: &mut NodeClient, method: &str) -> String {
-    let answer = ask(talk, method).await.unwrap_or_default();
+async fn version(client: &mut NodeClient, method: &str) -> String {
+    let answer = ask(client, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))
     })

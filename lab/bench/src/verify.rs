@@ -11,14 +11,14 @@ pub(crate) struct Verdict {
     /// Different answers for the same slot.
     pub(crate) different: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) first: Vec<String>,
+    pub(crate) first_differences: Vec<String>,
 }
 
 impl Verdict {
-    fn differs(&mut self, what: impl FnOnce() -> String) {
+    fn add_difference(&mut self, what: impl FnOnce() -> String) {
         self.different += 1;
-        if self.first.len() < MAX_LISTED {
-            self.first.push(what());
+        if self.first_differences.len() < MAX_LISTED {
+            self.first_differences.push(what());
         }
     }
 }
@@ -102,7 +102,7 @@ impl AnswerVerifier {
                 )
             };
             if let Some(verdict) = self.verdicts.first_mut() {
-                verdict.differs(skipped_message);
+                verdict.add_difference(skipped_message);
             }
             return;
         }
@@ -113,7 +113,7 @@ impl AnswerVerifier {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.differs(|| format!("{}: {}", requested(), difference(reference, answer)));
+                verdict.add_difference(|| format!("{}: {}", requested(), difference(reference, answer)));
             }
         }
     }
@@ -203,12 +203,12 @@ mod tests {
             }
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
-        let first = &verify.verdicts[1].first;
-        assert_eq!(first.len(), MAX_LISTED);
+        let first_differences = &verify.verdicts[1].first_differences;
+        assert_eq!(first_differences.len(), MAX_LISTED);
         assert!(
-            first[0].starts_with("\"method\":")
-                && first[0].ends_with(": blockTime is 6 instead of 5"),
-            "{first:?}"
+            first_differences[0].starts_with("\"method\":")
+                && first_differences[0].ends_with(": blockTime is 6 instead of 5"),
+            "{first_differences:?}"
         );
     }
 
@@ -237,10 +237,10 @@ mod tests {
             .unwrap()
             .1
             .trim_end_matches('}');
-        let first = &verify.verdicts[1].first[0];
+        let first_differences = &verify.verdicts[1].first_differences[0];
         assert!(
-            first.contains(&format!("{params}: ")) && !first.contains("slot"),
-            "{first} of {sent}"
+            first_differences.contains(&format!("{params}: ")) && !first_differences.contains("slot"),
+            "{first_differences} of {sent}"
         );
     }
 

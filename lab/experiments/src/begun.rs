@@ -18,8 +18,8 @@ pub fn find(path: &Path) -> anyhow::Result<Folder> {
 
 /// Fails if the plan was changed since.
 pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
-    let standing = JournalState::of(&journal::read(&folder.journal())?);
-    let begun = standing.begun.as_ref().with_context(|| {
+    let journal_state = JournalState::of(&journal::read(&folder.journal())?);
+    let begun = journal_state.begun.as_ref().with_context(|| {
         format!(
             "{}: nothing was begun here: use `faultline experiment run`",
             folder.path().display()
@@ -41,6 +41,6 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
             folder: folder.path().to_owned(),
             ..plan
         },
-        standing,
+        journal_state,
     ))
 }

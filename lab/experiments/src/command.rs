@@ -100,8 +100,8 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Exp
     if JournalState::of(&lines).begun.is_none() {
         return begin(plan, which, i_vote);
     }
-    let (plan, standing) = begun(&folder)?;
-    continue_run(plan, &standing)
+    let (plan, journal_state) = begun(&folder)?;
+    continue_run(plan, &journal_state)
 }
 
 /// Refuses a folder that has an experiment. Removes a journal without a first line.
@@ -131,25 +131,25 @@ fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     let folder = find(&args.experiment)?;
-    let (plan, standing) = begun(&folder)?;
+    let (plan, journal_state) = begun(&folder)?;
     if args.experiment.is_file() {
         changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
     }
-    if standing.finished {
+    if journal_state.finished {
         let _lock = Lock::take(&folder.lock())?;
         say("this experiment is finished");
         return Ok(0);
     }
-    exit_code(continue_run(plan, &standing)?)
+    exit_code(continue_run(plan, &journal_state)?)
 }
 
-fn continue_run(plan: Plan, standing: &JournalState) -> anyhow::Result<ExperimentEnd> {
+fn continue_run(plan: Plan, journal_state: &JournalState) -> anyhow::Result<ExperimentEnd> {
     let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
-    if standing.finished {
+    if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let mut system = RealSystem::new(launcher::launcher_of(standing)?)?;
+    let mut system = RealSystem::new(launcher::launcher_of(journal_state)?)?;
     Runner::resume(plan, &mut system)?.run()
 }
 
@@ -167,7 +167,7 @@ fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
 
 fn stop(experiment: &Path) -> anyhow::Result<u8> {
     let folder = find(experiment)?;
-    let (plan, standing) = begun(&folder)?;
+    let (plan, journal_state) = begun(&folder)?;
     let path = folder.lock();
     if let Holder::Process(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -187,7 +187,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let swept = launcher::launcher_of(&standing)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    let swept = launcher::launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));

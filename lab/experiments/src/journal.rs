@@ -42,7 +42,7 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// See [`search::Action::Line`].
+    /// A search set a limit or ended a dwell.
     Search {
         run: u32,
         /// An attempt that was cut off repeats its search: its lines do not belong to later ones.

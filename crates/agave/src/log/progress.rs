@@ -1,4 +1,4 @@
-/// Start-up messages of 2.0.5 to 4.4.0, from their sources. Unknown wordings give no value.
+/// Start-up messages in the log of Agave 2.0.5 to 4.4.0, by its source code. Others give `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -58,10 +58,10 @@ impl Progress {
                 .split_once('/')?;
             return Some(Self::GeneratingIndex {
                 done: done.parse().ok()?,
-                total: leading(rest)?,
+                total: leading_number(rest)?,
             });
         }
-        let number_after = |words: &str| leading(message.strip_prefix(words)?);
+        let number_after = |words: &str| leading_number(message.strip_prefix(words)?);
         if let Some(slot) = number_after("Processing ledger from slot ") {
             return Some(Self::ReplayBegins { slot });
         }
@@ -78,14 +78,14 @@ impl Progress {
             let (percent, rest) = rest.split_once("% of activated stake at slot ")?;
             return Some(Self::WaitingForSupermajority {
                 percent: percent.parse().ok()?,
-                slot: leading(rest)?,
+                slot: leading_number(rest)?,
             });
         }
         (message == "Validator initialized").then_some(Self::Initialized)
     }
 }
 
-pub(super) fn leading(text: &str) -> Option<u64> {
+pub(super) fn leading_number(text: &str) -> Option<u64> {
     let end = text
         .bytes()
         .position(|byte| !byte.is_ascii_digit())

@@ -28,7 +28,7 @@ pub struct Requests {
     pub took: Duration,
 }
 
-/// Without devices with an underflowed counter.
+/// Skips devices with an underflowed counter.
 pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
     rows(text, 0, "expected a block device's counters", disk)
 }

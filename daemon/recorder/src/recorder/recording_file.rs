@@ -26,7 +26,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// states the loss. A removed or replaced file is created again.
 pub struct RecordingFile {
     path: PathBuf,
-    opening: NewRecording,
+    new_recording: NewRecording,
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
     file_identity: FileIdentity,
@@ -51,22 +51,22 @@ struct WriteFailure {
 
 impl RecordingFile {
     /// Creates the file, or continues a recording of the same labels, and records the daemon's
-    /// start. Retries a full disk like any other failure.
+    /// start. A full disk is no error: it is retried later.
     ///
     /// # Errors
     /// The file cannot be created or written, or cannot be continued.
     pub fn open(
         path: &Path,
-        opening: &NewRecording,
+        new_recording: &NewRecording,
         account: Arc<RecorderStatus>,
     ) -> Result<RecordingFile, Error> {
-        let started = opening.session.started;
-        let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
+        let started = new_recording.session.started;
+        let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
         let first = Entry::event(started, EventKind::DaemonStart, &detail);
-        let first_write = begin(path, opening, &first);
+        let first_write = begin(path, new_recording, &first);
         let mut file = RecordingFile {
             path: path.to_owned(),
-            opening: opening.clone(),
+            new_recording: new_recording.clone(),
             writer: None,
             file_identity: FileIdentity::of(path),
             account,
@@ -111,7 +111,7 @@ impl RecordingFile {
         );
         tracing::error!(recorder = self.account.name(), why);
         // Completes the moved file, so that it stays usable at its new path.
-        let closed = if self.file_identity.wal_is_foreign() {
+        let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()
         } else {
             writer.finish(now)
@@ -135,9 +135,9 @@ impl RecordingFile {
 
     fn write_with_retained(&mut self, entries: &[Entry], now: Stamp) -> Result<u64, Error> {
         if self.writer.is_none() {
-            let mut opening = self.opening.clone();
-            opening.session.started = now;
-            let opened = Writer::append(&self.path, &opening);
+            let mut new_recording = self.new_recording.clone();
+            new_recording.session.started = now;
+            let opened = Writer::append(&self.path, &new_recording);
             self.writer = Some(opened.inspect_err(|_| self.retain_or_count_lost(entries))?);
             self.file_identity = FileIdentity::of(&self.path);
         }
@@ -250,8 +250,8 @@ impl RecordingFile {
     }
 }
 
-fn begin(path: &Path, opening: &NewRecording, first: &Entry) -> Result<(Writer, u64), Error> {
-    let mut writer = Writer::append(path, opening)?;
+fn begin(path: &Path, new_recording: &NewRecording, first: &Entry) -> Result<(Writer, u64), Error> {
+    let mut writer = Writer::append(path, new_recording)?;
     put(&mut writer, first)?;
     let rows = writer.commit()?;
     Ok((writer, rows))

@@ -12,25 +12,25 @@ use faultline_text::{clean, count};
 const TRIED_HEIGHTS: u64 = 4;
 
 /// Compares the first blocks.
-pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
-    let found = first_common_hash(engine, chain, nodes, (chain.hashes[0], &[0]))?;
+pub(super) fn genesis(engine: &Engine, chain: &Chain, base_plan: &Plan) -> anyhow::Result<String> {
+    let found = first_common_hash(engine, chain, base_plan, (chain.hashes[0], &[0]))?;
     Ok(match found {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
         Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
     })
 }
 
-/// Compares a block at the end of `range`.
+/// Compares one of the last blocks of `from..=to`.
 pub(super) fn block(
     engine: &Engine,
     chain: &Chain,
-    nodes: &Plan,
+    base_plan: &Plan,
     (from, to): (u64, u64),
 ) -> anyhow::Result<String> {
     let heights: Vec<u64> = (from.max(to.saturating_sub(TRIED_HEIGHTS - 1))..=to)
         .rev()
         .collect();
-    let found = first_common_hash(engine, chain, nodes, (chain.hashes[1], &heights))?;
+    let found = first_common_hash(engine, chain, base_plan, (chain.hashes[1], &heights))?;
     Ok(match found {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
@@ -45,19 +45,19 @@ pub(super) fn block(
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
-    nodes: &Plan,
+    base_plan: &Plan,
     (call, heights): (RpcCall, &[u64]),
 ) -> anyhow::Result<Result<(u64, String), String>> {
-    let mut plan = nodes.clone();
+    let mut plan = base_plan.clone();
     for height in heights {
         let numbers = Some((*height, *height));
         plan.add_request(height.to_string(), method(call), numbers, Expected::Text);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
-    for (height, answers) in heights.iter().zip(answers.chunks(nodes.arms.len().max(1))) {
+    for (height, answers) in heights.iter().zip(answers.chunks(base_plan.arms.len().max(1))) {
         let (mut known, mut unknown) = (Vec::new(), None);
-        for (node, answer) in nodes.arms.iter().zip(answers) {
+        for (node, answer) in base_plan.arms.iter().zip(answers) {
             match hash(chain, answer) {
                 Ok(hash) => known.push((node, hash)),
                 Err(why) => unknown = unknown.or(Some(format!("{node}: {why}"))),

@@ -2,7 +2,7 @@
 
 use super::evm::Evm;
 use super::solana::Solana;
-use super::talk::{Meter, NodeClient, in_time};
+use super::node_client::{Meter, NodeClient, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
@@ -22,13 +22,13 @@ pub(super) enum Chain {
 impl Chain {
     pub(super) async fn perform(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
         (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
-        let done = self.run_operation(talk, protocol, (operation, times)).await;
+        let done = self.run_operation(client, protocol, (operation, times)).await;
         if done.is_err() {
-            talk.drop_connections();
+            client.drop_connections();
             // A failed write may have an effect.
             match self {
                 Chain::Evm(evm) => evm.effect_unknown = true,
@@ -47,49 +47,49 @@ impl Chain {
 
     async fn run_operation(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
         (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
         // A busy client already has connections and subscriptions.
-        in_time(talk.timeout, self.prepare(talk, protocol)).await?;
-        talk.drain_notifications();
-        talk.meter = Meter::default();
+        in_time(client.timeout, self.prepare(client, protocol)).await?;
+        client.drain_notifications();
+        client.meter = Meter::default();
         let mut begun = clock::uptime();
         for index in 0..times {
             if index > 0 {
                 // Renewal of the blockhash is not measured.
-                let (paused, meter) = (clock::uptime(), talk.meter);
+                let (paused, meter) = (clock::uptime(), client.meter);
                 if let Chain::Solana(solana) = self {
-                    solana.renew_blockhash(talk).await?;
+                    solana.renew_blockhash(client).await?;
                 }
-                talk.meter = meter;
-                talk.drain_notifications();
+                client.meter = meter;
+                client.drain_notifications();
                 begun += clock::uptime().saturating_sub(paused);
             }
-            in_time(talk.timeout, self.run_once(talk, protocol, operation)).await?;
+            in_time(client.timeout, self.run_once(client, protocol, operation)).await?;
         }
-        Ok(talk.meter.exchanged(clock::uptime().saturating_sub(begun)))
+        Ok(client.meter.exchanged(clock::uptime().saturating_sub(begun)))
     }
 
-    async fn prepare(&mut self, talk: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
+    async fn prepare(&mut self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         match self {
-            Chain::Evm(evm) => evm.prepare(talk, protocol).await,
-            Chain::Solana(solana) => solana.prepare(talk, protocol).await,
+            Chain::Evm(evm) => evm.prepare(client, protocol).await,
+            Chain::Solana(solana) => solana.prepare(client, protocol).await,
         }
     }
 
     async fn run_once(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
         operation: Operation,
     ) -> Result<(), Failure> {
         match (self, operation) {
-            (Chain::Evm(evm), Operation::Write) => evm.write(talk, protocol).await,
-            (Chain::Evm(evm), Operation::Read) => evm.read(talk, protocol).await,
-            (Chain::Solana(solana), Operation::Write) => solana.write(talk, protocol).await,
-            (Chain::Solana(solana), Operation::Read) => solana.read(talk, protocol).await,
+            (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
+            (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
+            (Chain::Solana(solana), Operation::Write) => solana.write(client, protocol).await,
+            (Chain::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
         }
     }
 }

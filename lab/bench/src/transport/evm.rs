@@ -1,6 +1,6 @@
 //! Writes and reads one storage slot of a contract that this tool deploys on a development chain.
 
-use super::talk::{NodeClient, in_time};
+use super::node_client::{NodeClient, in_time};
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use serde_json::{Value, json};
@@ -59,20 +59,20 @@ impl Evm {
 
     /// The node signs for `payer`.
     pub(super) async fn deploy(
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         id: &str,
         payer: &str,
     ) -> Result<Evm, Failure> {
         let transaction =
             json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
-        let hash = talk
+        let hash = client
             .call(Protocol::Http, "eth_sendTransaction", transaction)
             .await?;
-        let receipt = in_time(talk.timeout, async {
+        let receipt = in_time(client.timeout, async {
             loop {
-                match receipt(talk, Protocol::Http, &hash).await {
+                match receipt(client, Protocol::Http, &hash).await {
                     // A node without an index of the transaction has no receipt yet.
-                    Err(Failure::Missing | Failure::Rpc(..)) => talk.next_poll().await,
+                    Err(Failure::Missing | Failure::Rpc(..)) => client.next_poll().await,
                     other => return other,
                 }
             }
@@ -91,11 +91,11 @@ impl Evm {
 
     pub(super) async fn prepare(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         if self.effect_unknown && self.can_write() {
-            let stored = self.stored(talk, Protocol::HttpNew).await?;
+            let stored = self.stored(client, Protocol::HttpNew).await?;
             let number = stored
                 .as_str()
                 .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
@@ -103,17 +103,17 @@ impl Evm {
             self.effect_unknown = false;
         }
         // A receipt may precede the newest state.
-        while self.can_write() && self.read(talk, Protocol::HttpNew).await == Err(Failure::Wrong) {
+        while self.can_write() && self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {
             sleep(POLL_INTERVAL).await;
         }
-        if talk.connect(protocol).await? {
+        if client.connect(protocol).await? {
             // The WebSocket has another address: check its chain before any write.
-            let id = talk.call(protocol, "eth_chainId", json!([])).await?;
+            let id = client.call(protocol, "eth_chainId", json!([])).await?;
             if id.as_str() != Some(self.id.as_str()) {
                 return Err(Failure::OtherChain);
             }
             if self.can_write() {
-                talk.call(protocol, "eth_subscribe", json!(["newHeads"]))
+                client.call(protocol, "eth_subscribe", json!(["newHeads"]))
                     .await?;
             }
         }
@@ -123,28 +123,28 @@ impl Evm {
     /// Over HTTP the receipt is polled; over a WebSocket after each new head.
     pub(super) async fn write(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
         let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
-        let hash = talk
+        let hash = client
             .call(protocol, "eth_sendTransaction", transaction)
             .await?;
         loop {
-            match receipt(talk, protocol, &hash).await {
+            match receipt(client, protocol, &hash).await {
                 Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => {
                     break;
                 }
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
-                    if let Ok(message) = timeout(MAX_HEAD_WAIT, talk.next_notification()).await {
+                    if let Ok(message) = timeout(MAX_HEAD_WAIT, client.next_notification()).await {
                         message?;
                     }
                 }
-                Err(Failure::Missing) => talk.next_poll().await,
+                Err(Failure::Missing) => client.next_poll().await,
                 Err(other) => return Err(other),
             }
         }
@@ -155,10 +155,10 @@ impl Evm {
     /// Must be the written number; without a contract, reads the newest block.
     pub(super) async fn read(
         &self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        let stored = self.stored(talk, protocol).await?;
+        let stored = self.stored(client, protocol).await?;
         let is = format!("0x{:064x}", self.value);
         if !self.can_write() || stored.as_str() == Some(is.as_str()) {
             Ok(())
@@ -167,7 +167,7 @@ impl Evm {
         }
     }
 
-    async fn stored(&self, talk: &mut NodeClient, protocol: Protocol) -> Result<Value, Failure> {
+    async fn stored(&self, client: &mut NodeClient, protocol: Protocol) -> Result<Value, Failure> {
         let (method, params) = match &self.contract {
             None => ("eth_getBlockByNumber", json!(["latest", false])),
             Some((_, contract)) => (
@@ -175,16 +175,16 @@ impl Evm {
                 json!([{"to": contract, "data": "0x"}, "latest"]),
             ),
         };
-        talk.call(protocol, method, params).await
+        client.call(protocol, method, params).await
     }
 }
 
 async fn receipt(
-    talk: &mut NodeClient,
+    client: &mut NodeClient,
     protocol: Protocol,
     hash: &Value,
 ) -> Result<Value, Failure> {
-    talk.call(protocol, "eth_getTransactionReceipt", json!([hash]))
+    client.call(protocol, "eth_getTransactionReceipt", json!([hash]))
         .await
 }
 

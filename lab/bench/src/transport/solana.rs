@@ -1,6 +1,6 @@
 //! Transfers a few lamports from a new account, on a test cluster with airdrops.
 
-use super::talk::NodeClient;
+use super::node_client::NodeClient;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use base64::Engine as _;
@@ -27,7 +27,7 @@ pub(super) struct Solana {
     payer: Ed25519KeyPair,
     target: [u8; 32],
     /// Balance of the target.
-    lamports: u64,
+    target_balance: u64,
     transfers: u64,
     /// After a failed transfer, whose effect is unknown.
     pub(super) effect_unknown: bool,
@@ -38,7 +38,7 @@ pub(super) struct Solana {
 
 impl Solana {
     /// Funds a new account with an airdrop and makes the first transfer to the target.
-    pub(super) async fn fund_new_account(talk: &mut NodeClient) -> Result<Solana, Failure> {
+    pub(super) async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
@@ -48,7 +48,7 @@ impl Solana {
         let mut solana = Solana {
             payer: Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?,
             target: seed()?,
-            lamports: 0,
+            target_balance: 0,
             transfers: 0,
             effect_unknown: false,
             blockhash: [0; 32],
@@ -57,20 +57,20 @@ impl Solana {
         };
         let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
         let airdrop = json!([address, AIRDROP_LAMPORTS]);
-        let signature = talk.call(Protocol::Http, "requestAirdrop", airdrop).await?;
-        wait_until_processed(talk, Protocol::Http, &signature).await?;
-        solana.prepare(talk, Protocol::Http).await?;
-        let signature = send(talk, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
-        wait_until_processed(talk, Protocol::Http, &signature).await?;
-        solana.lamports = INITIAL_LAMPORTS;
+        let signature = client.call(Protocol::Http, "requestAirdrop", airdrop).await?;
+        wait_until_processed(client, Protocol::Http, &signature).await?;
+        solana.prepare(client, Protocol::Http).await?;
+        let signature = send(client, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
+        wait_until_processed(client, Protocol::Http, &signature).await?;
+        solana.target_balance = INITIAL_LAMPORTS;
         Ok(solana)
     }
 
-    pub(super) async fn renew_blockhash(&mut self, talk: &mut NodeClient) -> Result<(), Failure> {
+    pub(super) async fn renew_blockhash(&mut self, client: &mut NodeClient) -> Result<(), Failure> {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
-            let latest = talk
+            let latest = client
                 .call(Protocol::HttpNew, "getLatestBlockhash", options)
                 .await?;
             let text = latest
@@ -87,14 +87,14 @@ impl Solana {
 
     pub(super) async fn prepare(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        self.renew_blockhash(talk).await?;
+        self.renew_blockhash(client).await?;
         if self.effect_unknown {
             let options = json!([self.target(), {"commitment": "processed"}]);
-            let balance = talk.call(Protocol::HttpNew, "getBalance", options).await?;
-            self.lamports = balance
+            let balance = client.call(Protocol::HttpNew, "getBalance", options).await?;
+            self.target_balance = balance
                 .get("value")
                 .and_then(Value::as_u64)
                 .ok_or(Failure::Wrong)?;
@@ -102,10 +102,10 @@ impl Solana {
         }
         if protocol == Protocol::WebSocket {
             // The WebSocket only delivers notifications.
-            talk.connect(Protocol::Http).await?;
+            client.connect(Protocol::Http).await?;
         }
-        if talk.connect(protocol).await? {
-            self.subscription = talk
+        if client.connect(protocol).await? {
+            self.subscription = client
                 .call(protocol, "accountSubscribe", self.account())
                 .await?;
         }
@@ -115,33 +115,33 @@ impl Solana {
     /// Over HTTP the status is polled; over a WebSocket the node notifies.
     pub(super) async fn write(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (transaction, after) = self.next_transfer()?;
         if protocol != Protocol::WebSocket {
-            let signature = send(talk, protocol, &transaction).await?;
-            wait_until_processed(talk, protocol, &signature).await?;
+            let signature = send(client, protocol, &transaction).await?;
+            wait_until_processed(client, protocol, &signature).await?;
         } else {
             let signature = transaction
                 .get(1..65)
                 .map(|bytes| bs58::encode(bytes).into_string());
             let options = json!([signature, {"commitment": "processed"}]);
-            let subscription = talk.call(protocol, "signatureSubscribe", options).await?;
-            send(talk, Protocol::Http, &transaction).await?;
-            let result = wait_for_notification(talk, &subscription, |_| true).await?;
+            let subscription = client.call(protocol, "signatureSubscribe", options).await?;
+            send(client, Protocol::Http, &transaction).await?;
+            let result = wait_for_notification(client, &subscription, |_| true).await?;
             if is_error(result.pointer("/value/err")) {
                 return Err(Failure::Wrong);
             }
         }
-        self.lamports = after;
+        self.target_balance = after;
         Ok(())
     }
 
     /// Changes the account, then waits until the node returns the new balance.
     pub(super) async fn read(
         &mut self,
-        talk: &mut NodeClient,
+        client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (transaction, after) = self.next_transfer()?;
@@ -149,19 +149,19 @@ impl Solana {
             account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
         };
         if protocol == Protocol::WebSocket {
-            send(talk, Protocol::Http, &transaction).await?;
-            wait_for_notification(talk, &self.subscription, has_balance).await?;
+            send(client, Protocol::Http, &transaction).await?;
+            wait_for_notification(client, &self.subscription, has_balance).await?;
         } else {
-            send(talk, protocol, &transaction).await?;
+            send(client, protocol, &transaction).await?;
             while !has_balance(
-                &talk
+                &client
                     .call(protocol, "getAccountInfo", self.account())
                     .await?,
             ) {
-                talk.next_poll().await;
+                client.next_poll().await;
             }
         }
-        self.lamports = after;
+        self.target_balance = after;
         Ok(())
     }
 
@@ -177,12 +177,12 @@ impl Solana {
     /// signature is.
     fn next_transfer(&mut self) -> Result<(Vec<u8>, u64), Failure> {
         self.transfers += 1;
-        let after = self.lamports.checked_add(self.transfers);
+        let after = self.target_balance.checked_add(self.transfers);
         Ok((self.transfer(self.transfers), after.ok_or(Failure::Wrong)?))
     }
 
-    /// One transfer instruction of the system program.
-    fn transfer(&self, lamports: u64) -> Vec<u8> {
+    /// A signed transaction with one transfer of the system program.
+    fn transfer(&self, target_balance: u64) -> Vec<u8> {
         // One instruction of program account 2 with accounts 0 and 1 and twelve bytes: number 2,
         // the amount.
         let message = [
@@ -192,7 +192,7 @@ impl Solana {
             &[0; 32],
             &self.blockhash,
             &[1, 2, 2, 0, 1, 12, 2, 0, 0, 0],
-            &lamports.to_le_bytes(),
+            &target_balance.to_le_bytes(),
         ]
         .concat();
         [&[1], self.payer.sign(&message).as_ref(), &message].concat()
@@ -201,13 +201,13 @@ impl Solana {
 
 /// Waits until the transaction is processed.
 async fn wait_until_processed(
-    talk: &mut NodeClient,
+    client: &mut NodeClient,
     protocol: Protocol,
     signature: &Value,
 ) -> Result<(), Failure> {
     let begun = clock::uptime();
     loop {
-        let statuses = talk
+        let statuses = client
             .call(protocol, "getSignatureStatuses", json!([[signature]]))
             .await?;
         match statuses.pointer("/value/0") {
@@ -217,10 +217,10 @@ async fn wait_until_processed(
                     false => Ok(()),
                 };
             }
-            _ if clock::uptime().saturating_sub(begun) > talk.timeout => {
+            _ if clock::uptime().saturating_sub(begun) > client.timeout => {
                 return Err(Failure::Timeout);
             }
-            _ => talk.next_poll().await,
+            _ => client.next_poll().await,
         }
     }
 }
@@ -230,22 +230,22 @@ fn is_error(err: Option<&Value>) -> bool {
 }
 
 async fn send(
-    talk: &mut NodeClient,
+    client: &mut NodeClient,
     protocol: Protocol,
     transaction: &[u8],
 ) -> Result<Value, Failure> {
     let options = json!({"encoding": "base64", "skipPreflight": true});
     let params = json!([STANDARD.encode(transaction), options]);
-    talk.call(protocol, "sendTransaction", params).await
+    client.call(protocol, "sendTransaction", params).await
 }
 
 async fn wait_for_notification(
-    talk: &mut NodeClient,
+    client: &mut NodeClient,
     subscription: &Value,
     accepts: impl Fn(&Value) -> bool,
 ) -> Result<Value, Failure> {
     loop {
-        let notifications = talk.next_notification().await?;
+        let notifications = client.next_notification().await?;
         let is_ours = notifications.pointer("/params/subscription") == Some(subscription);
         if let Some(result) = notifications
             .pointer("/params/result")

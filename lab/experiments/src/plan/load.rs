@@ -127,7 +127,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
             );
         }
     });
-    plan.stop = stops(plan.workload.kind);
+    plan.stop = default_stop(plan.workload.kind);
     workload::lanes(
         top,
         plan_folder,
@@ -201,7 +201,7 @@ fn default_plan() -> Plan {
         },
         begin: Begin::AsIs,
         page_cache: PageCache::DropFiles,
-        stop: stops(Kind::Validator),
+        stop: default_stop(Kind::Validator),
         host: HostRules {
             cool_down: 5 * MINUTE,
             patience: 30 * MINUTE,
@@ -227,7 +227,7 @@ fn default_plan() -> Plan {
     }
 }
 
-fn stops(kind: Kind) -> Stop {
+fn default_stop(kind: Kind) -> Stop {
     let follows = kind == Kind::Validator;
     Stop {
         duration: 12 * HOUR,
@@ -343,14 +343,14 @@ fn stop(t: &mut Table<'_>, stop: &mut Stop) {
     t.set(
         "first_transaction_within",
         &mut stop.first_transaction_within,
-        rule_time,
+        time_or_never,
     );
-    t.set("no_progress_for", &mut stop.no_progress_for, rule_time);
-    t.set("at_tip_within", &mut stop.at_tip_within, rule_time);
+    t.set("no_progress_for", &mut stop.no_progress_for, time_or_never);
+    t.set("at_tip_within", &mut stop.at_tip_within, time_or_never);
     t.set("grace", &mut stop.grace, time);
 }
 
-fn rule_time(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
+fn time_or_never(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     match value.as_str() {
         Some("never") => Ok(None),
         _ => at_least(time(value)?, Duration::from_secs(1)).map(Some),
@@ -401,10 +401,10 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    // After a mistake, an arm may lack its name: then `twice` is not checked.
+    // After a mistake, an arm may lack its name: then `doubled_arm` is not checked.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |t| {
-        let twice = t.take("twice", |v| {
+        let doubled_arm = t.take("twice", |v| {
             let wanted = text(v)?;
             let arm_index = arms.iter().position(|arm| *arm == wanted);
             arm_index
@@ -420,7 +420,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
             .take("shared_device", severity)
             .unwrap_or(Severity::Refuse);
         plan.concurrent = Some(Concurrent {
-            twice: twice.unwrap_or(0),
+            doubled_arm: doubled_arm.unwrap_or(0),
             shared_device,
         });
     });

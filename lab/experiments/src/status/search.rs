@@ -7,13 +7,13 @@ use faultline_text::{bytes, time};
 use serde::Serialize;
 use std::time::Duration;
 
-/// The displayed interval has no limit of trials.
+/// Only the interval is used here, so trials are not limited.
 const NO_TRIAL_LIMIT: usize = usize::MAX;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchStatus {
     pub dwells: Dwells,
-    /// 90 %, in bytes; `None` until a dwell failed.
+    /// 90 % confidence interval, in bytes; `None` until a dwell failed.
     pub bracket: Option<(u64, u64)>,
     /// In bytes; `None` without a limit.
     pub headroom: Option<u64>,

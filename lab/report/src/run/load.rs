@@ -216,7 +216,7 @@ fn written_at(
 
 /// Maps each row to the first one of its process, which restarts and merges repeat.
 fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
-    let one = |a: &ProcessRow, b: &ProcessRow| {
+    let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
             && match (a.started, b.started) {
                 (Some(a), Some(b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
@@ -230,7 +230,7 @@ fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
                 row.id,
                 processes
                     .iter()
-                    .find(|first| one(first, row))
+                    .find(|first| is_same_process(first, row))
                     .map_or(row.id, |first| first.id),
             )
         })
@@ -256,7 +256,7 @@ fn ticks(rows: &[TickRow], clock: &Clock, first_rows: &HashMap<i64, i64>) -> Vec
     ticks
 }
 
-/// Time without evidence belongs to the previous protocol.
+/// Start of each consensus protocol. A protocol lasts until another is seen.
 fn consensus(
     recording: &Recording,
     rows: &[TickRow],

@@ -36,7 +36,7 @@ impl Contrast {
 }
 
 /// Test of equal means; `t` is positive if the other's is higher. `None` with fewer than two runs
-/// in an arm, or if no run differs from another of its arm.
+/// in an arm, or if neither arm varies.
 pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.error;

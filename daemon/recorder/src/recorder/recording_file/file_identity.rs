@@ -33,14 +33,14 @@ impl FileIdentity {
     }
 
     /// True if the write-ahead log at the path belongs to another file and must stay.
-    pub(super) fn wal_is_foreign(&self) -> bool {
+    pub(super) fn wal_belongs_to_replacement(&self) -> bool {
         inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
     }
 
     /// Removes our remaining write-ahead log: a file that replaced ours must not be read with it.
     /// Close the writer first.
     pub(super) fn remove_wal(&self) {
-        if !self.wal_is_foreign() {
+        if !self.wal_belongs_to_replacement() {
             for end in ["-wal", "-shm"] {
                 // Usually none is left.
                 let _ = fs::remove_file(with_suffix(&self.path, end));

@@ -1,7 +1,7 @@
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyles, Style};
 use super::super::text::{fitted, number, width};
-use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, ends};
+use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, interval_or_value};
 use super::legend::{self, Swatch};
 use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::Bars;
@@ -9,7 +9,7 @@ use crate::model::Bars;
 pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
     let values = bars.flat_map(|bar| {
-        let (low, high) = ends(*bar);
+        let (low, high) = interval_or_value(*bar);
         [bar.0, low, high]
     });
     let zero = if chart.log { None } else { Some(0.0) };
@@ -31,7 +31,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles
     legend::draw(sheet, entries);
 }
 
-fn slot(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
+fn category_width(frame: &Frame, chart: &Bars, index: usize) -> (f64, f64) {
     let (index, of) = (index as f64, chart.categories.len().max(1) as f64);
     let wide = frame.width() / of;
     (frame.left + wide * index, wide)
@@ -43,9 +43,9 @@ fn category(
     chart: &Bars,
     (index, styles, base): (usize, &[Style], f64),
 ) {
-    let (left, slot) = slot(frame, chart, index);
-    let wide = (slot * 0.78 / chart.series.len().max(1) as f64).min(64.0);
-    let mut x = left + (slot - wide * chart.series.len() as f64) / 2.0;
+    let (left, category_width) = category_width(frame, chart, index);
+    let wide = (category_width * 0.78 / chart.series.len().max(1) as f64).min(64.0);
+    let mut x = left + (category_width - wide * chart.series.len() as f64) / 2.0;
     for (series, style) in chart.series.iter().zip(styles) {
         sheet.begin(&style.owner);
         let middle = x + wide / 2.0;
@@ -87,9 +87,9 @@ fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut most: f64 = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
-        let (left, wide) = slot(frame, chart, index);
-        let space = (wide - 6.0).max(12.0) / TEXT_SIZE;
-        let (first, second) = broken_name(name, space);
+        let (left, wide) = category_width(frame, chart, index);
+        let max_ems = (wide - 6.0).max(12.0) / TEXT_SIZE;
+        let (first, second) = wrapped_name(name, max_ems);
         let middle = left + wide / 2.0;
         sheet.text("m", "middle", (middle, frame.bottom + 17.0), &first);
         if let Some(second) = second {
@@ -101,14 +101,14 @@ fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
 }
 
 /// The name in one line; if it is too wide, in two, broken where the first part still fits.
-fn broken_name(name: &str, space: f64) -> (String, Option<String>) {
+fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
     let breaks = name.match_indices(' ').map(|(at, _)| at);
-    let last = { breaks.filter(|at| width(&name[..*at]) <= space) }.next_back();
-    match last.filter(|_| width(name) > space) {
+    let last = { breaks.filter(|at| width(&name[..*at]) <= max_ems) }.next_back();
+    match last.filter(|_| width(name) > max_ems) {
         Some(at) => (
-            fitted(&name[..at], space),
-            Some(fitted(name[at..].trim_start(), space)),
+            fitted(&name[..at], max_ems),
+            Some(fitted(name[at..].trim_start(), max_ems)),
         ),
-        None => (fitted(name, space), None),
+        None => (fitted(name, max_ems), None),
     }
 }

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
-use super::frame::{Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, ends};
+use super::frame::{Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value};
 use super::legend::{self, Entry, Swatch};
 use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Curve, Curves};
@@ -14,7 +14,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyl
         .filter_map(|curve| curve.recorded)
         .collect();
     let values = points.clone().flat_map(|(_, bar)| {
-        let (low, high) = ends(*bar);
+        let (low, high) = interval_or_value(*bar);
         [bar.0, low, high]
     });
     let values = values.chain(recorded.iter().map(|(_, value)| *value));
@@ -71,8 +71,8 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
         path
     };
     let points = curve.points.iter();
-    let upper = points.clone().map(|(size, bar)| (*size, ends(*bar).1));
-    let lower = points.clone().map(|(size, bar)| (*size, ends(*bar).0));
+    let upper = points.clone().map(|(size, bar)| (*size, interval_or_value(*bar).1));
+    let lower = points.clone().map(|(size, bar)| (*size, interval_or_value(*bar).0));
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
@@ -92,7 +92,7 @@ fn points_of(
         let Some((x, y)) = position(*size, bar.0) else {
             continue;
         };
-        let (low, high) = ends(*bar);
+        let (low, high) = interval_or_value(*bar);
         let [value, low, high] = [bar.0, low, high].map(|value| number(value, 2));
         let (name, size) = (&curve.name, number(*size, 0));
         let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));

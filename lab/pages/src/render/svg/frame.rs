@@ -67,7 +67,7 @@ impl Frame {
 }
 
 /// The ends of a bar's interval; the value itself if they are missing or not finite.
-pub(super) fn ends((value, interval): Bar) -> (f64, f64) {
+pub(super) fn interval_or_value((value, interval): Bar) -> (f64, f64) {
     interval
         .filter(|(low, high)| low.is_finite() && high.is_finite())
         .unwrap_or((value, value))

@@ -14,7 +14,8 @@ pub(super) fn name(out: &Path) -> PathBuf {
     name.into()
 }
 
-/// Drop it after the daemon has ended: it removes the file of a killed daemon.
+/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
+/// daemon leaves behind. Drop it after the daemon has ended.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
@@ -70,7 +71,7 @@ impl Ready {
         }
     }
 
-    /// May be a descendant of the given process.
+    /// Pid of the followed process: the one that the daemon was given, or a descendant of it.
     pub fn target(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }

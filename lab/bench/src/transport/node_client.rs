@@ -298,13 +298,13 @@ mod tests {
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let limit = Duration::from_millis(200);
-            let mut talk = NodeClient::new([&link(), &link()], None, 1 << 20, limit, limit);
+            let mut client = NodeClient::new([&link(), &link()], None, 1 << 20, limit, limit);
             let both = async {
-                let called = talk
+                let called = client
                     .call(Protocol::Http, "eth_chainId", json!([]))
                     .await
                     .map(drop);
-                (called, talk.connect(Protocol::WebSocket).await.map(drop))
+                (called, client.connect(Protocol::WebSocket).await.map(drop))
             };
             timeout(Duration::from_secs(60), both).await
         });
