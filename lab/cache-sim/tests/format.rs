@@ -174,8 +174,8 @@ fn trace_damage_is_reported_with_its_position() {
         "{cut}"
     );
     for (at, what) in [
-        (0, "no trace file"),
-        (7, "no trace file"),
+        (0, "not a trace file"),
+        (7, "not a trace file"),
         (12, "checksum"),
         (whole.len() - 3, "checksum"),
     ] {

@@ -603,7 +603,7 @@ fn missing_damaged_or_insufficient_data_is_reported_with_a_remedy() {
     for (bytes, what) in [
         (
             b"garbage, and more of it".to_vec(),
-            "damaged at byte 0: it is no trace file",
+            "damaged at byte 0: it is not a trace file",
         ),
         (whole[..whole.len() - 3].to_vec(), "it ends within a record"),
         (Vec::new(), "damaged at byte 0"),

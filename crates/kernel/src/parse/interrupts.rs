@@ -116,7 +116,7 @@ mod tests {
         let table = table(include_bytes!("../../tests/text/linux-6.18/interrupts"));
         assert_eq!((&table.cpus[..], table.rows.len()), (&[0, 1][..], 33));
         assert_eq!(sum(&table, "36"), Some(7_789_575));
-        assert_eq!(sum(&table, "LOC"), Some(71_036_553));
+        assert_eq!(sum(&table, "LOC"), Some(71_036_253));
         assert_eq!((sum(&table, "ERR"), sum(&table, "MIS")), (None, None));
         assert!(table.devices[0] < table.others[0] / 50);
     }
