@@ -115,8 +115,7 @@ struct Totals {
 #[derive(Debug, Clone, Copy)]
 struct Counter {
     last: u32,
-    /// `None` before the second sample.
-    total: Option<u64>,
+    total: u64,
 }
 
 /// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
@@ -126,14 +125,14 @@ impl Counter {
     fn starting_at(now: u32) -> Self {
         Counter {
             last: now,
-            total: None,
+            total: 0,
         }
     }
 
     fn advance(&mut self, now: u32, continues: bool) {
-        let growth = self.growth(now).filter(|_| continues);
-        let total = self.total.unwrap_or_default();
-        self.total = Some(total + u64::from(growth.unwrap_or_default()));
+        if continues && let Some(growth) = self.growth(now) {
+            self.total += u64::from(growth);
+        }
         self.last = now;
     }
 
@@ -159,25 +158,17 @@ impl Totals {
         });
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, now) in rows {
-            match self.rows.get_mut(name) {
-                Some(row) => row.advance(now, continues),
-                None => {
-                    self.rows.insert(name.to_owned(), Counter::starting_at(now));
-                }
-            }
+            let row = self.rows.entry(name.to_owned());
+            row.or_insert(Counter::starting_at(now))
+                .advance(now, continues);
         }
         let sums = table.devices.iter().zip(&table.others);
         for (cpu, (devices, others)) in table.cpus.iter().zip(sums) {
             let now = [*devices, *others];
-            match self.cpus.get_mut(cpu) {
-                Some(counters) => {
-                    for (counter, now) in counters.iter_mut().zip(now) {
-                        counter.advance(now, continues);
-                    }
-                }
-                None => {
-                    self.cpus.insert(*cpu, now.map(Counter::starting_at));
-                }
+            let counters = self.cpus.entry(*cpu);
+            let counters = counters.or_insert(now.map(Counter::starting_at));
+            for (counter, now) in counters.iter_mut().zip(now) {
+                counter.advance(now, continues);
             }
         }
     }
@@ -187,17 +178,15 @@ impl Totals {
         let totals = |cpu: &u32| {
             let [devices, others] = self.cpus.get(cpu)?;
             let was_online = devices.last > 0 || others.last > 0;
-            was_online.then_some((*cpu, devices.total?, others.total?))
+            was_online.then_some((*cpu, devices.total, others.total))
         };
         table.cpus.iter().filter_map(totals).collect()
     }
 
     fn of_kinds(&self, metric: &'static Metric, output: &mut SourceOutput) {
         for (kind, counter) in &self.rows {
-            if let Some(total) = counter.total {
-                let kind = Text::from(kind.to_ascii_lowercase());
-                output.readings.counter(metric, [kind], total);
-            }
+            let kind = Text::from(kind.to_ascii_lowercase());
+            output.readings.counter(metric, [kind], counter.total);
         }
     }
 }
@@ -212,7 +201,7 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
 
-    /// Of each CPU by devices and others; none before the second sample.
+    /// Of each CPU by devices and others.
     fn totals(samples: &[&str]) -> Vec<(u32, u64, u64)> {
         let mut totals = Totals::default();
         let mut last = CpuTable::default();
@@ -226,7 +215,7 @@ mod tests {
     #[test]
     fn totals_begin_at_the_first_sample_and_count_new_lines_whole() {
         let first = "CPU0 CPU1\n1: 100 200 x\nLOC: 7 8\n";
-        assert_eq!(totals(&[first]), []);
+        assert_eq!(totals(&[first]), [(0, 0, 0), (1, 0, 0)]);
         let second = "CPU0 CPU1\n1: 101 202 x\n2: 5 0 y\nLOC: 17 8\n";
         assert_eq!(totals(&[first, second]), [(0, 6, 10), (1, 2, 0)]);
     }
