@@ -16,7 +16,7 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
     for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
         let different = count(verdict.different);
         let first = verdict
-            .first
+            .first_differences
             .first()
             .map_or_else(String::new, |first| format!("; the first: {first}"));
         problems
@@ -232,7 +232,7 @@ pub(crate) fn answer_comparison(results: &Results) -> String {
     // The reference is included: its differences are slots that only it skipped.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
         let listed = verdict
-            .first
+            .first_differences
             .iter()
             .map(|first| format!("  {arm}, {first}\n"));
         out.extend(listed);

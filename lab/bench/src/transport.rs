@@ -2,9 +2,9 @@
 
 mod chain;
 mod evm;
+mod node_client;
 mod solana;
 mod study;
-mod node_client;
 
 use crate::answer::Expected;
 use crate::args::{TransportArgs, first_duplicate};
@@ -20,11 +20,11 @@ use chain::{Chain, Operation};
 use evm::Evm;
 use faultline_common::args::UsageError;
 use faultline_text::{clean, time};
+use node_client::NodeClient;
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
 pub(crate) use study::{mean, sentences, tables as study};
-use node_client::NodeClient;
 
 const LIMIT: usize = 16 << 20;
 

@@ -113,7 +113,9 @@ impl AnswerVerifier {
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.add_difference(|| format!("{}: {}", requested(), difference(reference, answer)));
+                verdict.add_difference(|| {
+                    format!("{}: {}", requested(), difference(reference, answer))
+                });
             }
         }
     }
@@ -239,7 +241,8 @@ mod tests {
             .trim_end_matches('}');
         let first_differences = &verify.verdicts[1].first_differences[0];
         assert!(
-            first_differences.contains(&format!("{params}: ")) && !first_differences.contains("slot"),
+            first_differences.contains(&format!("{params}: "))
+                && !first_differences.contains("slot"),
             "{first_differences} of {sent}"
         );
     }

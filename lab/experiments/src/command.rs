@@ -187,7 +187,8 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let swept = launcher::launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    let swept =
+        launcher::launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
     swept
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));

@@ -43,5 +43,5 @@ impl Migration {
 }
 
 fn number_after(text: &str, words: &str) -> Option<u64> {
-    super::progress::leading(text.split_once(words)?.1)
+    super::progress::leading_number(text.split_once(words)?.1)
 }

@@ -55,7 +55,10 @@ fn first_common_hash(
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
-    for (height, answers) in heights.iter().zip(answers.chunks(base_plan.arms.len().max(1))) {
+    for (height, answers) in heights
+        .iter()
+        .zip(answers.chunks(base_plan.arms.len().max(1)))
+    {
         let (mut known, mut unknown) = (Vec::new(), None);
         for (node, answer) in base_plan.arms.iter().zip(answers) {
             match hash(chain, answer) {

@@ -1,8 +1,8 @@
 //! Writes and reads on EVM chains and Solana.
 
 use super::evm::Evm;
-use super::solana::Solana;
 use super::node_client::{Meter, NodeClient, in_time};
+use super::solana::Solana;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
 use crate::run::Exchanged;
@@ -26,7 +26,9 @@ impl Chain {
         protocol: Protocol,
         (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
-        let done = self.run_operation(client, protocol, (operation, times)).await;
+        let done = self
+            .run_operation(client, protocol, (operation, times))
+            .await;
         if done.is_err() {
             client.drop_connections();
             // A failed write may have an effect.
@@ -69,10 +71,16 @@ impl Chain {
             }
             in_time(client.timeout, self.run_once(client, protocol, operation)).await?;
         }
-        Ok(client.meter.exchanged(clock::uptime().saturating_sub(begun)))
+        Ok(client
+            .meter
+            .exchanged(clock::uptime().saturating_sub(begun)))
     }
 
-    async fn prepare(&mut self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
+    async fn prepare(
+        &mut self,
+        client: &mut NodeClient,
+        protocol: Protocol,
+    ) -> Result<(), Failure> {
         match self {
             Chain::Evm(evm) => evm.prepare(client, protocol).await,
             Chain::Solana(solana) => solana.prepare(client, protocol).await,

@@ -103,7 +103,8 @@ impl Evm {
             self.effect_unknown = false;
         }
         // A receipt may precede the newest state.
-        while self.can_write() && self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {
+        while self.can_write() && self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong)
+        {
             sleep(POLL_INTERVAL).await;
         }
         if client.connect(protocol).await? {
@@ -113,7 +114,8 @@ impl Evm {
                 return Err(Failure::OtherChain);
             }
             if self.can_write() {
-                client.call(protocol, "eth_subscribe", json!(["newHeads"]))
+                client
+                    .call(protocol, "eth_subscribe", json!(["newHeads"]))
                     .await?;
             }
         }
@@ -184,7 +186,8 @@ async fn receipt(
     protocol: Protocol,
     hash: &Value,
 ) -> Result<Value, Failure> {
-    client.call(protocol, "eth_getTransactionReceipt", json!([hash]))
+    client
+        .call(protocol, "eth_getTransactionReceipt", json!([hash]))
         .await
 }
 

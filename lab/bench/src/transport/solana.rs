@@ -57,7 +57,9 @@ impl Solana {
         };
         let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
         let airdrop = json!([address, AIRDROP_LAMPORTS]);
-        let signature = client.call(Protocol::Http, "requestAirdrop", airdrop).await?;
+        let signature = client
+            .call(Protocol::Http, "requestAirdrop", airdrop)
+            .await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
         solana.prepare(client, Protocol::Http).await?;
         let signature = send(client, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
@@ -93,7 +95,9 @@ impl Solana {
         self.renew_blockhash(client).await?;
         if self.effect_unknown {
             let options = json!([self.target(), {"commitment": "processed"}]);
-            let balance = client.call(Protocol::HttpNew, "getBalance", options).await?;
+            let balance = client
+                .call(Protocol::HttpNew, "getBalance", options)
+                .await?;
             self.target_balance = balance
                 .get("value")
                 .and_then(Value::as_u64)

@@ -401,10 +401,10 @@ fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
-    // After a mistake, an arm may lack its name: then `doubled_arm` is not checked.
+    // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |t| {
-        let doubled_arm = t.take("twice", |v| {
+        let twice = t.take("twice", |v| {
             let wanted = text(v)?;
             let arm_index = arms.iter().position(|arm| *arm == wanted);
             arm_index
@@ -420,7 +420,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
             .take("shared_device", severity)
             .unwrap_or(Severity::Refuse);
         plan.concurrent = Some(Concurrent {
-            doubled_arm: doubled_arm.unwrap_or(0),
+            twice: twice.unwrap_or(0),
             shared_device,
         });
     });

@@ -107,7 +107,7 @@ fn wrong_usage_has_its_own_exit_code() {
         fails(
             &cache(&["policies", "--fill", fill], &[&run]),
             64,
-            "no share from 0.01 to 1",
+            "not a share from 0.01 to 1",
         );
     }
     fails(

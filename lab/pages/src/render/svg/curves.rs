@@ -3,7 +3,9 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
-use super::frame::{Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value};
+use super::frame::{
+    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value,
+};
 use super::legend::{self, Entry, Swatch};
 use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Curve, Curves};
@@ -71,8 +73,12 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
         path
     };
     let points = curve.points.iter();
-    let upper = points.clone().map(|(size, bar)| (*size, interval_or_value(*bar).1));
-    let lower = points.clone().map(|(size, bar)| (*size, interval_or_value(*bar).0));
+    let upper = points
+        .clone()
+        .map(|(size, bar)| (*size, interval_or_value(*bar).1));
+    let lower = points
+        .clone()
+        .map(|(size, bar)| (*size, interval_or_value(*bar).0));
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
