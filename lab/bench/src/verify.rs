@@ -10,7 +10,7 @@ pub(crate) struct Verdict {
     pub(crate) equal: u64,
     /// Different answers for the same slot.
     pub(crate) different: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "first", skip_serializing_if = "Vec::is_empty")]
     pub(crate) first_differences: Vec<String>,
 }
 
