@@ -18,7 +18,7 @@ const BY_CPU: [&str; 2] = ["agave_host_interrupts_total", "agave_host_softirqs_t
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 89] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 90] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -41,6 +41,7 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 89] = [
     // Off by default.
     ("agave_rpc_probe_failures_total", None),
     ("agave_rpc_probe_seconds", None),
+    ("agave_poh_cpu_info", Some(1)),
     ("agave_stalled", Some(1)),
     ("agave_transactions_total", Some(1)),
     ("faultline_auth_failures_total", Some(2)),
