@@ -51,7 +51,7 @@ pub fn purpose(pool: &str) -> Option<&'static str> {
         .map(|(_, purpose)| *purpose)
 }
 
-/// Pools of 2.0.5 to 4.4.0, by subsystem.
+/// Pools of 2.0.5 to 4.5.0-alpha.4, by subsystem.
 pub const PURPOSES: &[(&str, &str)] = &[
     ("agave-validator", "main thread"),
     ("solana-validato", "main thread"),
@@ -134,6 +134,21 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solGossipRun", "gossip (3.0 and later)"),
     ("solCiVoteLstnr", "votes from gossip"),
     ("solCiProcVotes", "votes from gossip"),
+    ("solVotorEvLoop", "Alpenglow: own votes"),
+    ("solVotorVoteSvc", "Alpenglow: sending of own votes"),
+    ("solVotorPoolSvc", "Alpenglow: votes to certificates"),
+    ("solVotorMetrics", "Alpenglow: vote times of each validator"),
+    (
+        "solVotorPeerUpd",
+        "Alpenglow: list of validators to send to",
+    ),
+    (
+        "solVotorQuicRt",
+        "Alpenglow: votes and certificates over QUIC",
+    ),
+    ("solSigVerBLS", "Alpenglow: signatures of votes"),
+    ("solBlkCreatLoop", "Alpenglow: block production loop"),
+    ("solConsRew", "Alpenglow: certificates for rewards"),
     ("solQuicTpu", "transactions over QUIC"),
     ("solQuicTpuFwd", "forwarded transactions over QUIC"),
     ("solSigVerTpu", "transaction signatures"),
