@@ -9,9 +9,10 @@ mod kinds;
 mod recorded;
 
 pub use kinds::{
-    AccountsActive, AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker,
-    EventHandlerStats, MigrationComplete, MigrationStarted, OptimisticSlot, ProgramCache,
-    ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
+    AccountsActive, AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, ConsensusPoolService,
+    CostTracker, EventHandlerStats, MigrationComplete, MigrationStarted, OptimisticSlot,
+    ProgramCache, ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, SlotTracking, TowerVote,
+    ValidatorNew,
 };
 
 use crate::BadLine;
@@ -88,6 +89,8 @@ known! {
     "tower-vote" => TowerVote(TowerVote),
     "block-commitment-cache" => BlockCommitmentCache(BlockCommitmentCache),
     "event_handler_stats" => EventHandlerStats(EventHandlerStats),
+    "event_handler_slot_tracking" => SlotTracking(SlotTracking),
+    "consensus_pool_service" => ConsensusPoolService(ConsensusPoolService),
     "migration-started" => MigrationStarted(MigrationStarted),
     "migration-complete" => MigrationComplete(MigrationComplete),
 }

@@ -6,6 +6,9 @@ pub static TIME_BOUNDS: [f64; 16] = [
     5.0, 10.0,
 ];
 
+/// Times within a slot of 200 to 400 ms: a vote, a finalization.
+pub static SLOT_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6];
+
 /// The same scale for the tick's lateness, ending at 1 s: later ticks are missed.
 pub static LATENESS_BOUNDS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,

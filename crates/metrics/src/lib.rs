@@ -23,7 +23,7 @@ mod reading;
 mod tick;
 
 pub use datapoint::{Amount, Datapoint, Field};
-pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
+pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;

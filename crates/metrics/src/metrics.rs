@@ -1,4 +1,5 @@
 pub mod cgroup;
+pub mod consensus;
 pub mod daemon;
 pub mod host;
 pub mod memory;
@@ -11,7 +12,7 @@ pub mod votes;
 
 use crate::{Metric, Section};
 
-pub static SECTIONS: [&Section; 9] = [
+pub static SECTIONS: [&Section; 10] = [
     &process::SECTION,
     &pools::SECTION,
     &memory::SECTION,
@@ -20,6 +21,7 @@ pub static SECTIONS: [&Section; 9] = [
     &resources::SECTION,
     &validator::SECTION,
     &votes::SECTION,
+    &consensus::SECTION,
     &daemon::SECTION,
 ];
 

@@ -94,6 +94,22 @@ datapoints! {
         ignored: u64 = "ignored",
     }
 
+    /// A slot that the root has passed. Times are microseconds since the slot's first event. An
+    /// event after this point makes another one of the slot, with a new beginning. Since 4.2.2.
+    SlotTracking {
+        slot: u64 = "slot",
+        /// This validator sent its notarize vote.
+        vote_notarize_us: u64 = "vote_notarize",
+        vote_skip_us: u64 = "vote_skip",
+        finalized_us: u64 = "finalized",
+        is_fast_finalization: bool = "is_fast_finalization",
+    }
+
+    /// Every 10 s. Since 4.2.2.
+    ConsensusPoolService {
+        in_standstill: bool = "in_standstill_bool",
+    }
+
     /// A root has activated the Alpenglow feature, some thousand slots before the migration. Once,
     /// live. Since 4.2.2.
     MigrationStarted {

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod series;
+mod votor;
 
 pub use series::has_fields;
 
@@ -15,6 +16,7 @@ use series::Series;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use votor::Votor;
 
 /// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
 /// floats.
@@ -37,6 +39,7 @@ const MAX_EVICTION_LEVELS: usize = 256;
 pub struct Tally {
     series: Series,
     jobs: Jobs,
+    votor: Votor,
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
     eviction_levels: VecDeque<u64>,
     loaded_entries: Option<u64>,
@@ -55,7 +58,8 @@ impl Tally {
                 self.own_slots += 1;
                 return;
             }
-            _ => {}
+            Some(known) => self.votor.add(known),
+            None => {}
         }
         self.series.add(point);
     }
@@ -94,6 +98,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
+        self.votor.merge(&other.votor);
         let free = MAX_EVICTION_LEVELS.saturating_sub(self.eviction_levels.len());
         self.eviction_levels
             .extend(other.eviction_levels.iter().take(free));
@@ -108,6 +113,7 @@ impl Tally {
     pub fn forget_levels(&mut self) {
         self.series.forget_levels();
         self.jobs.forget_levels();
+        self.votor.forget_levels();
         self.eviction_levels.clear();
         self.loaded_entries = None;
     }
@@ -116,6 +122,7 @@ impl Tally {
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         self.series.readings(fresh, out);
         self.jobs.readings(fresh, out);
+        self.votor.readings(fresh, out);
         if let Some(prune) = &self.prune {
             let prune = Value::Histogram(Arc::new(prune.clone()));
             out.push(Reading::new(&v::CACHE_PRUNE, [], prune));

@@ -1,0 +1,289 @@
+//! What Votor, the consensus of Alpenglow, reports of each slot: this validator's vote against the
+//! finalization.
+
+use faultline_agave::points::{KnownPoint, SlotTracking};
+use faultline_metrics::metrics::consensus as m;
+use faultline_metrics::{Histogram, Metric, Reading, SLOT_BOUNDS, Text, Value};
+use std::sync::Arc;
+
+/// A later point of a reported slot has another beginning and is ignored. A slot further back than
+/// this shows that the newest slot was wrong.
+const MAX_SLOTS_BACK: u64 = 4096;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Votor {
+    /// The event loop has reported, so that the migration is over.
+    is_running: bool,
+    newest_slot: u64,
+    lateness: Times,
+    fast: Times,
+    slow: Times,
+    missed: Missed,
+    in_standstill: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Missed {
+    late: u64,
+    skipped: u64,
+    none: u64,
+}
+
+/// A histogram that is absent before its first value.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Times(Option<Histogram>);
+
+impl Times {
+    fn observe_us(&mut self, us: u64) {
+        let histogram = self.0.get_or_insert_with(|| Histogram::new(&SLOT_BOUNDS));
+        histogram.observe(us as f64 / 1e6);
+    }
+
+    fn merge(&mut self, other: &Times) {
+        match (&mut self.0, &other.0) {
+            (Some(histogram), Some(more)) => histogram.merge(more),
+            (None, more) => self.0.clone_from(more),
+            (Some(_), None) => {}
+        }
+    }
+
+    fn reading(&self, metric: &'static Metric, path: Option<&'static str>) -> Option<Reading> {
+        let value = Value::Histogram(Arc::new(self.0.clone()?));
+        Some(Reading {
+            metric,
+            labels: path.into_iter().map(Text::from).collect(),
+            tags: Box::default(),
+            value,
+        })
+    }
+}
+
+impl Votor {
+    pub(super) fn add(&mut self, known: &KnownPoint) {
+        match known {
+            KnownPoint::EventHandlerStats(_) => self.is_running = true,
+            KnownPoint::SlotTracking(slot) => self.add_slot(slot),
+            KnownPoint::ConsensusPoolService(service) => {
+                self.in_standstill = service.in_standstill.or(self.in_standstill);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_slot(&mut self, point: &SlotTracking) {
+        let Some(slot) = point.slot else {
+            return;
+        };
+        let slots_back = self.newest_slot.checked_sub(slot);
+        if slots_back.is_some_and(|slots| slots <= MAX_SLOTS_BACK) {
+            return;
+        }
+        self.newest_slot = slot;
+        let Some(finalized) = point.finalized_us else {
+            return;
+        };
+        match point.is_fast_finalization {
+            Some(true) => self.fast.observe_us(finalized),
+            Some(false) => self.slow.observe_us(finalized),
+            None => {}
+        }
+        match (point.vote_notarize_us, point.vote_skip_us) {
+            (Some(vote), _) => {
+                self.lateness.observe_us(vote.saturating_sub(finalized));
+                self.missed.late += u64::from(vote > finalized);
+            }
+            (None, Some(_)) => self.missed.skipped += 1,
+            (None, None) => self.missed.none += 1,
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Votor) {
+        self.is_running |= other.is_running;
+        self.newest_slot = self.newest_slot.max(other.newest_slot);
+        self.lateness.merge(&other.lateness);
+        self.fast.merge(&other.fast);
+        self.slow.merge(&other.slow);
+        self.missed.late += other.missed.late;
+        self.missed.skipped += other.missed.skipped;
+        self.missed.none += other.missed.none;
+        self.in_standstill = self.in_standstill.or(other.in_standstill);
+    }
+
+    pub(super) fn forget_levels(&mut self) {
+        self.is_running = false;
+        self.newest_slot = 0;
+        self.in_standstill = None;
+    }
+
+    pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+        out.extend(self.lateness.reading(&m::VOTE_LATENESS, None));
+        out.extend(self.fast.reading(&m::FINALIZATION, Some("fast")));
+        out.extend(self.slow.reading(&m::FINALIZATION, Some("slow")));
+        if self.fast != Times::default() || self.slow != Times::default() {
+            let Missed {
+                late,
+                skipped,
+                none,
+            } = self.missed;
+            for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
+                out.push(Reading::counter(&m::VOTES_MISSED, [reason.into()], count));
+            }
+        }
+        if let Some(in_standstill) = self.in_standstill.filter(|_| fresh && self.is_running) {
+            let value = u64::from(in_standstill);
+            out.push(Reading::whole(&m::STANDSTILL, [], value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_agave::line::Point;
+
+    fn votor(lines: &[&str]) -> Votor {
+        let mut votor = Votor::default();
+        for line in lines {
+            let point = Point::parse(line.as_bytes()).unwrap();
+            let decoded = KnownPoint::parse(&point).unwrap().unwrap();
+            votor.add(&decoded.known);
+        }
+        votor
+    }
+
+    fn shown(votor: &Votor) -> Vec<String> {
+        let mut out = Vec::new();
+        votor.readings(true, &mut out);
+        out.iter()
+            .map(|reading| {
+                let value = match &reading.value {
+                    Value::Histogram(all) => format!("{} in {:.3} s", all.count(), all.sum()),
+                    value => format!("{:?}", value.number()),
+                };
+                let labels: Vec<&str> = reading.labels.iter().map(Text::as_str).collect();
+                format!("{} {labels:?} {value}", reading.metric.name)
+            })
+            .collect()
+    }
+
+    const SLOT: &str = "event_handler_slot_tracking,host_id=A";
+
+    #[test]
+    fn votes_are_compared_with_the_finalization_of_their_slot() {
+        let votor = votor(&[
+            &format!(
+                "{SLOT} slot=1i,vote_notarize=5000i,finalized=9000i,is_fast_finalization=true 1"
+            ),
+            &format!(
+                "{SLOT} slot=2i,vote_notarize=9000i,finalized=4000i,is_fast_finalization=true 1"
+            ),
+            &format!("{SLOT} slot=3i,vote_skip=1i,finalized=8000i,is_fast_finalization=false 1"),
+            &format!("{SLOT} slot=4i,finalized=8000i,is_fast_finalization=false 1"),
+            &format!("{SLOT} slot=5i,vote_skip=1i 1"),
+        ]);
+        assert_eq!(
+            shown(&votor),
+            [
+                "agave_vote_lateness_seconds [] 2 in 0.005 s",
+                "agave_finalization_seconds [\"fast\"] 2 in 0.013 s",
+                "agave_finalization_seconds [\"slow\"] 2 in 0.016 s",
+                "agave_votes_missed_total [\"late\"] Some(1.0)",
+                "agave_votes_missed_total [\"skipped\"] Some(1.0)",
+                "agave_votes_missed_total [\"none\"] Some(1.0)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_later_point_of_a_reported_slot_is_ignored() {
+        let votor = votor(&[
+            &format!("{SLOT} slot=7i,vote_notarize=5i,finalized=9i,is_fast_finalization=false 1"),
+            &format!("{SLOT} slot=6i,finalized=0i,is_fast_finalization=true 2"),
+            &format!("{SLOT} slot=7i,finalized=0i,is_fast_finalization=true 2"),
+        ]);
+        assert_eq!(votor.missed, Missed::default());
+        assert_eq!(votor.fast, Times::default());
+    }
+
+    #[test]
+    fn a_wrong_slot_does_not_hide_later_ones() {
+        let wrong = format!("{SLOT} slot=9000000000i 1");
+        let point = |slot| format!("{SLOT} slot={slot}i,finalized=9i,is_fast_finalization=true 2");
+        let votor = votor(&[&wrong, &point(7), &point(8), &point(7)]);
+        assert_eq!(votor.missed.none, 2);
+    }
+
+    #[test]
+    fn a_standstill_is_absent_until_the_event_loop_reports() {
+        let service = "consensus_pool_service,host_id=A in_standstill_bool=true 1";
+        assert_eq!(shown(&votor(&[service])), Vec::<String>::new());
+        let handler = "event_handler_stats,host_id=A ignored=0i 2";
+        let mut votor = votor(&[service, handler]);
+        assert_eq!(shown(&votor), ["agave_standstill [] Some(1.0)"]);
+        votor.forget_levels();
+        assert_eq!(shown(&votor), Vec::<String>::new());
+    }
+
+    /// As 4.4.0 writes them.
+    const REPORTS: [&str; 12] = [
+        "event_handler_stats,host_id=A ignored=0i,leader_window_replaced=0i,set_root_count=9i 1",
+        "event_handler_sent_vote_count,host_id=A vote=\"Notarize\",count=40i 1",
+        "event_handler_sent_vote_count,host_id=A vote=\"Notarize\",count=2i 2",
+        "event_handler_received_event_count_and_timing,host_id=A event=\"Timeout\",count=3i,elapsed_us=9i 1",
+        "consensus_pool_ingested_votes,host_id=A finalize=1i,notarize=2i,notar_fallback=3i 1",
+        "consensus_pool_ingested_certs,host_id=A finalize_fast=4i 1",
+        "consensus_pool_generated_certs,host_id=A notarize_fallback=5i 1",
+        "consensus_pool,host_id=A conflicting_votes=0i,out_of_range_votes=6i,out_of_range_certs=7i 1",
+        "consensus_pool_service,host_id=A certificates_dropped=8i,parent_ready_missed_window=9i 1",
+        "slot-metrics,host_id=A slot=4i,leader_handover_fast=1i,leader_handover_sad=0i,slot_delay_us=1500000i,replay_is_behind_us=500000i,reward_certs_skipped=2i 1",
+        "replay-slot-stats,host_id=A slot=4i,num_bank_switches=1i 1",
+        "replay-stage-update-parent,host_id=A slot=5i,old_parent_slot=3i,new_parent_slot=2i 1",
+    ];
+
+    #[test]
+    fn reports_are_summed() {
+        let mut tally = crate::validator::tally::Tally::default();
+        for line in REPORTS {
+            let point = Point::parse(line.as_bytes()).unwrap();
+            let decoded = KnownPoint::parse(&point).transpose().unwrap();
+            tally.add(&point, decoded.as_ref().map(|decoded| &decoded.known));
+        }
+        let mut out = Vec::new();
+        tally.readings(true, &mut out);
+        let value = |metric: &Metric, labels: &[&str]| {
+            let labels: Vec<Text> = labels
+                .iter()
+                .map(|label| (*label).to_owned().into())
+                .collect();
+            let of = |reading: &&Reading| {
+                reading.metric.name == metric.name && reading.labels.iter().eq(labels.iter())
+            };
+            out.iter()
+                .find(of)
+                .and_then(|reading| reading.value.number())
+        };
+        assert_eq!(value(&m::VOTES_SENT, &["notarize"]), Some(42.0));
+        assert_eq!(value(&m::VOTES_SENT, &["skip"]), Some(0.0));
+        assert_eq!(value(&m::EVENTS, &["timeout"]), Some(3.0));
+        assert_eq!(value(&m::EVENTS, &["standstill"]), Some(0.0));
+        assert_eq!(value(&m::VOTES_RECEIVED, &["notarize_fallback"]), Some(3.0));
+        assert_eq!(
+            value(&m::CERTIFICATES, &["finalize_fast", "received"]),
+            Some(4.0)
+        );
+        assert_eq!(
+            value(&m::CERTIFICATES, &["notarize_fallback", "built"]),
+            Some(5.0)
+        );
+        assert_eq!(value(&m::OUT_OF_RANGE, &["vote"]), Some(6.0));
+        assert_eq!(value(&m::OUT_OF_RANGE, &["certificate"]), Some(7.0));
+        assert_eq!(value(&m::CERTIFICATES_DROPPED, &[]), Some(8.0));
+        assert_eq!(value(&m::LEADER_WINDOWS_MISSED, &[]), Some(9.0));
+        assert_eq!(value(&m::LEADER_HANDOVERS, &["fast"]), Some(1.0));
+        assert_eq!(value(&m::LEADER_DELAY, &["slot"]), Some(1.5));
+        assert_eq!(value(&m::LEADER_DELAY, &["replay"]), Some(0.5));
+        assert_eq!(value(&m::REWARD_CERTIFICATES_SKIPPED, &[]), Some(2.0));
+        assert_eq!(value(&m::BANK_SWITCHES, &[]), Some(1.0));
+        assert_eq!(value(&m::UPDATE_PARENTS, &[]), Some(1.0));
+    }
+}
