@@ -33,21 +33,6 @@ impl Counts {
         let us = compile_us.get(program as usize).copied().unwrap_or(0);
         self.compile_us = self.compile_us.saturating_add(us);
     }
-
-    pub fn since(&self, earlier: &Counts) -> Counts {
-        Counts {
-            transactions: self.transactions - earlier.transactions,
-            lookups: self.lookups - earlier.lookups,
-            misses: self.misses - earlier.misses,
-            insertions: self.insertions - earlier.insertions,
-            reloads: self.reloads - earlier.reloads,
-            loads: self.loads - earlier.loads,
-            evictions: self.evictions - earlier.evictions,
-            one_hit_wonders: self.one_hit_wonders - earlier.one_hit_wonders,
-            loaded_bytes: self.loaded_bytes - earlier.loaded_bytes,
-            compile_us: self.compile_us - earlier.compile_us,
-        }
-    }
 }
 
 impl AddAssign for Counts {

@@ -97,8 +97,7 @@ impl Simulation<'_> {
         mut each_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
-        let (mut counts, mut begin, mut before) =
-            (Counts::default(), Counts::default(), Counts::default());
+        let mut total = Counts::default();
         let mut changes = trace.changes().iter().peekable();
         for (index, slot) in trace.slots().iter().enumerate() {
             let root = index
@@ -109,7 +108,7 @@ impl Simulation<'_> {
                 root,
             });
             let calls = trace.calls_of(index);
-            let mut done = 0;
+            let (mut counts, mut done) = (Counts::default(), 0);
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
                 let position = (change.position as usize).clamp(done, calls.len());
                 transactions(trace, &calls[done..position], fees_only, cache, &mut counts);
@@ -118,15 +117,13 @@ impl Simulation<'_> {
             }
             transactions(trace, &calls[done..], fees_only, cache, &mut counts);
             counts.transactions += slot.transactions;
-            if slot.slot < self.first_slot {
-                begin = counts;
-            } else {
-                each_slot(slot.slot, counts.since(&before));
+            if slot.slot >= self.first_slot {
+                total += counts;
+                each_slot(slot.slot, counts);
             }
-            before = counts;
         }
         let mut outcome = Outcome {
-            counts: counts.since(&begin),
+            counts: total,
             entries: 0,
             bytes: 0,
         };

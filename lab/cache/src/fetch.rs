@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// About 1 min of waits in total; 5 min for a node that does not begin to answer.
-const RETRIES: RetryPolicy = RetryPolicy {
+pub(crate) const RETRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
@@ -30,11 +30,8 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
-pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<(String, u8)> {
-    fetch(args, RETRIES)
-}
 
-fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
+pub(crate) fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
     let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;

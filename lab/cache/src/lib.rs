@@ -19,7 +19,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
     match &args.what {
         Cache::Fetch(args) => match &args.validator_trace {
             Some(from) => witness::run(args, from),
-            None => fetch::run(args),
+            None => fetch::fetch(args, fetch::RETRIES),
         },
         Cache::Predict(args) => predict::run(args),
         Cache::Policies(args) => policies::run(args),

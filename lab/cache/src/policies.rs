@@ -9,7 +9,7 @@ use faultline_common::output::json;
 use faultline_common::progress::Progress;
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Default shares of the size that are used, in percent: Agave's, and all.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
@@ -269,23 +269,16 @@ impl<'a> PolicyComparison<'a> {
 }
 
 /// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
-fn sorted(rows: Vec<Row>) -> Vec<Row> {
-    let first = |name: &str| {
-        rows.iter()
-            .find(|row| row.policy == name)
-            .map_or(0.0, |row| row.misses)
-    };
-    let mut order: Vec<(bool, f64, usize)> = rows
-        .iter()
-        .enumerate()
-        .map(|(at, row)| (row.policy == BOUND, -first(&row.policy), at))
-        .collect();
-    order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
-    order
-        .into_iter()
-        .filter_map(|(.., at)| rows.get_mut(at)?.take())
-        .collect()
+fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
+    let each = rows.iter().rev();
+    let first: HashMap<String, f64> = each.map(|row| (row.policy.clone(), row.misses)).collect();
+    rows.sort_by(|a, b| {
+        let most_first = first[&b.policy].total_cmp(&first[&a.policy]);
+        (a.policy == BOUND)
+            .cmp(&(b.policy == BOUND))
+            .then(most_first)
+    });
+    rows
 }
 
 fn rows_of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = &'a Row> {

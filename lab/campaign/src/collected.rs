@@ -269,7 +269,7 @@ const UNKNOWN: &str = "not known";
 fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
     run.map(|run| run.origin_unix_ns)
         .filter(|began| *began > 0)
-        .unwrap_or(experiment.standing.began_unix_ns)
+        .unwrap_or(experiment.journal_state.began_unix_ns)
 }
 
 fn validity(validity: &Validity) -> &'static str {

@@ -11,6 +11,7 @@
 
 use faultline_report::report::Better;
 use faultline_stats::paired::{RatioTest, ratio_test};
+use faultline_stats::summary::mean;
 
 const LEVEL: f64 = 0.95;
 pub(crate) const ALPHA: f64 = 0.05;
@@ -129,8 +130,8 @@ impl PairRatios {
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
         let first_mark = unadjusted_mark(first, better, margin);
-        let second_mark = Mark::beyond(better, mean(second).exp(), margin);
-        let confirmed = second_mark == all && holm.is_some_and(|p| p < ALPHA);
+        let second_mark = mean(second).map(|mean| Mark::beyond(better, mean.exp(), margin));
+        let confirmed = second_mark == Some(all) && holm.is_some_and(|p| p < ALPHA);
         if confirmed && (first_mark == all || first_mark == all.untested()) {
             all
         } else {
@@ -152,10 +153,6 @@ fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
         None if one_sided(1.0) || one_sided(-1.0) => direction.untested(),
         None => Mark::Untested,
     }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
+use faultline_experiments::folder::hexadecimal;
 use faultline_runner::record::ran;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
@@ -163,11 +164,7 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
                 read => digest.update(&buffer[..read]),
             }
         }
-        Ok(digest
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect())
+        Ok(hexadecimal(&digest.finalize()))
     };
     read().at(path)
 }

@@ -1,5 +1,6 @@
 //! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
+use crate::settings::Program;
 use anyhow::{anyhow, ensure};
 use faultline_recording::{DatabaseKind, ForeignDatabase};
 use rusqlite::{Connection, Row, params};
@@ -44,7 +45,7 @@ pub(crate) struct Store(Connection);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListedVersion {
-    pub(crate) program: crate::settings::Program,
+    pub(crate) program: Program,
     pub(crate) source: String,
     pub(crate) added_unix_ns: i64,
     pub(crate) removed: bool,
@@ -158,12 +159,7 @@ impl Store {
     }
 
     /// Adds a version, changes its source, or restores a removed one.
-    pub(crate) fn add(
-        &self,
-        program: &crate::settings::Program,
-        source: &str,
-        unix_ns: i64,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn add(&self, program: &Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
         self.0.execute(
             "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
@@ -319,7 +315,7 @@ impl Store {
 fn listed(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     let path: Option<String> = row.get("path")?;
     Ok(ListedVersion {
-        program: crate::settings::Program {
+        program: Program {
             version: row.get("version")?,
             name: row.get("name")?,
             path: path.map(Into::into),
@@ -361,7 +357,7 @@ fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Program;
+    use Program;
 
     #[test]
     fn stored_campaign_rounds_are_read_and_stored_only_once() {

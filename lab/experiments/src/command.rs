@@ -2,11 +2,11 @@ mod changed;
 mod dry_run;
 mod launcher;
 
-use super::begun::{begun, find};
 use super::folder::Folder;
 use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
 use super::runner::{ExperimentEnd, RealSystem, Runner};
+use super::saved::{find_folder, read_started};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
@@ -97,10 +97,10 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Exp
     } else {
         Vec::new()
     };
-    if JournalState::of(&lines).begun.is_none() {
+    if JournalState::of(&lines).planned.is_none() {
         return begin(plan, which, i_vote);
     }
-    let (plan, journal_state) = begun(&folder)?;
+    let (plan, journal_state) = read_started(&folder)?;
     continue_run(plan, &journal_state)
 }
 
@@ -110,7 +110,7 @@ fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    if JournalState::of(&journal::read(&path)?).begun.is_some() {
+    if JournalState::of(&journal::read(&path)?).planned.is_some() {
         let folder = folder.path().display();
         bail!(
             "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
@@ -130,8 +130,8 @@ fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
-    let folder = find(&args.experiment)?;
-    let (plan, journal_state) = begun(&folder)?;
+    let folder = find_folder(&args.experiment)?;
+    let (plan, journal_state) = read_started(&folder)?;
     if args.experiment.is_file() {
         changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
     }
@@ -166,8 +166,8 @@ fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
 }
 
 fn stop(experiment: &Path) -> anyhow::Result<u8> {
-    let folder = find(experiment)?;
-    let (plan, journal_state) = begun(&folder)?;
+    let folder = find_folder(experiment)?;
+    let (plan, journal_state) = read_started(&folder)?;
     let path = folder.lock();
     if let Holder::Process(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -199,15 +199,14 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // It may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let (next, shown) = if finished {
-        ("report", "shows its results")
+    let (over, next, shown) = if finished {
+        (
+            "the experiment is finished; ",
+            "report",
+            "shows its results",
+        )
     } else {
-        ("resume", "continues")
-    };
-    let over = if finished {
-        "the experiment is finished; "
-    } else {
-        ""
+        ("", "resume", "continues")
     };
     say(&format!(
         "nothing runs; {over}`faultline experiment {next} {}` {shown}",

@@ -205,7 +205,6 @@ mod tests {
             let disk = |path: &Path, device| Disk {
                 path: path.into(),
                 device: Some(device),
-                size: None,
                 free: Some(7),
             };
             let mut disks = [
@@ -246,7 +245,6 @@ mod tests {
         let disk = Disk {
             path: "/l".into(),
             device: None,
-            size: None,
             free: Some(26 << 30),
         };
         let state = HostState {

@@ -1,7 +1,6 @@
 //! `faultline experiment`: runs a plan unattended.
 
 pub mod args;
-pub mod begun;
 pub mod check;
 pub mod command;
 pub mod folder;
@@ -16,6 +15,7 @@ pub mod plan_command;
 pub mod replay;
 pub mod report;
 pub mod runner;
+pub mod saved;
 pub mod schedule;
 pub mod search;
 pub mod status;

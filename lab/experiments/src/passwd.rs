@@ -23,7 +23,7 @@ pub(crate) fn account(name: &str) -> anyhow::Result<Account> {
     account.with_context(|| format!("{FILE}: there is no user {name}"))
 }
 
-fn parse(text: &str) -> Vec<Account> {
+pub(crate) fn parse(text: &str) -> Vec<Account> {
     let account = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else {

@@ -19,7 +19,7 @@ use crate::args::ExperimentReportArgs;
 use anyhow::anyhow;
 use faultline_common::files::{AtPath, put};
 use faultline_pages::{model, render};
-use faultline_report::report::{self, DEFAULT, Options, SCALARS};
+use faultline_report::report::{self, Options};
 use faultline_report::run::{self, Run};
 use faultline_text::clean;
 use itertools::Itertools;
@@ -35,7 +35,7 @@ const SLOTS: &str = "slots";
 pub struct Experiment {
     pub folder: Folder,
     pub plan: Plan,
-    pub standing: JournalState,
+    pub journal_state: JournalState,
 }
 
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
@@ -70,11 +70,11 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
 
 impl Experiment {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let folder = super::begun::find(path)?;
+        let folder = super::saved::find_folder(path)?;
         let lines = journal::read(&folder.journal())?;
-        let standing = JournalState::of(&lines);
-        let file = standing
-            .begun
+        let journal_state = JournalState::of(&lines);
+        let file = journal_state
+            .planned
             .as_ref()
             .map_or_else(|| folder.plan(), |begun| begun.file.clone());
         let copy = folder.plan();
@@ -84,17 +84,17 @@ impl Experiment {
         Ok(Experiment {
             folder,
             plan,
-            standing,
+            journal_state,
         })
     }
 
     pub fn counted(&self) -> Vec<CountedRun<'_>> {
-        self.standing.counted()
+        self.journal_state.counted()
     }
 
     /// Also returns the slots of each replay as CSV.
     pub fn report(&self) -> anyhow::Result<(model::Report, Vec<(String, String)>)> {
-        let options = self.options()?;
+        let options = self.options();
         let counted = self.counted();
         let mut unread = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
@@ -113,18 +113,14 @@ impl Experiment {
         Ok((report::build_with_context(&runs, &options, context), slots))
     }
 
-    fn options(&self) -> anyhow::Result<Options> {
-        let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
-        let primary = report::scalar(name).ok_or_else(|| {
-            let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
-            anyhow!("primary = {name:?} in the plan's [report]: no such metric; there are {known}")
-        })?;
-        let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
-        Ok(Options {
-            primary,
-            margin,
-            ..Options::default()
-        })
+    fn options(&self) -> Options {
+        let (rules, default) = (&self.plan.report, Options::default());
+        let primary = rules.primary.as_deref().and_then(report::scalar);
+        Options {
+            primary: primary.unwrap_or(default.primary),
+            margin: rules.margin.unwrap_or(default.margin),
+            ..default
+        }
     }
 
     pub fn recording(&self, one: &CountedRun<'_>) -> PathBuf {
@@ -132,7 +128,7 @@ impl Experiment {
     }
 
     pub fn searched(&self, one: &CountedRun<'_>) -> Option<&Answer> {
-        let newest = self.standing.newest_run(one.scheduled.run)?;
+        let newest = self.journal_state.newest_run(one.scheduled.run)?;
         newest.searched.answer.as_ref()
     }
 
@@ -154,7 +150,7 @@ impl Experiment {
 
     /// Without a readable recording, still with its outcome.
     fn run(&self, one: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
-        let path = self.folder.recording(one.scheduled, one.attempt);
+        let path = self.recording(one);
         let mut run = run::load(&path).unwrap_or_else(|error| {
             unread.push(format!("run {}: {error}", one.scheduled.run));
             Run::default()

@@ -81,7 +81,7 @@ pub struct Runner<'w> {
     folder: Folder,
     scope: String,
     journal: Journal,
-    standing: JournalState,
+    journal_state: JournalState,
     system: &'w mut dyn System,
     last_run_ended: Option<Duration>,
     /// In the Prometheus target file, by run.
@@ -109,8 +109,8 @@ impl<'w> Runner<'w> {
         let folder = Folder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
-        runner.standing = JournalState::of(&lines);
-        if let Some(ended) = runner.standing.last_end_unix_ns {
+        runner.journal_state = JournalState::of(&lines);
+        if let Some(ended) = runner.journal_state.last_end_unix_ns {
             let now = runner.system.now();
             let ago = u64::try_from(now.unix_ns.saturating_sub(ended)).unwrap_or(0);
             runner.last_run_ended = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
@@ -125,7 +125,7 @@ impl<'w> Runner<'w> {
             folder,
             scope,
             journal,
-            standing: JournalState::default(),
+            journal_state: JournalState::default(),
             system,
             last_run_ended: None,
             announced: BTreeMap::new(),
@@ -140,11 +140,11 @@ impl<'w> Runner<'w> {
         })?;
         self.end_leftovers()?;
         self.announce();
-        while let Some(next) = self.standing.next() {
+        while let Some(next) = self.journal_state.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
                 return self
-                    .stop(gave_up(&turn, failed, &self.standing))
+                    .stop(gave_up(&turn, failed, &self.journal_state))
                     .map(ExperimentEnd::GaveUp);
             }
             match self.turn(&turn, attempt) {
@@ -155,7 +155,7 @@ impl<'w> Runner<'w> {
                 Err(TurnError::Journal(error)) => return Err(self.cannot_write(error)),
             }
         }
-        if !self.standing.finished {
+        if !self.journal_state.finished {
             self.write(Entry::Finished)?;
         }
         Ok(ExperimentEnd::Finished)
@@ -164,7 +164,7 @@ impl<'w> Runner<'w> {
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn end_leftovers(&mut self) -> anyhow::Result<()> {
         let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        for (run, attempt) in self.standing.unfinished_attempts() {
+        for (run, attempt) in self.journal_state.unfinished_attempts() {
             let why = "its runner was killed, or the host went down".to_owned();
             let notes = swept
                 .iter()
@@ -203,7 +203,7 @@ impl<'w> Runner<'w> {
             entry,
         };
         self.journal.append(&line)?;
-        self.standing.take(&line);
+        self.journal_state.take(&line);
         Ok(())
     }
 
@@ -233,8 +233,8 @@ impl<'w> Runner<'w> {
     }
 }
 
-fn gave_up(turn: &Turn, failed: u32, standing: &JournalState) -> String {
-    let newest = standing.newest(turn);
+fn gave_up(turn: &Turn, failed: u32, journal_state: &JournalState) -> String {
+    let newest = journal_state.newest(turn);
     let mut ends = newest
         .into_iter()
         .flat_map(|newest| newest.runs.values())

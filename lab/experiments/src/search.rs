@@ -157,11 +157,6 @@ impl SearchMachine {
         std::mem::take(&mut self.actions)
     }
 
-    /// The interval of the headroom in bytes, for display.
-    pub fn bracket(&self) -> staircase::Interval {
-        self.staircase.interval()
-    }
-
     /// Returns the line of the interrupted dwell, if it was under a limit.
     pub fn validator_ended(&mut self) -> Option<Line> {
         let (Stage::Approaching(purpose, _, dwell) | Stage::Dwelling(purpose, dwell)) =
@@ -405,7 +400,8 @@ impl SearchMachine {
                     high,
                 },
                 Next::Over(staircase::Outcome::Found(interval)) => {
-                    return Err(Outcome::found(&interval));
+                    let [low, middle, high] = answer::ends(&interval);
+                    return Err(Outcome::Found { low, middle, high });
                 }
                 Next::Over(staircase::Outcome::Noisy) => return Err(Outcome::Noisy),
                 Next::Over(staircase::Outcome::AboveStart) => return Err(Outcome::AboveStart),
@@ -452,7 +448,10 @@ impl SearchMachine {
 
     fn out_of_time(&self) -> Outcome {
         match self.staircase.narrow_interval() {
-            Some(interval) => Outcome::unconfirmed(&interval),
+            Some(interval) => {
+                let [low, middle, high] = answer::ends(&interval);
+                Outcome::Unconfirmed { low, middle, high }
+            }
             None => Outcome::OutOfTime,
         }
     }
@@ -486,6 +485,12 @@ impl SearchMachine {
         );
         self.actions.push(Action::Over(Box::new(answer)));
     }
+}
+
+/// Of two middle values, the upper one.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@ mod text;
 
 pub use search::{Dwells, SearchStatus};
 
-use super::begun::{begun, find};
 use super::folder::Folder;
 use super::journal::{Attempt, JournalState, Step};
 use super::lock::{self, Holder};
 use super::outcome::{Outcome, Validity};
 use super::plan::Plan;
+use super::saved::{find_folder, read_started};
 use super::schedule::{Scheduled, Turn};
 use super::watch::{Now, Watch};
 use crate::args::StatusArgs;
@@ -72,11 +72,11 @@ pub struct RunStatus {
 }
 
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
-    let folder = find(&args.experiment)?;
-    let (plan, standing) = begun(&folder)?;
+    let folder = find_folder(&args.experiment)?;
+    let (plan, journal_state) = read_started(&folder)?;
     let holder = lock::holder(&folder.lock())?;
     let now = clock::since_1970();
-    let mut status = Status::of(&plan, &standing, &folder, holder, now);
+    let mut status = Status::of(&plan, &journal_state, &folder, holder, now);
     if let State::Running { pid: Some(pid) } = status.state
         && lock::is_suspended(pid)
     {
@@ -92,36 +92,36 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
 impl Status {
     pub fn of(
         plan: &Plan,
-        standing: &JournalState,
+        journal_state: &JournalState,
         folder: &Folder,
         holder: Holder,
         now: Duration,
     ) -> Self {
-        let state = match (holder, &standing.stopped) {
+        let state = match (holder, &journal_state.stopped) {
             (Holder::Process(pid), _) => State::Running { pid },
-            _ if standing.finished => State::Finished,
+            _ if journal_state.finished => State::Finished,
             (Holder::Free, Some(why)) => State::Stopped { why: why.clone() },
             (Holder::Free, None) => State::CutOff,
         };
         let alive = matches!(state, State::Running { .. });
-        let runs: Vec<RunStatus> = standing
+        let runs: Vec<RunStatus> = journal_state
             .scheduled()
-            .map(|scheduled| run(plan, standing, folder, scheduled, alive.then_some(now)))
+            .map(|scheduled| run(plan, journal_state, folder, scheduled, alive.then_some(now)))
             .collect();
-        let left = alive.then(|| left(plan, standing, now));
-        let turns = standing.turns.len();
-        let done = turns - open_turns(standing).count();
-        let turn_length = turn_length(plan, standing)
+        let left = alive.then(|| left(plan, journal_state, now));
+        let turns = journal_state.turns.len();
+        let done = turns - open_turns(journal_state).count();
+        let turn_length = turn_length(plan, journal_state)
             .as_secs_f64()
             .max(f64::MIN_POSITIVE);
-        let current = current(standing, now)
+        let current = current(journal_state, now)
             .filter(|_| alive)
             .map_or(0.0, |(_, age)| (age.as_secs_f64() / turn_length).min(0.99));
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
-            done: standing.counted().len(),
+            done: journal_state.counted().len(),
             of: runs.len(),
             percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
             seconds_left: left.map(|left| left.as_secs()),
@@ -132,12 +132,12 @@ impl Status {
 
 fn run(
     plan: &Plan,
-    standing: &JournalState,
+    journal_state: &JournalState,
     folder: &Folder,
     (turn, scheduled): (&Turn, &Scheduled),
     alive: Option<Duration>,
 ) -> RunStatus {
-    let newest = standing.newest(turn);
+    let newest = journal_state.newest(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
     let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
@@ -163,7 +163,7 @@ fn run(
                 SearchStatus::of(
                     rules,
                     &run_attempt.searched,
-                    standing.searches_cut_off(scheduled.run),
+                    journal_state.searches_cut_off(scheduled.run),
                     now,
                 )
             }),
@@ -203,22 +203,25 @@ fn since_1970(unix_ns: i64) -> Duration {
     Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
 }
 
-fn open_turns(standing: &JournalState) -> impl Iterator<Item = &Turn> {
-    standing.turns.iter().filter(|turn| !standing.is_done(turn))
+fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {
+    journal_state
+        .turns
+        .iter()
+        .filter(|turn| !journal_state.is_done(turn))
 }
 
-fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
-    let turn = open_turns(standing).next()?;
-    let newest = standing.newest(turn)?;
+fn current(journal_state: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
+    let turn = open_turns(journal_state).next()?;
+    let newest = journal_state.newest(turn)?;
     let over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
     (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
 }
 
 /// The average length of a finished turn; without any, the plan's cool-down and duration.
-fn turn_length(plan: &Plan, standing: &JournalState) -> Duration {
+fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     let length = |turn: &&Turn| {
-        let newest = standing.newest(turn)?;
+        let newest = journal_state.newest(turn)?;
         let end = newest
             .runs
             .values()
@@ -226,10 +229,10 @@ fn turn_length(plan: &Plan, standing: &JournalState) -> Duration {
             .max()?;
         Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
     };
-    let lengths: Vec<Duration> = standing
+    let lengths: Vec<Duration> = journal_state
         .turns
         .iter()
-        .filter(|turn| standing.is_done(turn))
+        .filter(|turn| journal_state.is_done(turn))
         .filter_map(|t| length(&t))
         .collect();
     match u32::try_from(lengths.len()) {
@@ -239,8 +242,8 @@ fn turn_length(plan: &Plan, standing: &JournalState) -> Duration {
 }
 
 /// The estimated time of all unfinished turns.
-fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
-    let open_turns = u32::try_from(open_turns(standing).count()).unwrap_or(u32::MAX);
-    let all = turn_length(plan, standing).saturating_mul(open_turns);
-    all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
+fn left(plan: &Plan, journal_state: &JournalState, now: Duration) -> Duration {
+    let open_turns = u32::try_from(open_turns(journal_state).count()).unwrap_or(u32::MAX);
+    let all = turn_length(plan, journal_state).saturating_mul(open_turns);
+    all.saturating_sub(current(journal_state, now).map_or(Duration::ZERO, |(_, age)| age))
 }

@@ -84,7 +84,6 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
     let look = || cold::residency(&[folder.path()]).unwrap();
     let all = cold::Residency {
         files: FILES,
-        gone: 0,
         pages: PAGES,
         resident: PAGES,
     };

@@ -4,7 +4,7 @@ mod rank;
 mod welch;
 
 use crate::holm;
-use crate::summary::{mean_and_variance, quantile, total};
+use crate::summary::{finite, mean_and_variance, quantile, total};
 pub use rank::{MannWhitney, cliffs_delta, hodges_lehmann, mann_whitney};
 use serde::Serialize;
 pub use welch::{Welch, equivalence_p, mean_difference, ratio_of_means, welch_test};
@@ -138,12 +138,6 @@ pub enum Conclusion {
 
 /// Ignores values that are not finite.
 pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Comparison {
-    let finite = |runs: &[f64]| {
-        runs.iter()
-            .copied()
-            .filter(|v| v.is_finite())
-            .collect::<Vec<f64>>()
-    };
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
     let (some, has_enough_runs) = (runs >= 2, runs >= RUNS_FOR_A_TEST);

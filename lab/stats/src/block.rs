@@ -7,7 +7,7 @@ mod resample;
 
 use crate::correlation::ranks;
 use crate::distribution::normal_quantile;
-use crate::summary::{finite_values, quantile_sorted, sorted, total};
+use crate::summary::{ascending, finite_values, quantile_sorted, sorted, total};
 pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
@@ -167,8 +167,7 @@ pub fn ratio_of_means(
         .relative_to_bound(b - a.value * bound)
         .interval(b, second, plan)
         .of_amount();
-    let ends = |of: &Estimate| [of.value, of.low, of.high];
-    let [value, low, high] = ratio_of_intervals(ends(&a), ends(&b), 1)?;
+    let [value, low, high] = ratio_of_intervals(a.ends(), b.ends(), 1)?;
     let weaker = if a.reliable.is_reliable() { b } else { a };
     let [parts_sd_before, parts_sd_after] = both.each_ref().map(|series| sd_of_parts(series));
     let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
@@ -284,12 +283,6 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     Some(estimate)
 }
 
-fn sorted_copy(series: &[f64]) -> Vec<f64> {
-    let mut sorted = series.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted
-}
-
 /// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
 /// resampled together, and errors of shares are translated by the order statistics of each
 /// (Woodruff 1952), so values beyond the quantile cannot widen the interval. `None` with fewer than
@@ -304,7 +297,7 @@ pub(crate) fn difference_of_quantiles(
     if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {
         return None;
     }
-    let (a, b) = (&sorted_copy(reference), &sorted_copy(other));
+    let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
     let below = [
         LowerShare::nearest(a, value_a, p),
@@ -341,11 +334,11 @@ pub(crate) fn difference_of_quantiles(
     let difference = |((da, db), both): ((&f64, &f64), &f64)| {
         at(b, db - both) - at(a, da - both) + slope_difference * both
     };
-    let mut differences: Vec<f64> = deviations.map(difference).collect();
+    let differences = ascending(deviations.map(difference).collect());
     let value = value_b - value_a;
     let mut estimate = joint.spread.estimate(value, n, plan);
     let tail = (1.0 - plan.level) / 2.0;
-    differences.sort_unstable_by(f64::total_cmp);
+
     estimate.low = quantile_sorted(&differences, tail)?.min(value);
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
     if estimate.reliable == Reliability::Reliable {
@@ -462,13 +455,5 @@ impl LowerShare {
         } else {
             -self.share
         }
-    }
-}
-
-impl Deviations {
-    fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
-        let mut estimate = self.estimate(value, n, plan);
-        (estimate.low, estimate.high) = (value - self.high, value - self.low);
-        estimate
     }
 }

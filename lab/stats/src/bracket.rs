@@ -57,7 +57,9 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         }
     }
     let limits: Vec<Limit> = limits.into_values().collect();
-    let enough = limits.iter().filter(|row| row.in_every_replicate());
+    let enough = limits
+        .iter()
+        .filter(|row| row.kept_up > 0 && row.failed == 0 && row.unknown == 0);
     let failed = limits.iter().filter(|row| row.failed > 0);
     let pairs = enough.clone().flat_map(|sufficient| {
         failed
@@ -72,11 +74,5 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
             .map(|(kept_up, failed)| Contradiction { kept_up, failed })
             .collect(),
         limits,
-    }
-}
-
-impl Limit {
-    pub fn in_every_replicate(&self) -> bool {
-        self.kept_up > 0 && self.failed == 0 && self.unknown == 0
     }
 }

@@ -3,8 +3,36 @@ use crate::summary::total;
 /// Pearson's correlation over moments that have both; `None` with fewer than two, for a constant,
 /// and for different lengths.
 pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    let (a, b) = complete_pairs(a, b)?;
-    pearson_of_complete(&a, &b)
+    if a.len() != b.len() {
+        return None;
+    }
+    let pairs = a.iter().zip(b).filter_map(|(a, b)| Some(((*a)?, (*b)?)));
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs
+        .filter(|(a, b)| a.is_finite() && b.is_finite())
+        .unzip();
+    let is_constant = |values: &[f64]| values.iter().all(|v| Some(v) == values.first());
+    let n = a.len() as f64;
+    if a.len() < 2 || is_constant(&a) || is_constant(&b) {
+        return None;
+    }
+    let (mean_a, mean_b) = (total(&a) / n, total(&b) / n);
+    let (mut aa, mut bb, mut ab, mut rest_a, mut rest_b) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (a, b) in a.iter().zip(&b) {
+        let (a, b) = (a - mean_a, b - mean_b);
+        aa += a * a;
+        bb += b * b;
+        ab += a * b;
+        rest_a += a;
+        rest_b += b;
+    }
+    // Means are rounded, so the distances from them do not quite sum to 0.
+    (aa, bb, ab) = (
+        aa - rest_a * rest_a / n,
+        bb - rest_b * rest_b / n,
+        ab - rest_a * rest_b / n,
+    );
+    let r = ab / (aa.sqrt() * bb.sqrt());
+    r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
 /// Row by row; 1 on the diagonal unless the series is constant.
@@ -29,46 +57,4 @@ pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
         from += tied.len();
     }
     ranks
-}
-
-fn complete_pairs(a: &[Option<f64>], b: &[Option<f64>]) -> Option<(Vec<f64>, Vec<f64>)> {
-    if a.len() != b.len() {
-        return None;
-    }
-    Some(
-        a.iter()
-            .zip(b)
-            .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
-            .filter(|(a, b)| a.is_finite() && b.is_finite())
-            .unzip(),
-    )
-}
-
-fn pearson_of_complete(a: &[f64], b: &[f64]) -> Option<f64> {
-    let n = a.len() as f64;
-    if a.len() < 2 || is_constant(a) || is_constant(b) {
-        return None;
-    }
-    let (mean_a, mean_b) = (total(a) / n, total(b) / n);
-    let (mut aa, mut bb, mut ab, mut rest_a, mut rest_b) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (a, b) in a.iter().zip(b) {
-        let (a, b) = (a - mean_a, b - mean_b);
-        aa += a * a;
-        bb += b * b;
-        ab += a * b;
-        rest_a += a;
-        rest_b += b;
-    }
-    // Means are rounded, so the distances from them do not quite sum to 0.
-    (aa, bb, ab) = (
-        aa - rest_a * rest_a / n,
-        bb - rest_b * rest_b / n,
-        ab - rest_a * rest_b / n,
-    );
-    let r = ab / (aa.sqrt() * bb.sqrt());
-    r.is_finite().then(|| r.clamp(-1.0, 1.0))
-}
-
-fn is_constant(values: &[f64]) -> bool {
-    values.iter().all(|v| Some(v) == values.first())
 }

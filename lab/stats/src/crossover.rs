@@ -7,6 +7,7 @@
 use crate::arms::Direction;
 use crate::block::{self, HalfMeans, Halves, Plan, drift};
 use crate::decision::Decision;
+use crate::summary::ascending;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -125,8 +126,7 @@ fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
         Crossing::Always => f64::NEG_INFINITY,
         Crossing::Unclear => unclear,
     };
-    let mut sizes: Vec<f64> = crossings.iter().map(size).collect();
-    sizes.sort_unstable_by(f64::total_cmp);
+    let sizes = ascending(crossings.iter().map(size).collect());
     let rank = (p * sizes.len().saturating_sub(1) as f64).round() as usize;
     sizes.get(rank).copied().filter(|size| size.is_finite())
 }

@@ -19,7 +19,9 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     let width = (high - low) / classes as f64;
     let mut edges: Vec<f64> = (0..classes).map(|i| low + i as f64 * width).collect();
     edges.push(high);
-    ascending(edges)
+    // Rounding can make neighbours equal where a class is narrower than a float's step.
+    edges.dedup();
+    if edges.len() < 2 { Vec::new() } else { edges }
 }
 
 /// Classes by Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the
@@ -93,10 +95,4 @@ impl Histogram {
             }
         }
     }
-}
-
-/// Rounding can make neighbours equal where a class is narrower than a float's step.
-fn ascending(mut edges: Vec<f64>) -> Vec<f64> {
-    edges.dedup();
-    if edges.len() < 2 { Vec::new() } else { edges }
 }

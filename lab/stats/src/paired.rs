@@ -7,7 +7,7 @@ use crate::arms::{Interval, RUNS_FOR_A_TEST};
 use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
 use crate::decision::Decision;
 use crate::distribution::{t_above, t_quantile};
-use crate::summary::{mean_and_variance, total};
+use crate::summary::{finite, mean_and_variance, total};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,11 +71,7 @@ pub fn join(
 /// unit, so the interval includes how runs differ. `None` with fewer than two pairs, or a `level`
 /// that is not between 0 and 1.
 pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
-    let values: Vec<f64> = values
-        .iter()
-        .copied()
-        .filter(|value| value.is_finite())
-        .collect();
+    let values = finite(values);
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
     let reach = t_quantile(f64::midpoint(1.0, level), count - 1.0)? * (variance / count).sqrt();
@@ -118,29 +114,22 @@ pub struct RatioTest {
 
 /// Ignores values that are not finite. `None` with fewer than two.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
-    let values: Vec<f64> = logarithms
-        .iter()
-        .copied()
-        .filter(|value| value.is_finite())
-        .collect();
+    let values = finite(logarithms);
     let mean = over_pairs(&values, level)?;
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
-    let tested = values.len() >= RUNS_FOR_A_TEST && variance > 0.0;
-    let p = if tested {
-        t_above(value.abs() / (variance / count).sqrt(), count - 1.0)
-    } else {
-        None
-    };
-    let ratio = Interval {
-        value: mean.value.exp(),
-        low: mean.low.exp(),
-        high: mean.high.exp(),
-        level,
-    };
+    let p = (values.len() >= RUNS_FOR_A_TEST && variance > 0.0)
+        .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
+        .flatten();
+    let [value, low, high] = mean.ends().map(f64::exp);
     Some(RatioTest {
         pairs: values.len(),
-        ratio,
+        ratio: Interval {
+            value,
+            low,
+            high,
+            level,
+        },
         p: p.map(|above| (2.0 * above).min(1.0)),
     })
 }

@@ -13,7 +13,6 @@ pub use confirm::EndTrials;
 
 use confirm::Confirmation;
 use grid::Grid;
-use serde::{Deserialize, Serialize};
 
 /// Factor from trial to trial until the first one fails.
 const DESCENT_FACTOR: f64 = 0.92;
@@ -30,7 +29,7 @@ const SAME_VALUE_SHARE: f64 = 0.001;
 /// known only as far as it was seen.
 const FLOOR_MARGIN: f64 = 0.5;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchConfig {
     /// The first and largest value that is tried.
     pub from: f64,
@@ -40,12 +39,11 @@ pub struct SearchConfig {
     pub most: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub low: f64,
     pub middle: f64,
     pub high: f64,
-    pub level: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,8 +53,7 @@ pub enum Next {
     Over(Outcome),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     Found(Interval),
     /// Trials at the same value end too differently, there were too few, or the ends of the
@@ -158,12 +155,7 @@ impl Staircase {
         let [low, middle, high] =
             [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
         let (Some(floor), Some(lowest)) = (self.floor, self.lowest()) else {
-            return Interval {
-                low,
-                middle,
-                high,
-                level: INTERVAL_LEVEL,
-            };
+            return Interval { low, middle, high };
         };
         // The probability of thresholds below the floor does not matter.
         let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
@@ -171,7 +163,6 @@ impl Staircase {
             low: low.max(floor),
             middle: middle.max(floor),
             high: high.max(lowest),
-            level: INTERVAL_LEVEL,
         }
     }
 

@@ -81,9 +81,7 @@ pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
 }
 
 pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
-    let mut finite = finite_values(values);
-    finite.sort_unstable_by(f64::total_cmp);
-    finite
+    ascending(finite_values(values))
 }
 
 /// The mean of the values up to `times` the mean of all values, zeros included. The rule is applied
@@ -107,6 +105,15 @@ pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<MeanWith
         n: retained.len(),
         max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),
     })
+}
+
+pub(crate) fn ascending(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+pub(crate) fn finite(values: &[f64]) -> Vec<f64> {
+    values.iter().copied().filter(|v| v.is_finite()).collect()
 }
 
 pub(crate) fn finite_values(values: &[Option<f64>]) -> Vec<f64> {

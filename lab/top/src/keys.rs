@@ -72,7 +72,7 @@ pub(crate) fn handle_key(session: &mut Session, key: Key) -> bool {
     match key {
         Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
         Key::Letter('h' | 'H' | '?') => session.help = !session.help,
-        Key::Letter('s') => session.order_by(session.order().next()),
+        Key::Letter('s') => session.order_by(session.order.next()),
         Key::Letter('f') => session.order_by(Order::Faults),
         Key::Letter('c') => session.order_by(Order::Cpu),
         Key::Letter('n') => session.order_by(Order::Name),

@@ -84,7 +84,7 @@ fn once(
             Err(_) if page > 2 => break,
             Err(what) => anyhow::bail!("{address}: {what}"),
         }
-        let times = sample_times(session.state().newest());
+        let times = sample_times(&session.state().status);
         if page == 1 {
             first = times;
         } else {

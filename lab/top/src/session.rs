@@ -5,8 +5,8 @@ use crate::state::{Moment, Order, State};
 pub(crate) struct Session {
     live: State,
     frozen: Option<Box<State>>,
-    order: Order,
-    first: usize,
+    pub(crate) order: Order,
+    pub(crate) first: usize,
     pub(crate) help: bool,
     /// Whether the terminal's content may be wrong.
     pub(crate) redraw: bool,
@@ -42,16 +42,8 @@ impl Session {
         self.frozen = paused.then(|| Box::new(self.live.clone()));
     }
 
-    pub(crate) fn order(&self) -> Order {
-        self.order
-    }
-
     pub(crate) fn order_by(&mut self, order: Order) {
         (self.order, self.first) = (order, 0);
-    }
-
-    pub(crate) fn first(&self) -> usize {
-        self.first
     }
 
     pub(crate) fn scroll(&mut self, by: isize) {

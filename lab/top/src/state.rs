@@ -39,13 +39,13 @@ pub(crate) struct ScrapeError {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     interval: Duration,
-    status: Status,
-    received_at: Option<Moment>,
-    error: Option<ScrapeError>,
+    pub(crate) status: Status,
+    pub(crate) received_at: Option<Moment>,
+    pub(crate) error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     pools: Pools,
-    slots: SlotTimes,
-    events: VecDeque<Event>,
+    pub(crate) slots: SlotTimes,
+    pub(crate) events: VecDeque<Event>,
 }
 
 impl State {
@@ -59,7 +59,7 @@ impl State {
 
     pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
         match answer {
-            Ok(status) => self.status(*status, at),
+            Ok(status) => self.take_status(*status, at),
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
                 self.error = Some(ScrapeError { since, what });
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    fn status(&mut self, status: Status, at: Moment) {
+    fn take_status(&mut self, status: Status, at: Moment) {
         let samples = Samples {
             status: &status,
             stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
@@ -92,19 +92,10 @@ impl State {
     }
 
     /// The newest answer; before the first one an empty one.
-    pub(crate) fn newest(&self) -> &Status {
-        &self.status
-    }
 
     /// When the newest answer came; `None` before the first.
-    pub(crate) fn received_at(&self) -> Option<Moment> {
-        self.received_at
-    }
 
     /// Why no answer came last time; `None` if one did.
-    pub(crate) fn error(&self) -> Option<&ScrapeError> {
-        self.error.as_ref()
-    }
 
     /// A level, or a counter's rate per second.
     pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
@@ -117,14 +108,6 @@ impl State {
 
     pub(crate) fn pools(&self, order: Order) -> Vec<Pool> {
         self.pools.sorted(order)
-    }
-
-    pub(crate) fn slots(&self) -> &SlotTimes {
-        &self.slots
-    }
-
-    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
-        self.events.iter()
     }
 }
 

@@ -80,8 +80,8 @@ fn remove_control_characters(buffer: &mut Buffer) {
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     let is_wide = body.width >= WIDE_FROM;
     let mut rows = rows::rows(scene, width_of_figures(body.width));
-    let pools = u16::try_from(scene.state().pools(scene.session.order()).len() + 1)
-        .unwrap_or(MAX_POOL_LINES);
+    let pools =
+        u16::try_from(scene.state().pools(scene.session.order).len() + 1).unwrap_or(MAX_POOL_LINES);
     let pools = pools.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
     let available = body
         .height
@@ -136,7 +136,7 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
-    let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
+    let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
     let rows = rows::rows(scene, width_of_figures(width)).len() + rows::extra_rows(scene).len();

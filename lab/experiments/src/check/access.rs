@@ -4,7 +4,9 @@
 use super::Findings;
 use super::facts::HostFacts;
 use super::folders::work_folders;
+use crate::passwd;
 use crate::plan::{Begin, Plan};
+use faultline_runner::isolation::folders::Owner;
 use rustix::fs::{Access, access};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -83,19 +85,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 impl UserIds {
     fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
-        let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
-        let account = passwd
-            .lines()
-            .map(fields)
-            .find(|account| account.first().is_some_and(|first| first == name))?;
-        let (uid, gid) = (account.get(2)?.parse().ok()?, account.get(3)?.parse().ok()?);
-        let more = group.lines().map(fields).filter_map(|group| {
-            let is_in = group.get(3)?.split(',').any(|member| member.trim() == name);
-            if is_in {
-                group.get(2)?.parse().ok()
-            } else {
-                None
-            }
+        let Owner { uid, gid } = passwd::parse(passwd)
+            .into_iter()
+            .find(|account| account.name == name)?
+            .owner;
+        let more = group.lines().filter_map(|group| {
+            let (before, members) = group.rsplit_once(':')?;
+            let is_in = members.split(',').any(|member| member.trim() == name);
+            before.rsplit(':').next().filter(|_| is_in)?.parse().ok()
         });
         Some(UserIds {
             name: name.to_owned(),

@@ -46,6 +46,13 @@ pub struct HostFacts {
     pub homes: Vec<PathBuf>,
 }
 
+impl HostFacts {
+    pub(super) fn uses_systemd(&self) -> bool {
+        let launcher = self.launcher.as_ref();
+        launcher.is_ok_and(|launcher| launcher.name == "systemd")
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherFacts {
     pub name: String,

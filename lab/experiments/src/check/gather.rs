@@ -42,7 +42,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         configuration: configuration::checked(plan, recorder.as_deref().ok()),
         at_tip_for: configuration::at_tip_for(plan),
         recorder,
-        stakes: stake::ask(plan),
+        stakes: stake::ask(plan, stake::TRIES),
         snapshot_source: snapshot_source(plan),
         host: host_now(plan),
         homes: homes(),

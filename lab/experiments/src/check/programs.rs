@@ -23,11 +23,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
         // systemd requires more than this file.
-        let systemd = facts
-            .launcher
-            .as_ref()
-            .is_ok_and(|launcher| launcher.name == "systemd");
-        let severity = if systemd {
+        let severity = if facts.uses_systemd() {
             Severity::Warn
         } else {
             Severity::Refuse
@@ -66,11 +62,7 @@ fn tools(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             "install util-linux (Debian: util-linux-extra)",
         );
     }
-    let systemd = facts
-        .launcher
-        .as_ref()
-        .is_ok_and(|launcher| launcher.name == "systemd");
-    if facts.other_user && !systemd && !facts.tools.contains(SETPRIV) {
+    if facts.other_user && !facts.uses_systemd() && !facts.tools.contains(SETPRIV) {
         found.refuse(
             "workload.user is another user, and setpriv, which switches to that user, is not in PATH",
             "install util-linux",

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Public nodes limit requests.
-const TRIES: RetryPolicy = RetryPolicy {
+pub(super) const TRIES: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
@@ -18,11 +18,7 @@ const TRIES: RetryPolicy = RetryPolicy {
 /// Maximum size of a keypair file, which has 64 numbers in JSON.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 
-pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
-    ask_with(plan, TRIES)
-}
-
-fn ask_with(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
+pub(super) fn ask(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
     if plan.workload.kind != Kind::Validator {
         return BTreeMap::new();
     }

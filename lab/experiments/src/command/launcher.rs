@@ -22,8 +22,8 @@ pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
     }
 }
 
-pub(super) fn launcher_of(standing: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
-    match &standing.begun {
+pub(super) fn launcher_of(journal_state: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
+    match &journal_state.planned {
         Some(begun) if begun.launcher == "systemd" => systemd(),
         _ => direct(),
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
     /// `None` if not even the first line was written.
-    pub begun: Option<Planned>,
+    pub planned: Option<Planned>,
     /// 0 if it never began.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
@@ -71,9 +71,9 @@ pub struct Next<'a> {
 
 impl JournalState {
     pub fn of(lines: &[Line]) -> Self {
-        let mut standing = JournalState::default();
-        lines.iter().for_each(|line| standing.take(line));
-        standing
+        let mut journal_state = JournalState::default();
+        lines.iter().for_each(|line| journal_state.take(line));
+        journal_state
     }
 
     /// A line about a run that never began is ignored.
@@ -82,7 +82,7 @@ impl JournalState {
         match &line.entry {
             Entry::Planned(planned) => {
                 self.turns.clone_from(&planned.turns);
-                self.begun = Some(planned.clone());
+                self.planned = Some(planned.clone());
                 self.began_unix_ns = unix_ns;
             }
             Entry::Runner { .. } => {

@@ -133,7 +133,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     let open = open.map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned));
     let arms: Vec<String> = open.collect();
     let why = experiment
-        .standing
+        .journal_state
         .stopped
         .as_ref()
         .map_or_else(String::new, |why| format!(" It was stopped: {why}."));

@@ -23,15 +23,15 @@ pub(crate) fn tallies<'e>(
     experiment: &'e Experiment,
     counted: &[CountedRun<'e>],
 ) -> Vec<ArmTally<'e>> {
-    let standing = &experiment.standing;
+    let journal_state = &experiment.journal_state;
     let of = |arm: &'e str| {
-        let scheduled = || standing.scheduled().filter(|(_, run)| run.arm == arm);
+        let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
         ArmTally {
             arm,
             planned: scheduled().count(),
             begun: scheduled().any(|(turn, run)| {
-                let mut attempts = standing.attempts_of(turn).iter();
+                let mut attempts = journal_state.attempts_of(turn).iter();
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             ends: runs()

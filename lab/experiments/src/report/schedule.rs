@@ -27,7 +27,7 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
                 clearing, restoring, cooling) to the last line about it.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
-    let all = experiment.standing.scheduled();
+    let all = experiment.journal_state.scheduled();
     listed.rows = all
         .take(MAX_ROWS)
         .map(|(turn, scheduled)| row(experiment, turn, scheduled))
@@ -36,7 +36,7 @@ pub(crate) fn schedule(experiment: &Experiment) -> Table {
 }
 
 fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
-    let attempts = experiment.standing.attempts_of(turn);
+    let attempts = experiment.journal_state.attempts_of(turn);
     let newest = attempts.last();
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
     let begun = newest.map(|newest| begun(newest, run_attempt));
@@ -81,8 +81,8 @@ pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
     ];
     let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
-    for turn in &experiment.standing.turns {
-        for attempt in experiment.standing.attempts_of(turn) {
+    for turn in &experiment.journal_state.turns {
+        for attempt in experiment.journal_state.attempts_of(turn) {
             let counts = turn
                 .runs
                 .iter()

@@ -4,7 +4,7 @@ use super::Experiment;
 use crate::journal::SearchLog;
 use crate::plan::{self, Cluster};
 use crate::schedule::{Scheduled, Turn};
-use crate::search::{DwellResult, Evidence, Line, Verdict};
+use crate::search::{DwellResult, Evidence, Line, Verdict, median};
 use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
 use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_report::run::{Run, Signal};
@@ -35,13 +35,13 @@ pub(crate) struct Search<'e> {
 }
 
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
-    let (plan, standing) = (&experiment.plan, &experiment.standing);
+    let (plan, journal_state) = (&experiment.plan, &experiment.journal_state);
     let Some(rules) = &plan.search else {
         return Vec::new();
     };
-    let is_only_search = standing.scheduled().count() == 1;
+    let is_only_search = journal_state.scheduled().count() == 1;
     let of = |(_, one): (&Turn, &'e Scheduled)| {
-        let searched = &standing.newest_run(one.run)?.searched;
+        let searched = &journal_state.newest_run(one.run)?.searched;
         let run = runs
             .iter()
             .find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
@@ -49,13 +49,13 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
             scheduled: one,
             rules,
             searched,
-            cut_off: standing.searches_cut_off(one.run),
+            cut_off: journal_state.searches_cut_off(one.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
             is_only_search,
         })
     };
-    standing.scheduled().filter_map(of).collect()
+    journal_state.scheduled().filter_map(of).collect()
 }
 
 fn slots(run: &Run) -> Option<(u64, u64)> {
@@ -161,20 +161,14 @@ impl<'e> Search<'e> {
         if series.is_empty() {
             return None;
         }
-        let mut usual: Vec<f64> = self
-            .dwells()
-            .filter(|dwell| is_reference(dwell))
-            .filter_map(|dwell| of(&dwell.evidence))
-            .collect();
-        usual.sort_unstable_by(f64::total_cmp);
-        let usual = usual
-            .get(usual.len() / 2)
-            .map_or_else(String::new, |value| {
-                format!(
-                    " Without a limit it was {} (median of the references).",
-                    faultline_text::number(*value, 1)
-                )
-            });
+        let references = self.dwells().filter(|dwell| is_reference(dwell));
+        let usual = median(references.filter_map(|dwell| of(&dwell.evidence)).collect());
+        let usual = usual.map_or_else(String::new, |value| {
+            format!(
+                " Without a limit it was {} (median of the references).",
+                faultline_text::number(value, 1)
+            )
+        });
         let caption = format!(
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
         );

@@ -24,13 +24,17 @@ pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Se
 }
 
 fn origin(experiment: &Experiment) -> String {
-    let Experiment { plan, standing, .. } = experiment;
-    let runs = standing.scheduled().count();
+    let Experiment {
+        plan,
+        journal_state,
+        ..
+    } = experiment;
+    let runs = journal_state.scheduled().count();
     let order = match plan.order {
         Order::Abba => "forwards and backwards in turn".to_owned(),
         Order::LatinSquare => "each replicate beginning with the next arm".to_owned(),
         Order::Random => {
-            format!("drawn by lot with seed {}", standing.begun.as_ref().map_or(plan.seed, |begun| begun.seed))
+            format!("drawn by lot with seed {}", journal_state.planned.as_ref().map_or(plan.seed, |begun| begun.seed))
         }
         Order::Sequential => {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
@@ -55,16 +59,16 @@ fn origin(experiment: &Experiment) -> String {
             twice.name
         ));
     }
-    if let Some(begun) = &standing.begun {
+    if let Some(begun) = &journal_state.planned {
         sentences.push_str(&format!(
             " Groups were made by {}; the plan's SHA-256 is {}.",
             begun.launcher, begun.plan
         ));
     }
-    if standing.runner_starts > 1 {
+    if journal_state.runner_starts > 1 {
         sentences.push_str(&format!(
             " The runner was started {} times.",
-            standing.runner_starts
+            journal_state.runner_starts
         ));
     }
     if plan.workload.kind == Kind::Replay {
@@ -72,7 +76,7 @@ fn origin(experiment: &Experiment) -> String {
             " The folder slots next to this page has what each run's log says about every slot.",
         );
     }
-    sentences.push_str(if standing.finished {
+    sentences.push_str(if journal_state.finished {
         " It is finished."
     } else {
         " It is not finished."

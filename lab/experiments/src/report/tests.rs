@@ -61,7 +61,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
     Experiment {
         folder: Folder::new(folder),
         plan,
-        standing: JournalState::of(&lines),
+        journal_state: JournalState::of(&lines),
     }
 }
 

@@ -256,7 +256,7 @@ impl Runner<'_> {
         self.last_run_ended = Some(self.system.now().uptime);
         match failed {
             // The turn is repeated, so its other runs can stop.
-            Some(why) if !matches!(self.standing.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
+            Some(why) if !matches!(self.journal_state.turn_of(number), Some(turn) if turn.runs.len() == 1) => {
                 Err(TurnError::Failed { run: number, why })
             }
             _ => Ok(()),

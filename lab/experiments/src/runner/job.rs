@@ -1,7 +1,7 @@
+use super::Running;
 use crate::folder::{self, GATE, OUTPUT, PROGRAM_FOLDER};
 use crate::passwd;
-use crate::plan::{Arm, CountedFrom, Kind, Lane, Plan, expand};
-use crate::schedule::Scheduled;
+use crate::plan::{CountedFrom, Kind, Plan, expand};
 use anyhow::Context;
 use faultline_common::files::AtPath;
 use faultline_runner::isolation::folders::Owner;
@@ -16,33 +16,32 @@ use std::time::Duration;
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The job of a run, which waits at a gate in `run_folder`.
+/// The job of a run, which waits at a gate in its folder.
 pub(super) fn job(
     plan: &Plan,
-    (arm, lane): (&Arm, &Lane),
-    (run, attempt): (&Scheduled, u32),
-    (scope, run_folder): (&str, &Path),
+    run: &Running,
+    scope: &str,
     launcher: &dyn Launcher,
 ) -> anyhow::Result<Job> {
     let expanded = expand(
         plan,
-        arm,
-        lane,
-        &run_folder.join(PROGRAM_FOLDER),
-        run.replicate,
+        &run.arm,
+        &run.lane,
+        &run.folder.join(PROGRAM_FOLDER),
+        run.scheduled.replicate,
     )
     .map_err(|unknown| anyhow::anyhow!(unknown.iter().map(|one| &one.what).join("; ")))?;
-    let gate = run_folder.join(GATE);
+    let gate = run.folder.join(GATE);
     let mut command = gated(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::group_name(scope, run.run, attempt, "validator"),
+        name: folder::group_name(scope, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),
         folder: plan.workload.working_folder.clone(),
-        output: run_folder.join(OUTPUT),
-        limits: arm.limits(lane),
+        output: run.folder.join(OUTPUT),
+        limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
         gate: Some(gate),
         longest: longest(plan),

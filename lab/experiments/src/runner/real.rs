@@ -138,9 +138,11 @@ impl System for RealSystem {
                 folders::hand_over(folder, owner)?;
             }
             lines.push(format!(
-                "cleared {}: {}",
+                "cleared {}: {} files, {}{}",
                 folder.display(),
-                cleared_in_words(&cleared)
+                count(cleared.files),
+                bytes(cleared.bytes),
+                named("; kept ", &cleared.retained)
             ));
         }
         Ok(lines)
@@ -175,10 +177,14 @@ impl System for RealSystem {
         let mut dropped = cooled(lines, cold::residency(&warm));
         // Otherwise only the first run is charged for reading the programs.
         if plan.page_cache == PageCache::DropFiles {
-            let read = program_files(plan)
-                .into_iter()
-                .map(|file| warming_error(&file, cold::warm_file(&file)));
-            dropped.lines.extend(read.flatten());
+            for file in program_files(plan) {
+                if let Err(error) = cold::warm_file(&file) {
+                    dropped.lines.push(format!(
+                        "{}: whether it is charged to this run is not known: {error}",
+                        file.display()
+                    ));
+                }
+            }
         }
         Ok(dropped)
     }
@@ -233,15 +239,6 @@ impl System for RealSystem {
     }
 }
 
-fn cleared_in_words(cleared: &folders::Cleared) -> String {
-    let retained_names = named("; kept ", &cleared.retained);
-    format!(
-        "{} files, {}{retained_names}",
-        count(cleared.files),
-        bytes(cleared.bytes)
-    )
-}
-
 fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named = all
         .iter()
@@ -267,16 +264,6 @@ fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
         lines: std::iter::once(dropped).chain(sampled_at).collect(),
         not_cold,
     }
-}
-
-/// A message if a program file could not be read into the page cache: every run should find it
-/// there.
-fn warming_error(file: &Path, read: anyhow::Result<u64>) -> Option<String> {
-    let error = read.err()?;
-    Some(format!(
-        "{}: whether it is charged to this run is not known: {error}",
-        file.display()
-    ))
 }
 
 fn residency_words(found: &Residency) -> (Option<String>, Option<String>) {

@@ -5,7 +5,7 @@ use super::{Runner, Running, TurnError};
 use crate::folder::RECORDING;
 use crate::journal::Entry;
 use crate::plan::{Plan, Search};
-use crate::search::{Action, Answer, Line, Reading, SearchMachine, Verdict};
+use crate::search::{Action, Line, Reading, SearchMachine, Verdict};
 use crate::watch::StopReason;
 use anyhow::Context;
 use faultline_runner::isolation::{Evidence, Launched};
@@ -53,7 +53,7 @@ impl FailureTimer {
 pub(super) struct RunningSearch {
     machine: SearchMachine,
     observer: Box<dyn Observer>,
-    answer: Option<Answer>,
+    is_over: bool,
     /// OOM events so far.
     out_of_memory: u64,
     /// A limit change that failed.
@@ -74,7 +74,7 @@ impl RunningSearch {
         Ok(RunningSearch {
             machine,
             observer,
-            answer: None,
+            is_over: false,
             out_of_memory: 0,
             pending_limit: None,
             error: FailureTimer::default(),
@@ -132,11 +132,7 @@ impl RunningSearch {
     /// Whether a limit may be in effect: during the search, and if the last one could not be
     /// lifted.
     fn may_reach_limit(&self) -> bool {
-        !self.is_over() || self.pending_limit.is_some()
-    }
-
-    fn is_over(&self) -> bool {
-        self.answer.is_some()
+        !self.is_over || self.pending_limit.is_some()
     }
 }
 
@@ -182,7 +178,7 @@ impl Runner<'_> {
         let hard = !self.system.launcher().can().memory_high;
         run.search = Some(RunningSearch::begin(&self.plan, rules, hard, observer)?);
         let number = run.scheduled.run;
-        if self.standing.searches_cut_off(number) > 0 {
+        if self.journal_state.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
             self.system.print(&format!("run {number}: {why}"));
             run.notes.push(why);
@@ -195,7 +191,7 @@ impl Runner<'_> {
         let Some(mut searching) = run.search.take() else {
             return Ok(());
         };
-        let actions = if searching.is_over() {
+        let actions = if searching.is_over {
             Ok(())
         } else {
             self.poll_search(run, &mut searching)
@@ -223,7 +219,7 @@ impl Runner<'_> {
                 }
                 Action::Line(line) => self.search_line(run, line)?,
                 Action::Over(answer) => {
-                    searching.answer = Some((*answer).clone());
+                    searching.is_over = true;
                     run.why = Some((StopReason::TimeUp, evidence.clone()));
                     self.write(Entry::SearchAnswer {
                         run: number,
@@ -242,7 +238,7 @@ impl Runner<'_> {
         let searching = run
             .search
             .as_mut()
-            .filter(|search| !search.is_over() && run.why.is_none());
+            .filter(|search| !search.is_over && run.why.is_none());
         match searching.and_then(|searching| searching.machine.validator_ended()) {
             Some(line) => self.search_line(run, line),
             None => Ok(()),

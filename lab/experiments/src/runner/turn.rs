@@ -186,14 +186,7 @@ impl Runner<'_> {
     fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
-        let of = (&run.scheduled, run.attempt);
-        let job = job::job(
-            &self.plan,
-            (&run.arm, &run.lane),
-            of,
-            (&self.scope, &run.folder),
-            launcher,
-        )?;
+        let job = job::job(&self.plan, run, &self.scope, launcher)?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);

@@ -60,16 +60,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn found(interval: &Interval) -> Outcome {
-        let [low, middle, high] = ends(interval);
-        Outcome::Found { low, middle, high }
-    }
-
-    pub(super) fn unconfirmed(interval: &Interval) -> Outcome {
-        let [low, middle, high] = ends(interval);
-        Outcome::Unconfirmed { low, middle, high }
-    }
-
     pub(crate) fn interval(&self) -> Option<[u64; 3]> {
         match *self {
             Outcome::Found { low, middle, high } | Outcome::Unconfirmed { low, middle, high } => {
@@ -87,7 +77,7 @@ impl Outcome {
     }
 }
 
-fn ends(interval: &Interval) -> [u64; 3] {
+pub(super) fn ends(interval: &Interval) -> [u64; 3] {
     [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64)
 }
 

@@ -236,7 +236,7 @@ impl Approach {
     }
 }
 
-fn push_recent(
+pub(super) fn push_recent(
     values: &mut VecDeque<(Duration, u64)>,
     window: Duration,
     at: Duration,

@@ -1,4 +1,5 @@
-use super::{Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict};
+use super::approach::push_recent;
+use super::{Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, median};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -73,17 +74,9 @@ impl References {
             .map(|behind| behind.ceil() as u64)
     }
 
-    /// Of two middle values, the upper one.
     fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
-        let mut values: Vec<f64> = self
-            .0
-            .iter()
-            .rev()
-            .take(MEDIAN_OF_NEWEST)
-            .filter_map(of)
-            .collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
+        let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
+        median(newest.filter_map(of).collect())
     }
 }
 
@@ -158,16 +151,9 @@ impl Dwell {
                 self.behind_at_start =
                     (self.behind_at_start.0 + behind, self.behind_at_start.1 + 1);
             }
-            self.end.push_back((at, behind));
         }
         let part = self.part();
-        while self
-            .end
-            .front()
-            .is_some_and(|(then, _)| at.saturating_sub(*then) > part)
-        {
-            self.end.pop_front();
-        }
+        push_recent(&mut self.end, part, at, reading.behind);
         // Earlier slots were under another limit.
         let own = reading
             .replays

@@ -1,6 +1,6 @@
 //! If unreclaimable memory does not settle, no limit is enough forever.
 
-use super::Reading;
+use super::{Reading, median};
 use std::time::Duration;
 
 const MAX_SAMPLES: usize = 256;
@@ -85,9 +85,4 @@ impl Line {
     pub(super) fn at(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

@@ -22,8 +22,6 @@ pub struct Dropped {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Residency {
     pub files: u64,
-    /// Files that were deleted meanwhile.
-    pub gone: u64,
     /// Pages of the files, without holes.
     pub pages: u64,
     pub resident: u64,
@@ -93,7 +91,7 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
 /// `fincore` is not installed, or a folder cannot be walked.
 pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
-    let (mut found, mut batch, mut total) = (Residency::default(), fincore::Batch::default(), 0);
+    let (mut found, mut batch) = (Residency::default(), fincore::Batch::default());
     let count = |found: &mut Residency, batch: &mut fincore::Batch| {
         let (resident, files) = batch.count()?;
         found.resident = found.resident.saturating_add(resident);
@@ -112,7 +110,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
                 .unwrap_or(0)
                 .min(allocated_bytes(stat));
             found.pages = found.pages.saturating_add(length.div_ceil(page));
-            total += 1;
+
             if batch.add(path) {
                 count(&mut found, &mut batch)
             } else {
@@ -121,7 +119,6 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
         })?;
     }
     count(&mut found, &mut batch)?;
-    found.gone = total - found.files.min(total);
     Ok(found)
 }
 

@@ -85,7 +85,7 @@ pub trait Launched {
     fn close(self: Box<Self>) -> Result<Evidence>;
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// Hard limit: the kernel kills above it.
     pub memory_max: bool,
@@ -97,11 +97,10 @@ pub struct Abilities {
     /// Pressure stall information: cgroup version 2, which may be mounted next to version 1.
     pub pressure: bool,
     /// Highest possible RLIMIT_NOFILE; `None` if unknown.
-    #[serde(default)]
     pub open_files: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupName {
     /// The experiment, `[a-z0-9_]+`: the argument of [`Launcher::sweep`].
     pub scope: String,
@@ -136,24 +135,23 @@ pub struct Job {
 }
 
 /// `None`: no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// Bytes, without swap.
     pub memory_max: Option<u64>,
     pub memory_high: Option<u64>,
     pub swap_max: Option<u64>,
     pub cpus: Option<CpuSet>,
-    #[serde(default)]
     pub io: Vec<IoLimit>,
 }
 
 /// Ascending and distinct, in the kernel's format (`0-3,8`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct CpuSet(Vec<u32>);
 
 /// Limits of one block device; `None`: no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IoLimit {
     /// Device node, such as `/dev/nvme0n1`, or a file on it.
     pub device: PathBuf,

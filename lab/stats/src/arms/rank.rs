@@ -1,7 +1,7 @@
 use super::Interval;
 use crate::correlation::ranks;
 use crate::distribution::{normal_above, normal_quantile};
-use crate::summary::quantile_sorted;
+use crate::summary::{ascending, quantile_sorted};
 
 /// Most runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
@@ -65,9 +65,7 @@ fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
 fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let size = ranks.len() as f64;
     let (m, n) = (m as f64, size - m as f64);
-    let mut sorted = ranks.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let ties: f64 = sorted
+    let ties: f64 = ascending(ranks.to_vec())
         .chunk_by(|a, b| a == b)
         .map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64)
         .sum();
@@ -103,11 +101,10 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 /// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
 /// not below `level`, or else that of all differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
-    let mut differences: Vec<f64> = reference
+    let differences = reference
         .iter()
-        .flat_map(|a| other.iter().map(move |b| b - a))
-        .collect();
-    differences.sort_unstable_by(f64::total_cmp);
+        .flat_map(|a| other.iter().map(move |b| b - a));
+    let differences = ascending(differences.collect());
     let value = quantile_sorted(&differences, 0.5)?;
     let (skip, level) = differences_outside(reference.len(), other.len(), 1.0 - level);
     let (low, high) = (

@@ -8,7 +8,7 @@ use super::length::dependence;
 use super::resample::{MAX_BLOCKS, MIN_BLOCKS};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::correlation::ranks;
-use crate::summary::mean_and_variance;
+use crate::summary::{ascending, mean_and_variance, total};
 
 /// With fewer, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
@@ -122,7 +122,7 @@ pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> u
 
 /// The mean, the distances from it, and the largest of them: in its unit, squares neither overflow nor vanish.
 fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
-    let mean = crate::summary::total(series) / series.len() as f64;
+    let mean = total(series) / series.len() as f64;
     let unit = series
         .iter()
         .fold(0.0_f64, |largest, v| largest.max((v - mean).abs()));
@@ -267,8 +267,7 @@ fn deciding_blocks(sums: &[f64]) -> f64 {
 
 /// The quantiles of `tail` and `1 - tail`, each rounded outwards.
 pub(crate) fn ends(values: &[f64], tail: f64) -> (f64, f64) {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;
     let rank = rank
         .saturating_sub(1)

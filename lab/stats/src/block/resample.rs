@@ -79,8 +79,7 @@ impl Deviations {
         let sums = block_sums(influence, spread.block);
         let (blocks, block) = (spread.n / spread.block, spread.block as f64);
         let tail = (1.0 - plan.level) / 2.0;
-        let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
-        self.moments = [2, 3, 4].map(moment);
+        self.moments = moments(&sums);
         spread.rare = participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
         spread.long_run = spread.dependence.long_run.max(self.moments[0] / block);
         let error = (spread.long_run / spread.n as f64).sqrt();
@@ -106,8 +105,10 @@ impl Deviations {
         (self.low, self.high) = (low * scale, high * scale);
     }
 
-    pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
-        self.spread.estimate(value, n, plan)
+    pub(super) fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+        let mut estimate = self.spread.estimate(value, n, plan);
+        (estimate.low, estimate.high) = (value - self.high, value - self.low);
+        estimate
     }
 
     /// Computes `rare` relative to a bound at `distance` below the value. If every block is far
@@ -158,6 +159,10 @@ impl Spread {
     }
 }
 
+fn moments(sums: &[f64]) -> [f64; 3] {
+    [2, 3, 4].map(|power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64)
+}
+
 fn block_length(dependence: &Dependence, n: usize) -> usize {
     (dependence.block.ceil() as usize)
         .max(n.div_ceil(MAX_BLOCKS))
@@ -193,8 +198,7 @@ impl JointDeviations {
             .min((n / 2).max(1));
         let blocks = n / block;
         let sums = block_sums(&difference, block);
-        let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
-        let moments = [2, 3, 4].map(moment);
+        let moments = moments(&sums);
         let varies = moments[0] > 0.0;
         let long_run = dependence.long_run.max(moments[0] / block as f64);
         // A variance of few blocks is uncertain, because dependence across their ends is lost.

@@ -100,16 +100,16 @@ fn time_per_slot_is_averaged_over_slots_between_two_pushes() {
         rise(&format!("{name}_sum"), label) / rise(&format!("{name}_count"), label)
     };
     is_close(
-        state.slots().cache.mean,
+        state.slots.cache.mean,
         mean("agave_program_cache_time_seconds", ("path", "replay")),
     );
     is_close(
-        state.slots().replay.mean,
+        state.slots.replay.mean,
         mean("agave_replay_slot_seconds", ("part", "total")),
     );
-    let p95 = state.slots().cache.p95.unwrap();
+    let p95 = state.slots.cache.p95.unwrap();
     assert!((0.001..0.1).contains(&p95), "{p95}");
-    assert_eq!(after(&[PAGE]).slots().cache.mean, None);
+    assert_eq!(after(&[PAGE]).slots.cache.mean, None);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
         let mut state = after(&[]);
         state.take(Ok(push(0.0, 1.0, 5.0)), at(0));
         state.take(Ok(push(10.0, sum, count)), at(10));
-        state.slots().cache.mean
+        state.slots.cache.mean
     };
     assert_eq!(mean_after(2.0, 7.0), Some(0.5));
     assert_eq!(mean_after(1.0, 5.0), None);
@@ -168,14 +168,15 @@ fn after_a_daemon_restart_no_rates_are_invented() {
         ),
         (None, None)
     );
-    assert_eq!(state.slots().cache.mean, None);
+    assert_eq!(state.slots.cache.mean, None);
     assert!(
         state.now(Figure::MajorFaults).is_some(),
         "the kernel's counters are as old as the validator"
     );
     assert!(
         state
-            .events()
+            .events
+            .iter()
             .any(|event| event.what == "faultlined was started anew")
     );
 }
@@ -195,7 +196,7 @@ fn the_top_states_memory_is_bounded() {
             state.take(Err("x".to_owned()), at(second));
         }
     }
-    assert_eq!(state.events().count(), MAX_EVENTS);
+    assert_eq!(state.events.len(), MAX_EVENTS);
     assert!(
         Figure::ALL
             .iter()

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    if area.height < 3 || scene.state().events().next().is_none() {
+    if area.height < 3 || scene.state().events.is_empty() {
         return;
     }
     let (_, area) = cut_below(area, 1);
@@ -15,8 +15,8 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         " What happened",
         width = usize::from(area.width)
     );
-    Line::from(Span::styled(title, scene.theme.reversed())).render(head, buffer);
-    for event in scene.state().events() {
+    Span::styled(title, scene.theme.reversed()).render(head, buffer);
+    for event in &scene.state().events {
         if rest.is_empty() {
             return;
         }

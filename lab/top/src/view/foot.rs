@@ -6,7 +6,7 @@ use faultline_text::{bytes_f64, percent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 use ratatui::widgets::Widget;
 use std::time::Duration;
 
@@ -25,18 +25,14 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         .chars()
         .take(available)
         .collect();
-    Line::from(Span::styled(
-        format!("{left:<available$}{right}"),
-        scene.theme.reversed(),
-    ))
-    .render(area, buffer);
+    Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
 }
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (health, keys) = cut_below(area, 1);
     let (words, style) = self::health(scene, usize::from(area.width));
-    Line::from(Span::styled(format!(" {words}"), style)).render(health, buffer);
-    let last = scene.state().events().next().map(|event| {
+    Span::styled(format!(" {words}"), style).render(health, buffer);
+    let last = scene.state().events.front().map(|event| {
         let time: String = faultline_text::moment(event.at.unix_ns)
             .chars()
             .skip(11)
@@ -48,7 +44,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let available = usize::from(area.width).saturating_sub(KEYS.len() + 2);
     let last: String = last.chars().take(available).collect();
     let line = format!("{KEYS}  {last:>available$}");
-    Line::from(Span::styled(line, scene.theme.reversed())).render(keys, buffer);
+    Span::styled(line, scene.theme.reversed()).render(keys, buffer);
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
@@ -59,7 +55,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                 .max(Duration::from_secs(1)),
         )
     };
-    match (state.error(), state.received_at()) {
+    match (&state.error, state.received_at) {
         (Some(error), Some(_)) => {
             let since = seconds(error.since.uptime);
             (
@@ -78,7 +74,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
             )
         }
         (None, None) => ("asking ..".to_owned(), theme.faint()),
-        (None, Some(_)) => match &state.newest().stale {
+        (None, Some(_)) => match &state.status.stale {
             Some(stale) => (format!("faultlined HANGS: {stale}"), theme.bad()),
             None => source_summary(scene, width),
         },
@@ -86,7 +82,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 }
 
 fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
-    let status = scene.state().newest();
+    let status = &scene.state().status;
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
     let cost = [
         { scene.state().now(Figure::DaemonCpu) }.map(|cpu| format!("CPU {}", percent(cpu))),

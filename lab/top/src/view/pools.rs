@@ -13,17 +13,13 @@ const MIN_NAME_WIDTH: usize = 16;
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = cut_below(area, 1);
     let width = usize::from(area.width);
-    let title = format!(" Pools by {}", scene.session.order().word());
+    let title = format!(" Pools by {}", scene.session.order.word());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
-    Line::from(Span::styled(
-        line(&title, &titles, width),
-        scene.theme.reversed(),
-    ))
-    .render(head, buffer);
-    let pools = scene.state().pools(scene.session.order());
+    Span::styled(line(&title, &titles, width), scene.theme.reversed()).render(head, buffer);
+    let pools = scene.state().pools(scene.session.order);
     if pools.is_empty() {
-        let why = match scene.state().newest().source(Source::Threads) {
-            _ if scene.state().received_at().is_none() => "",
+        let why = match scene.state().status.source(Source::Threads) {
+            _ if scene.state().received_at.is_none() => "",
             None => " the source threads is disabled",
             Some(_) => " none reported",
         };
@@ -32,7 +28,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         return after;
     }
     let mut rest = below;
-    for pool in pools.iter().skip(scene.session.first()) {
+    for pool in pools.iter().skip(scene.session.first) {
         if rest.is_empty() {
             break;
         }

@@ -59,7 +59,7 @@ pub(super) fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buf
 
 fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (name, right) = cut_right(area, NAME_WIDTH);
-    Line::from(Span::styled(format!(" {}", row.name), theme.label())).render(name, buffer);
+    Span::styled(format!(" {}", row.name), theme.label()).render(name, buffer);
     if row.graphic == Graphic::Nothing {
         (&row.words).render(right, buffer);
         return;

@@ -19,7 +19,7 @@ const MEMORY_THRESHOLDS: (f64, f64) = (0.75, 0.9);
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
-    let status = scene.state().newest();
+    let status = &scene.state().status;
     let mut rows = vec![validator_row(scene)];
     let named = [
         ("Phase", &phase(scene)),
@@ -40,7 +40,7 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
 
 /// Rows for terminals that have the space.
 pub(super) fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, status) = (scene.state(), scene.state().newest());
+    let (state, status) = (scene.state(), &scene.state().status);
     let cpu = value_or_reason(scene, Figure::Cpu, percent);
     let flow = |figure| {
         value_or_dash(scene, state.now(figure), |rate| {
@@ -120,8 +120,8 @@ fn value_or_reason(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) ->
 
 fn absent(scene: &Scene<'_>, source: Source) -> String {
     let dash = scene.theme.absent();
-    match scene.state().newest().source(source) {
-        _ if scene.state().received_at().is_none() => dash.to_owned(),
+    match scene.state().status.source(source) {
+        _ if scene.state().received_at.is_none() => dash.to_owned(),
         None => format!("{dash} ({} is disabled)", source.name()),
         Some(status) if !status.is_up => format!("{dash} ({} is down)", source.name()),
         Some(_) => dash.to_owned(),
@@ -137,8 +137,12 @@ fn value_or_dash(
     value.map_or_else(|| scene.theme.absent().to_owned(), words)
 }
 
+fn per_second(rate: f64) -> String {
+    format!("{}/s", short(rate))
+}
+
 fn validator_row(scene: &Scene<'_>) -> Row {
-    let (status, theme) = (scene.state().newest(), scene.theme);
+    let (status, theme) = (&scene.state().status, scene.theme);
     let target = &status.target;
     let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
     let words = match target.is_followed {
@@ -185,7 +189,7 @@ fn truncated(text: &str, most: usize) -> String {
 }
 
 fn phase(scene: &Scene<'_>) -> Vec<StatusItem> {
-    let status = scene.state().newest();
+    let status = &scene.state().status;
     let is_known = status
         .source(Source::Conclusions)
         .is_some_and(|source| source.is_up);
@@ -198,7 +202,7 @@ fn phase(scene: &Scene<'_>) -> Vec<StatusItem> {
 }
 
 fn behind(scene: &Scene<'_>) -> Row {
-    let status = scene.state().newest();
+    let status = &scene.state().status;
     let words = value_or_reason(scene, Figure::SlotsBehind, |slots| {
         format!("{} slots", short(slots))
     });
@@ -227,13 +231,13 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
         ("", "minor", Figure::MinorFaults),
     ];
     kinds.map(|(name, kind, figure)| {
-        let rate = value_or_reason(scene, figure, |rate| format!("{}/s", short(rate)));
+        let rate = value_or_reason(scene, figure, per_second);
         row(name, format!("{kind} {rate}"), plot(scene, figure))
     })
 }
 
 fn cache(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, cache) = (scene.state(), &scene.state().newest().cache);
+    let (state, cache) = (scene.state(), &scene.state().status.cache);
     let words = cache.words();
     let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
     let mut spans = vec![Span::raw(words)];
@@ -244,11 +248,7 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         Figure::CacheReloads,
         Figure::CacheEvictions,
     ]
-    .map(|figure| {
-        value_or_dash(scene, state.now(figure), |rate| {
-            format!("{}/s", short(rate))
-        })
-    });
+    .map(|figure| value_or_dash(scene, state.now(figure), per_second));
     [
         row(
             "Cache",
@@ -265,7 +265,7 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
 }
 
 fn per_slot(scene: &Scene<'_>) -> String {
-    let slots = scene.state().slots();
+    let slots = &scene.state().slots;
     let both = slots.cache.mean.zip(slots.replay.mean);
     let share = both.filter(|(_, replay)| *replay > 0.0);
     format!(

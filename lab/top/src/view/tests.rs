@@ -301,8 +301,8 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
     assert!(first(&session).1.starts_with(" exited"));
     assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown)));
     assert_eq!(
-        session.first(),
-        session.state().pools(session.order()).len() - 1
+        session.first,
+        session.state().pools(session.order).len() - 1
     );
     handle_key(&mut session, Key::Letter('h'));
     is_golden("help_80x24.txt", &screen(&session, 80, 24, 10));
@@ -355,7 +355,7 @@ fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
         theme,
     };
     let text = plain(&scene, 80);
-    for pool in session.state().pools(session.order()) {
+    for pool in session.state().pools(session.order) {
         assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
     }
     assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
@@ -385,7 +385,7 @@ fn foreign_texts_cannot_control_the_terminal() {
     hostile.sources[0].name = "\x1b[2J".to_owned();
     hostile.sources[0].is_up = false;
     session.take(Ok(hostile), at(20));
-    assert!(session.state().events().count() >= 2);
+    assert!(session.state().events.len() >= 2);
     for help in [false, true] {
         session.help = help;
         let screen = screen(&session, 160, 60, 20);
@@ -445,7 +445,7 @@ fn text_output_has_one_line_per_value() {
         let mail = plain(&scene, width);
         let last = session
             .state()
-            .pools(session.order())
+            .pools(session.order)
             .last()
             .map(|pool| pool.name.clone())
             .unwrap_or_default();

@@ -49,9 +49,7 @@ fn requests(answer: String) -> Stake {
     let identity = folder.path().join("id.json");
     std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
     let (url, node) = node(answer);
-    let stake = ask_with(&plan(&url, &identity), ONCE)
-        .remove("main")
-        .unwrap();
+    let stake = ask(&plan(&url, &identity), ONCE).remove("main").unwrap();
     let question = node.join().unwrap();
     assert!(
         question.starts_with("POST / HTTP/1.1\r\n") && question.contains("getVoteAccounts"),
@@ -124,8 +122,7 @@ fn a_missing_node_leaves_the_stake_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
     std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();
-    let of = |url: &str, identity: &Path| match ask_with(&plan(url, identity), ONCE).remove("main")
-    {
+    let of = |url: &str, identity: &Path| match ask(&plan(url, identity), ONCE).remove("main") {
         Some(Stake::Unknown(why)) => why,
         other => panic!("{other:?}"),
     };

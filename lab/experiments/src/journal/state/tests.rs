@@ -170,8 +170,8 @@ fn search_journal_lines_round_trip() {
 #[test]
 fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     let lines = whole();
-    let standing = JournalState::of(&lines);
-    let searched = |attempt: usize| &standing.attempts[&1][attempt].runs[&1].searched;
+    let journal_state = JournalState::of(&lines);
+    let searched = |attempt: usize| &journal_state.attempts[&1][attempt].runs[&1].searched;
     assert_eq!(searched(0).lines.len(), 2);
     assert_eq!(searched(0).answer, None);
     let second: Vec<Searching> = searched(1)
@@ -182,21 +182,25 @@ fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     assert_eq!(second, lines_of_a_search());
     assert!(searched(1).lines.is_sorted_by_key(|(_, at)| *at));
     assert_eq!(searched(1).answer, Some(answer()));
-    assert_eq!(standing.searches_cut_off(1), 1);
-    assert!(standing.next().is_none());
+    assert_eq!(journal_state.searches_cut_off(1), 1);
+    assert!(journal_state.next().is_none());
 }
 
 #[test]
 fn a_running_search_or_a_plain_run_is_not_reported_interrupted() {
     let lines = whole();
     for (length, line) in (1..).zip(&lines) {
-        let standing = JournalState::of(&lines[..length]);
+        let journal_state = JournalState::of(&lines[..length]);
         let again = length
             > lines
                 .iter()
                 .position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. }))
                 .unwrap();
-        assert_eq!(standing.searches_cut_off(1), usize::from(again), "{line:?}");
+        assert_eq!(
+            journal_state.searches_cut_off(1),
+            usize::from(again),
+            "{line:?}"
+        );
     }
     let without: Vec<Line> = lines
         .into_iter()
@@ -222,10 +226,10 @@ fn a_journal_written_before_searches_existed_is_read() {
     std::fs::write(&path, old).unwrap();
     let mut lines = vec![line(0, planned())];
     lines.extend(journal::read(&path).unwrap());
-    let standing = JournalState::of(&lines);
-    assert!(standing.next().is_none());
+    let journal_state = JournalState::of(&lines);
+    assert!(journal_state.next().is_none());
     assert_eq!(
-        standing.attempts[&1][0].runs[&1].searched,
+        journal_state.attempts[&1][0].runs[&1].searched,
         SearchLog::default()
     );
 }

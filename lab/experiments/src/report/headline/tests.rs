@@ -77,7 +77,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     Experiment {
         folder: Folder::new(folder),
         plan,
-        standing: journal(turns, lines),
+        journal_state: journal(turns, lines),
     }
 }
 

@@ -132,7 +132,7 @@ fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answe
     Experiment {
         folder: Folder::new(folder),
         plan,
-        standing: JournalState::of(&lines),
+        journal_state: JournalState::of(&lines),
     }
 }
 

@@ -36,7 +36,7 @@ fn killed_at(lines: usize) {
     if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(journal) {
         file.write_all(b"{\"unix_ns\":1,\"entry\":\"fini").unwrap();
     }
-    let words = if scene.standing().begun.is_some() {
+    let words = if scene.standing().planned.is_some() {
         "resume"
     } else {
         "run"

@@ -40,8 +40,6 @@ pub struct Restored {
     pub files: u64,
     /// Sum of the file lengths.
     pub bytes: u64,
-    /// Reflinks among them, which share disk space with the source.
-    pub cloned: u64,
     /// Entries that were not copied, with the reason: sockets and the like, and existing keypairs
     /// and tower files.
     pub left: Vec<RetainedEntry>,
@@ -295,10 +293,9 @@ impl RestoreRun<'_> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
-        let copied = copy::copy(from, to, name, self.owner)?;
+        let bytes = copy::copy(from, to, name, self.owner)?;
         self.restored.files += 1;
-        self.restored.bytes = self.restored.bytes.saturating_add(copied.bytes);
-        self.restored.cloned += u64::from(copied.cloned);
+        self.restored.bytes = self.restored.bytes.saturating_add(bytes);
         Ok(())
     }
 

@@ -22,62 +22,32 @@ fn a_complete_host_is_described() {
     let (_folder, root) = whole_host();
     let state = inspect(&root, &[], &|name| name == "agave-validator");
     assert_eq!(
-        state.boot_id.as_deref(),
+        boot_id(&root).as_deref(),
         Some("5e3c0c1e-0000-4000-8000-000000000001")
     );
     assert_eq!(
-        (state.memory_total, state.memory_available),
-        (Some(1 << 20), Some(1 << 19))
-    );
-    assert_eq!(
-        (state.swap_total, state.swap_used),
-        (Some(64 << 10), Some(4 << 10))
+        (state.memory_total, state.swap_total),
+        (Some(1 << 20), Some(64 << 10))
     );
     assert_eq!(state.huge_pages.as_deref(), Some("always"));
     assert_eq!(state.governors, ["powersave"]);
-    let (cpu, io) = (
-        StallTime {
-            some_us: 9,
-            full_us: None,
-        },
-        StallTime {
-            some_us: 7,
-            full_us: Some(5),
-        },
-    );
-    assert_eq!(
-        state.pressure.into_iter().collect::<Vec<_>>(),
-        [("cpu".to_owned(), cpu), ("io".to_owned(), io)]
-    );
-    let command = Some("agave-validator --ledger /mnt/ledger".to_owned());
     assert_eq!(
         state.running,
         [Running {
             pid: 12,
             name: "agave-validator".to_owned(),
-            command
         }]
     );
 }
 
 fn whole_host() -> (tempfile::TempDir, HostRoot) {
-    let command = "agave-validator\0--ledger\0/mnt/ledger\0";
     pretend(&[
         (
             "proc/sys/kernel/random/boot_id",
             "5e3c0c1e-0000-4000-8000-000000000001\n",
         ),
-        (
-            "proc/meminfo",
-            "MemTotal: 1024 kB\nMemAvailable: 512 kB\nSwapTotal: 64 kB\nSwapFree: 60 kB\n",
-        ),
-        ("proc/pressure/cpu", "some avg10=0.00 total=9\n"),
-        (
-            "proc/pressure/io",
-            "some avg10=0.00 total=7\nfull avg10=0.00 total=5\n",
-        ),
+        ("proc/meminfo", "MemTotal: 1024 kB\nSwapTotal: 64 kB\n"),
         ("proc/12/stat", &stat(12, "agave-validator", 'S')),
-        ("proc/12/cmdline", command),
         ("proc/13/stat", &stat(13, "agave-validator", 'Z')),
         ("proc/14/stat", &stat(14, "bash", 'S')),
         (
@@ -99,20 +69,7 @@ fn whole_host() -> (tempfile::TempDir, HostRoot) {
 fn an_empty_host_has_unknown_values_instead_of_zeros() {
     let (_folder, root) = pretend(&[]);
     let state = inspect(&root, &[], &|_| true);
-    assert!(
-        state
-            .problems
-            .iter()
-            .any(|problem| problem.contains("proc")),
-        "{state:?}"
-    );
-    assert_eq!(
-        HostState {
-            problems: Vec::new(),
-            ..state
-        },
-        HostState::default()
-    );
+    assert_eq!(state, HostState::default());
     assert_eq!((cpu_use(&root), boot_id(&root)), (None, None));
 }
 
@@ -144,14 +101,10 @@ fn a_missing_path_is_on_the_disk_of_its_parent_folder() {
     let later = folder.path().join("not/there/yet");
     let disks = inspect(&root, &[folder.path(), &later], &|_| false).disks;
     assert_eq!(
-        (&disks[0].path, disks[0].size, disks[0].device),
-        (&folder.path().to_owned(), disks[1].size, disks[1].device)
+        (&disks[0].path, disks[0].device),
+        (&folder.path().to_owned(), disks[1].device)
     );
-    assert!(disks.iter().all(|disk| {
-        disk.free
-            .zip(disk.size)
-            .is_some_and(|(free, size)| free <= size && size > 0)
-    }));
+    assert!(disks.iter().all(|disk| disk.free.is_some()));
 }
 
 #[test]
@@ -168,7 +121,9 @@ fn the_real_host_is_described_from_available_kernel_files() {
         .unwrap()
         << 10;
     assert_eq!(state.memory_total, Some(total));
-    assert!(state.boot_id.is_some_and(|id| id.len() == 36) && state.running.is_empty());
+    assert!(
+        boot_id(&HostRoot::default()).is_some_and(|id| id.len() == 36) && state.running.is_empty()
+    );
     let before = cpu_use(&HostRoot::default()).unwrap();
     eventually(Duration::from_secs(60), "some CPU time is used", || {
         std::hint::black_box((0..1_000_000_u64).fold(0, |sum: u64, n| {

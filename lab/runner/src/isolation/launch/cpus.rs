@@ -41,14 +41,6 @@ impl CpuSet {
     }
 }
 
-impl TryFrom<String> for CpuSet {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        CpuSet::parse(&text)
-    }
-}
-
 impl From<CpuSet> for String {
     fn from(cpus: CpuSet) -> String {
         cpus.to_string()

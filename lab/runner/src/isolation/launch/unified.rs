@@ -36,10 +36,7 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
     Ok(Evidence {
         end: None,
         result: None,
-        memory_events: read(folder, "memory.events")?
-            .as_deref()
-            .map(parse_counts)
-            .unwrap_or_default(),
+        memory_events: counts(folder, "memory.events")?,
         memory_peak: bytes(folder, "memory.peak")?,
         memory_current: bytes(folder, "memory.current")?,
         file: stat.file,
@@ -73,10 +70,7 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
 pub(super) fn is_empty(folder: &Path) -> Result<bool> {
     check_exists(folder)?;
     let name = "cgroup.events";
-    let events = read(folder, name)?
-        .as_deref()
-        .map(parse_counts)
-        .unwrap_or_default();
+    let events = counts(folder, name)?;
     let populated = events
         .get("populated")
         .ok_or_else(|| invalid_file(folder, name, "it does not say whether it is populated"))?;
@@ -91,11 +85,12 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn parse_counts(text: &str) -> BTreeMap<String, u64> {
+fn counts(folder: &Path, name: &str) -> Result<BTreeMap<String, u64>> {
+    let text = read(folder, name)?.unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
-    pairs
+    Ok(pairs
         .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
-        .collect()
+        .collect())
 }
 
 /// `None` if this kernel or this cgroup does not have the file.

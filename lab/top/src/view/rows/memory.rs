@@ -1,4 +1,6 @@
-use super::{MEMORY_THRESHOLDS, absent, level, plot, row, value_or_dash, value_or_reason};
+use super::{
+    MEMORY_THRESHOLDS, absent, level, per_second, plot, row, value_or_dash, value_or_reason,
+};
 use crate::view::Scene;
 use crate::view::row::{Graphic, Row};
 use faultline_metrics::Source;
@@ -19,7 +21,7 @@ fn binding_level(status: &Status) -> String {
 }
 
 pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
-    let status = scene.state().newest();
+    let status = &scene.state().status;
     let limit = status
         .figure(Figure::MemoryLimit)
         .filter(|limit| *limit > 0.0);
@@ -67,9 +69,7 @@ fn resident(scene: &Scene<'_>) -> Row {
 
 fn pressure(scene: &Scene<'_>) -> Row {
     let state = scene.state();
-    let refaults = value_or_dash(scene, state.now(Figure::Refaults), |rate| {
-        format!("{}/s", short(rate))
-    });
+    let refaults = value_or_dash(scene, state.now(Figure::Refaults), per_second);
     let stalled = match (
         state.now(Figure::StalledSome),
         state.now(Figure::StalledFull),
@@ -77,7 +77,7 @@ fn pressure(scene: &Scene<'_>) -> Row {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
         _ => scene.theme.absent().to_owned(),
     };
-    let kills = state.newest().figure(Figure::OomKills);
+    let kills = state.status.figure(Figure::OomKills);
     let alarm = match kills {
         Some(kills) if kills > 0.0 => scene.theme.bad(),
         _ => Style::new(),

@@ -15,17 +15,7 @@ const CHUNK_BYTES: usize = 64 << 20;
 /// For file systems between which the kernel cannot copy.
 const BUFFER_BYTES: usize = 1 << 20;
 
-pub(super) struct Copied {
-    pub(super) bytes: u64,
-    pub(super) cloned: bool,
-}
-
-pub(super) fn copy(
-    from: &Folder,
-    to: &Folder,
-    name: &CStr,
-    owner: Option<Owner>,
-) -> Result<Copied> {
+pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
     let wrong = |errno: Errno| at(&path)(errno);
     let changed = || {
@@ -58,10 +48,7 @@ pub(super) fn copy(
     }
     // A copy of hundreds of gigabytes need not evict the rest of the page cache.
     let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
-    Ok(Copied {
-        bytes: size,
-        cloned,
-    })
+    Ok(size)
 }
 
 /// Whether reflinks from one folder to the other work.

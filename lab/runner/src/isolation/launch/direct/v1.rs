@@ -71,6 +71,7 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
 pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(&memory.join(OOM_CONTROL), "1")?;
+    let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
     let (path, memory_and_swap) = (memory.join(MEMORY_LIMIT), memory.join(MEMSW_LIMIT));
     // The limit of memory and swap must not be below that of memory.
     let with_swap = fs::read_to_string(&memory_and_swap)
@@ -79,15 +80,9 @@ pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Opti
     if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes))
         && with_swap.is_some()
     {
-        write(
-            &memory_and_swap,
-            &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
-        )?;
+        write(&memory_and_swap, &text)?;
     }
-    match fs::write(
-        &path,
-        bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
-    ) {
+    match fs::write(&path, text) {
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(at(&path))?,

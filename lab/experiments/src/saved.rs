@@ -1,3 +1,5 @@
+//! Finds and reads an experiment in its folder.
+
 use crate::folder::{self, Folder};
 use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
@@ -8,18 +10,19 @@ use faultline_common::files::AtPath;
 use itertools::Itertools;
 use std::path::Path;
 
-/// By folder or plan.
-pub fn find(path: &Path) -> anyhow::Result<Folder> {
+/// `path` is the experiment's folder, or its plan.
+pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
     if std::fs::metadata(path).at(path)?.is_dir() {
         return Ok(Folder::new(&std::path::absolute(path).at(path)?));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
 
-/// Fails if the plan was changed since.
-pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+/// The plan and the journal of an experiment that was started. Fails if the copy of the plan in the
+/// folder was changed since.
+pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
-    let begun = journal_state.begun.as_ref().with_context(|| {
+    let planned = journal_state.planned.as_ref().with_context(|| {
         format!(
             "{}: nothing was begun here: use `faultline experiment run`",
             folder.path().display()
@@ -27,13 +30,13 @@ pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     })?;
     let copy = folder.plan();
     let text = std::fs::read_to_string(&copy).at(&copy)?;
-    if folder::digest(&text) != begun.plan {
+    if folder::digest(&text) != planned.plan {
         bail!(
             "{}: this is not the plan that the experiment was begun with any more: put it back",
             copy.display()
         );
     }
-    let plan = plan::parse(&text, &begun.file)
+    let plan = plan::parse(&text, &planned.file)
         .map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
     // The folder may have been moved.
     Ok((
