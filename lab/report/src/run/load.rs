@@ -168,7 +168,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
         cache_times: recording.cache_times_points()?,
         costs: recording.cost_tracker_points()?,
     };
-    if !clock.was_set() {
+    if clock.steps().is_empty() {
         return Ok(points);
     }
     let written: HashMap<i64, i64> = ticks
