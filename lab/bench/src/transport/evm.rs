@@ -43,7 +43,7 @@ pub(super) struct Evm {
     /// Payer and contract.
     contract: Option<(String, String)>,
     value: u64,
-    /// After a failed write, whose effect is unknown.
+    /// A write failed, so the value must be read again.
     pub(super) effect_unknown: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Solana {
     /// Balance of the target.
     target_balance: u64,
     transfers: u64,
-    /// After a failed transfer, whose effect is unknown.
+    /// A transfer failed, so the balance must be read again.
     pub(super) effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
