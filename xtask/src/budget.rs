@@ -1,7 +1,7 @@
 //! Keeps the amount of production Rust from growing unnoticed: tokens, bytes of comments, and
 //! identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
 
-use crate::run::{has_extension, production, read, tokens};
+use crate::run::{is_production, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
@@ -9,10 +9,6 @@ use std::path::{Path, PathBuf};
 
 /// The last entry is in force. A higher number needs a new entry with a reason.
 const LIMITS: &str = "xtask/budget.yml";
-
-const NOT_PRODUCTION: [&str; 7] = [
-    "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
-];
 
 /// Parts of identifiers.
 #[rustfmt::skip]
@@ -67,13 +63,6 @@ pub(crate) fn check(
         }
     }
     Ok(())
-}
-
-fn is_production(file: &Path) -> bool {
-    let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
-    has_extension(file, "rs")
-        && !file.ends_with("tests.rs")
-        && !NOT_PRODUCTION.into_iter().any(in_folder)
 }
 
 impl Amount {

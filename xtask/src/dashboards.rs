@@ -8,7 +8,7 @@ use crate::rules;
 use crate::run::read;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const FOLDER: &str = "grafana/dashboards";
 
@@ -37,7 +37,8 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         }
         let dashboard: check::Dashboard =
             serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        if *file != dashboard_file(&dashboard.uid) {
+        let name = dashboard.uid.trim_start_matches("faultline-");
+        if *file != Path::new(FOLDER).join(format!("{name}.json")) {
             broken.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
         }
         dashboards.push(dashboard);
@@ -52,10 +53,6 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         broken.len(),
         broken.join("\n  ")
     );
-}
-
-fn dashboard_file(uid: &str) -> PathBuf {
-    Path::new(FOLDER).join(format!("{}.json", uid.trim_start_matches("faultline-")))
 }
 
 /// Sorts keys, numbers panels and puts them next to each other, and removes what a server adds when

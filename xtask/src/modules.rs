@@ -1,7 +1,7 @@
 //! Modules must depend on one another in one direction: no cycles among modules with the same
 //! parent.
 
-use crate::run::{has_extension, production, read, tokens};
+use crate::run::{is_production, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{Delimiter, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,9 +46,7 @@ pub(crate) fn check(
 /// The module of a file; `None` for the root itself, programs, tests and other crates.
 fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
     let inside = file.strip_prefix(source).ok()?;
-    let is_test =
-        inside.ends_with("tests.rs") || inside.components().any(|part| part.as_os_str() == "tests");
-    if !has_extension(inside, "rs") || is_test {
+    if !is_production(inside) {
         return None;
     }
     let parts = inside.with_extension("");

@@ -44,6 +44,17 @@ pub(crate) fn has_extension(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|found| found == extension)
 }
 
+const NOT_PRODUCTION: [&str; 7] = [
+    "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
+];
+
+pub(crate) fn is_production(file: &Path) -> bool {
+    let in_folder = |folder: &str| file.components().any(|part| part.as_os_str() == folder);
+    has_extension(file, "rs")
+        && !file.ends_with("tests.rs")
+        && !NOT_PRODUCTION.into_iter().any(in_folder)
+}
+
 /// The lines of a file of Rust without its tests.
 pub(crate) fn production(text: &str) -> impl Iterator<Item = &str> {
     text.lines()

@@ -1,12 +1,7 @@
 //! House rules: sizes of files, dependencies, unwanted words.
 
-use crate::budget;
-use crate::members;
-use crate::modules;
-use crate::pages;
-use crate::rules;
 use crate::run::{has_extension, output, production, read};
-use crate::words;
+use crate::{budget, members, modules, pages, rules, words};
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 
 mod shipped;
 
-use crate::run::{has_extension, production, read, tokens};
+use crate::run::{has_extension, is_production, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
         let text = prose(&read(root, file)?);
         return Ok(text.lines().map(str::to_owned).collect());
     }
-    if !is_program(file) {
+    if !PROGRAMS.iter().any(|folder| file.starts_with(folder)) || !is_production(file) {
         return shipped::texts(root, file);
     }
     // clap makes help from comments.
@@ -61,13 +61,6 @@ fn words_to_avoid(page: &str) -> anyhow::Result<Vec<String>> {
         .flat_map(|cell| cell.split(','))
         .map(|word| word.trim().to_owned())
         .collect())
-}
-
-fn is_program(file: &Path) -> bool {
-    let inside = PROGRAMS.iter().any(|folder| file.starts_with(folder))
-        && !file.starts_with("crates/testkit");
-    let is_test = file.iter().any(|part| part == "tests" || part == "benches");
-    inside && !is_test && has_extension(file, "rs") && !file.ends_with("tests.rs")
 }
 
 fn is_page(file: &Path) -> bool {

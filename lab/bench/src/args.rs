@@ -99,7 +99,7 @@ pub struct OutArgs {
 #[derive(Debug, Args)]
 pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = parse_encoding)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = |name: &str| parse_named("encoding", &Encoding::ALL, name))]
     pub(crate) encodings: Vec<Encoding>,
     /// Accounts to request [default: five of mainnet-beta, of 904 to 10,136 bytes].
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
@@ -171,7 +171,7 @@ pub struct TransportArgs {
     /// Transports to compare; the first is the reference: http (HTTP/1.1 over a persistent
     /// connection), http-new (a new connection for each request), http2 (left out if the node does
     /// not offer it), websocket.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = parse_transport)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named("transport", &Protocol::ALL, name))]
     pub(crate) transports: Vec<Protocol>,
     /// Length of a series of reads or writes, which is compared next to single ones.
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -270,14 +270,6 @@ fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, 
         let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         format!("{name:?} is no {what}; there are {}", known.join(", "))
     })
-}
-
-fn parse_encoding(name: &str) -> Result<Encoding, String> {
-    parse_named("encoding", &Encoding::ALL, name)
-}
-
-fn parse_transport(name: &str) -> Result<Protocol, String> {
-    parse_named("transport", &Protocol::ALL, name)
 }
 
 /// With or without the sign of percent.

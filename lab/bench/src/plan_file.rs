@@ -2,7 +2,7 @@
 
 mod load;
 mod requests;
-mod shown;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -13,8 +13,8 @@ use crate::run::Engine;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unfit;
-pub(crate) use shown::{all_requests_text as study, tables};
 use std::path::{Path, PathBuf};
+pub(crate) use tables::{all_requests_text as study, tables};
 use toml::de::DeValue;
 
 const MAX_FILE_BYTES: u64 = 64 << 20;

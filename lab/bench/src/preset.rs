@@ -2,13 +2,13 @@
 
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
-use crate::own_cost;
 use crate::plan::{Cell, LinkKind, MAX_REQUESTS, Plan};
 use crate::protocol::Protocol;
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
 use crate::run::{Engine, MeasuredRun, SampleSink};
 use crate::store::{self, ResultsFile};
+use crate::tool_overhead;
 use crate::verify::Verdict;
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -125,7 +125,7 @@ pub(crate) fn run_and_store(
         Some(path) => Some((path, ResultsFile::create(path)?)),
         None => None,
     };
-    let done = own_cost::measured(&engine).and_then(|own_cost| {
+    let done = tool_overhead::measured(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
             own_cost,

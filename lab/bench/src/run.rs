@@ -6,7 +6,7 @@
 
 mod exchange;
 mod pace;
-mod questions;
+mod probe;
 #[cfg(test)]
 mod tests;
 

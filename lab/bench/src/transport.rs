@@ -179,9 +179,8 @@ async fn evm(client: &mut NodeClient, id: &str) -> anyhow::Result<(Chain, Vec<St
     let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = ask(client, "eth_accounts").await.unwrap_or_default();
-    let payer = accounts
-        .get(0)
-        .and_then(Value::as_str)
+    let payer = accounts[0]
+        .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
     let Some(payer) = payer else {
         notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());

@@ -25,7 +25,7 @@ impl Verdict {
 
 const MAX_LISTED: usize = 10;
 
-/// A digest, because answers may be large and many rounds wait for a lagging node.
+/// Only a digest is stored: answers may be large, and many rounds may wait for a slow node.
 #[derive(Debug, Clone)]
 struct Answer {
     slot: Option<u64>,
@@ -37,7 +37,7 @@ struct Answer {
 
 #[derive(Debug, Default)]
 struct Round {
-    /// Arms that answered or failed.
+    /// How many arms have answered or failed.
     requested: usize,
     answers: Vec<(usize, Answer)>,
 }
@@ -45,9 +45,10 @@ struct Round {
 pub(crate) struct AnswerVerifier {
     /// Incomplete rounds, by round and subject.
     incomplete_rounds: BTreeMap<(u64, usize), Round>,
+    /// How many arms have a request about each subject.
     arms: Vec<usize>,
     plan: Plan,
-    /// By arm. The reference's verdict only counts slots that it alone skipped.
+    /// By arm. That of the reference counts only the slots that it alone reports as skipped.
     pub(crate) verdicts: Vec<Verdict>,
 }
 

@@ -130,7 +130,8 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         margin: options.margin,
         ..Settings::default()
     };
-    let subjects = Subjects::new(runs, &plan, arms).compared_per_second(options.per_second);
+    let mut subjects = Subjects::new(runs, &plan, arms);
+    subjects.per_second = options.per_second;
     let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);

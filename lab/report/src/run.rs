@@ -11,7 +11,8 @@ pub use from_experiment::{ExperimentOutcome, Replayed, ReplayedSlot};
 pub use levels::BindingLevel;
 pub use load::load;
 pub(crate) use load::load_evidence;
-pub use manifest::{Drive, Interface, Mount, SystemFacts};
+pub use manifest::SystemFacts;
+pub(crate) use manifest::json_text;
 pub use signal::Signal;
 
 use faultline_cache_prediction::prediction::{self, Prediction};

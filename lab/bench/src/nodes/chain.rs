@@ -151,7 +151,7 @@ pub(super) fn height(value: &Value) -> Option<u64> {
 }
 
 pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
-    let hash = value.as_str().or_else(|| value.get(chain.hash)?.as_str())?;
+    let hash = value.as_str().or(value[chain.hash].as_str())?;
     Some(match hash.strip_prefix("0x") {
         // Nodes may pad with zeros.
         Some(digits) => format!("0x{}", digits.trim_start_matches('0').to_lowercase()),
@@ -160,9 +160,7 @@ pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
 }
 
 pub(crate) fn version(value: &Value) -> Option<&str> {
-    value
-        .as_str()
-        .or_else(|| value.get("solana-core")?.as_str())
+    value.as_str().or(value["solana-core"].as_str())
 }
 
 #[cfg(test)]

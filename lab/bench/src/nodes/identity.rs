@@ -40,8 +40,8 @@ pub(super) fn block(
     })
 }
 
-/// Height and hash of the first height at which all nodes have a hash. The inner error says why
-/// there is none.
+/// Height and hash of the first block whose hash all nodes report. The inner error is the reason why
+/// no block has one. Fails if the hashes differ.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,

@@ -54,7 +54,13 @@ impl Chain {
         (operation, times): (Operation, u32),
     ) -> Result<Exchanged, Failure> {
         // A busy client already has connections and subscriptions.
-        in_time(client.timeout, self.prepare(client, protocol)).await?;
+        in_time(client.timeout, async {
+            match self {
+                Chain::Evm(evm) => evm.prepare(client, protocol).await,
+                Chain::Solana(solana) => solana.prepare(client, protocol).await,
+            }
+        })
+        .await?;
         client.drain_notifications();
         client.meter = Meter::default();
         let mut begun = clock::uptime();
@@ -74,17 +80,6 @@ impl Chain {
         Ok(client
             .meter
             .exchanged(clock::uptime().saturating_sub(begun)))
-    }
-
-    async fn prepare(
-        &mut self,
-        client: &mut NodeClient,
-        protocol: Protocol,
-    ) -> Result<(), Failure> {
-        match self {
-            Chain::Evm(evm) => evm.prepare(client, protocol).await,
-            Chain::Solana(solana) => solana.prepare(client, protocol).await,
-        }
     }
 
     async fn run_once(

@@ -43,7 +43,7 @@ pub(super) struct Evm {
     /// Payer and contract.
     contract: Option<(String, String)>,
     value: u64,
-    /// After a failed write, whose effect is unknown.
+    /// A write failed, so the value must be read again.
     pub(super) effect_unknown: bool,
 }
 
@@ -78,10 +78,7 @@ impl Evm {
             }
         })
         .await?;
-        let address = receipt
-            .get("contractAddress")
-            .and_then(Value::as_str)
-            .ok_or(Failure::Wrong)?;
+        let address = receipt["contractAddress"].as_str().ok_or(Failure::Wrong)?;
         Ok(Evm::new(id, Some((payer.to_owned(), address.to_owned()))))
     }
 
@@ -137,9 +134,7 @@ impl Evm {
             .await?;
         loop {
             match receipt(client, protocol, &hash).await {
-                Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => {
-                    break;
-                }
+                Ok(receipt) if receipt["status"] == "0x1" => break,
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
                     if let Ok(message) = timeout(MAX_HEAD_WAIT, client.next_notification()).await {

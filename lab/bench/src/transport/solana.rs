@@ -29,7 +29,7 @@ pub(super) struct Solana {
     /// Balance of the target.
     target_balance: u64,
     transfers: u64,
-    /// After a failed transfer, whose effect is unknown.
+    /// A transfer failed, so the balance must be read again.
     pub(super) effect_unknown: bool,
     blockhash: [u8; 32],
     blockhash_at: Duration,
@@ -75,9 +75,8 @@ impl Solana {
             let latest = client
                 .call(Protocol::HttpNew, "getLatestBlockhash", options)
                 .await?;
-            let text = latest
-                .pointer("/value/blockhash")
-                .and_then(Value::as_str)
+            let text = latest["value"]["blockhash"]
+                .as_str()
                 .ok_or(Failure::Wrong)?;
             bs58::decode(text)
                 .onto(&mut self.blockhash)
@@ -98,10 +97,7 @@ impl Solana {
             let balance = client
                 .call(Protocol::HttpNew, "getBalance", options)
                 .await?;
-            self.target_balance = balance
-                .get("value")
-                .and_then(Value::as_u64)
-                .ok_or(Failure::Wrong)?;
+            self.target_balance = balance["value"].as_u64().ok_or(Failure::Wrong)?;
             self.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
@@ -134,7 +130,7 @@ impl Solana {
             let subscription = client.call(protocol, "signatureSubscribe", options).await?;
             send(client, Protocol::Http, &transaction).await?;
             let result = wait_for_notification(client, &subscription, |_| true).await?;
-            if is_error(result.pointer("/value/err")) {
+            if !result["value"]["err"].is_null() {
                 return Err(Failure::Wrong);
             }
         }
@@ -149,9 +145,7 @@ impl Solana {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (transaction, after) = self.next_transfer()?;
-        let has_balance = |account: &Value| {
-            account.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
-        };
+        let has_balance = |account: &Value| account["value"]["lamports"] == after;
         if protocol == Protocol::WebSocket {
             send(client, Protocol::Http, &transaction).await?;
             wait_for_notification(client, &self.subscription, has_balance).await?;
@@ -186,7 +180,7 @@ impl Solana {
     }
 
     /// A signed transaction with one transfer of the system program.
-    fn transfer(&self, target_balance: u64) -> Vec<u8> {
+    fn transfer(&self, lamports: u64) -> Vec<u8> {
         // One instruction of program account 2 with accounts 0 and 1 and twelve bytes: number 2,
         // the amount.
         let message = [
@@ -196,7 +190,7 @@ impl Solana {
             &[0; 32],
             &self.blockhash,
             &[1, 2, 2, 0, 1, 12, 2, 0, 0, 0],
-            &target_balance.to_le_bytes(),
+            &lamports.to_le_bytes(),
         ]
         .concat();
         [&[1], self.payer.sign(&message).as_ref(), &message].concat()
@@ -214,23 +208,16 @@ async fn wait_until_processed(
         let statuses = client
             .call(protocol, "getSignatureStatuses", json!([[signature]]))
             .await?;
-        match statuses.pointer("/value/0") {
-            Some(status) if status.is_object() => {
-                return match is_error(status.get("err")) {
-                    true => Err(Failure::Wrong),
-                    false => Ok(()),
-                };
-            }
-            _ if clock::uptime().saturating_sub(begun) > client.timeout => {
-                return Err(Failure::Timeout);
-            }
-            _ => client.next_poll().await,
+        let status = &statuses["value"][0];
+        if status.is_object() {
+            let succeeded = status["err"].is_null();
+            return succeeded.then_some(()).ok_or(Failure::Wrong);
         }
+        if clock::uptime().saturating_sub(begun) > client.timeout {
+            return Err(Failure::Timeout);
+        }
+        client.next_poll().await;
     }
-}
-
-fn is_error(err: Option<&Value>) -> bool {
-    err.is_some_and(|error| !error.is_null())
 }
 
 async fn send(
@@ -249,11 +236,11 @@ async fn wait_for_notification(
     accepts: impl Fn(&Value) -> bool,
 ) -> Result<Value, Failure> {
     loop {
-        let notifications = client.next_notification().await?;
-        let is_ours = notifications.pointer("/params/subscription") == Some(subscription);
-        if let Some(result) = notifications
-            .pointer("/params/result")
-            .filter(|result| is_ours && accepts(result))
+        let notification = client.next_notification().await?;
+        let params = &notification["params"];
+        if let Some(result) = params.get("result")
+            && params["subscription"] == *subscription
+            && accepts(result)
         {
             return Ok(result.clone());
         }

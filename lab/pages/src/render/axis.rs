@@ -75,7 +75,7 @@ impl Axis {
     /// Ticks are at round times; also returns the time format.
     pub(crate) fn of_time(low: f64, high: f64, max_ticks: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
-        let step = time_step((high - low) / as_f64(max_ticks.max(1)));
+        let step = time_step((high - low) / max_ticks.max(1) as f64);
         let clock = match high.abs().max(low.abs()) {
             largest if largest < 3600.0 => Clock::Minutes,
             _ if step < 60.0 => Clock::Full,
@@ -163,7 +163,7 @@ fn stepped(
     widened: fn(f64, f64, f64) -> (f64, f64),
 ) -> Axis {
     let DisplayUnit { one, suffix } = display_unit(unit, high.abs().max(low.abs()));
-    let step = round_step((high - low) / one / as_f64(max_ticks.max(1))) * one;
+    let step = round_step((high - low) / one / max_ticks.max(1) as f64) * one;
     let (low, high) = widened(low, high, step);
     let words = |value: f64| labelled(value / one, step / one, suffix);
     Axis::new((low, high, false), multiples(low, high, step), words)
@@ -173,9 +173,9 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let base: f64 = if unit.starts_with('B') { 2.0 } else { 10.0 };
     let first = (low.ln() / base.ln() + 1e-9).floor();
     let last = (high.ln() / base.ln() - 1e-9).ceil().max(first + 1.0);
-    let stride = ((last - first) / as_f64(max_ticks.max(1))).ceil().max(1.0);
-    let count = to_usize(((last - first) / stride).floor());
-    let powers = (0..=count).map(|index| base.powf(first + as_f64(index) * stride));
+    let stride = ((last - first) / max_ticks.max(1) as f64).ceil().max(1.0);
+    let count = ((last - first) / stride).floor() as usize;
+    let powers = (0..=count).map(|index| base.powf(first + index as f64 * stride));
     let words = |value: f64| {
         let one = display_unit(unit, value * 1.000_001);
         let value = value / one.one;
@@ -186,7 +186,7 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
 
 fn labelled(value: f64, step: f64, suffix: &str) -> String {
     let decimals = if step > 0.0 {
-        to_usize((-step.log10().floor()).max(0.0))
+        (-step.log10().floor()).max(0.0) as usize
     } else {
         0
     };
@@ -200,8 +200,8 @@ fn labelled(value: f64, step: f64, suffix: &str) -> String {
 
 fn multiples(low: f64, high: f64, step: f64) -> impl Iterator<Item = f64> {
     let first = (low / step - 1e-9).ceil();
-    let count = to_usize(((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0);
-    (0..count).map(move |index| (first + as_f64(index)) * step)
+    let count = ((high / step + 1e-9).floor() - first).clamp(-1.0, 199.0) + 1.0;
+    (0..count as usize).map(move |index| (first + index as f64) * step)
 }
 
 /// 1, 2 or 5 times a power of ten, at least `rough`.
@@ -230,14 +230,6 @@ fn time_step(rough: f64) -> f64 {
         .into_iter()
         .find(|step| *step >= rough)
         .unwrap_or_else(|| round_step(rough / day).max(1.0) * day)
-}
-
-fn as_f64(count: usize) -> f64 {
-    count as f64
-}
-
-fn to_usize(value: f64) -> usize {
-    value as usize
 }
 
 #[cfg(test)]

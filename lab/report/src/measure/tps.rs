@@ -89,7 +89,9 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
             continue;
         };
         let last = lifecycle.ended.map_or(last, |ended| {
-            last_of_run(last, second_of(run, ended), &counts)
+            // The second in which the run ended counts only if it has transactions.
+            let end = second_of(run, ended);
+            last.min(end - i64::from(!counts.contains_key(&end)))
         });
         seconds.extend(
             (first..=last.max(first))
@@ -111,15 +113,6 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         source,
         seconds,
         distinguishes_zeros,
-    }
-}
-
-/// The second in which the run ended counts only if it has transactions.
-fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
-    if counts.contains_key(&end) {
-        last.min(end)
-    } else {
-        last.min(end - 1)
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
-use super::subject::RunPart;
-use super::subject::Subjects;
+use super::subject::{RunPart, Subjects};
 use crate::measure::{Numbers, Span, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
 use faultline_stats::summary::{Summary, mean};

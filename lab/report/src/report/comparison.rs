@@ -4,8 +4,7 @@ use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
 use super::pace;
 use super::scalars::{Better, SCALARS, Scalar};
-use super::subject::RunPart;
-use super::subject::Subjects;
+use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 

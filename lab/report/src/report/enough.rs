@@ -78,7 +78,8 @@ fn enough(subject: &Subject<'_>, from_tip: &Numbers) -> SufficientMemory {
         from_tip.window
     };
     let (unreclaimable, cache, sum) = peak_memory(subject, window);
-    let refaults = [&from_tip.refault_file, &from_tip.refault_anon].map(|growth| growth.known());
+    let refaults = [Signal::RefaultFile, Signal::RefaultAnon]
+        .map(|signal| measure::growth(run, signal, from_tip.window).known());
     let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
     let swapped = within(run, run.signal(Signal::Swap), window)
         .into_iter()

@@ -4,10 +4,9 @@ use super::cells::{number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
-use super::subject::RunPart;
-use super::subject::{Subject, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
-use crate::measure::{PoolFaults, pool_faults, rates, within};
+use crate::measure::{PoolFaults, growth, pool_faults, rates, within};
 use crate::run::Signal;
 use faultline_agave::threads::purpose;
 use faultline_stats::smooth::moving_average;
@@ -31,24 +30,25 @@ const RATES: &[Quantity] = &[
     quantity("Minor max [/s]", 1, |_, n| n.minor.rates.max),
 ];
 
-/// Growth of a counter of seconds, in percent of the time.
-macro_rules! percent {
-    ($title:literal, $growth:ident) => {
-        quantity(concat!($title, " [%]"), 3, |_, n| {
-            n.$growth.mean().map(|share| 100.0 * share)
+/// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
+macro_rules! mean_growth {
+    ($title:literal, $signal:ident, $scale:literal) => {
+        quantity($title, 3, |s, n| {
+            let mean = growth(s.run, Signal::$signal, n.window).mean();
+            mean.map(|mean| $scale * mean)
         })
     };
 }
 
 const PRESSURE: &[Quantity] = &[
-    quantity("File refaults [/s]", 3, |_, n| n.refault_file.mean()),
-    quantity("Anonymous refaults [/s]", 3, |_, n| n.refault_anon.mean()),
-    percent!("Some waited for memory", memory_some),
-    percent!("All waited for memory", memory_full),
-    percent!("Some waited for I/O", io_some),
-    percent!("All waited for I/O", io_full),
-    percent!("Machine: some waited for memory", host_memory_some),
-    percent!("Machine: some waited for I/O", host_io_some),
+    mean_growth!("File refaults [/s]", RefaultFile, 1.0),
+    mean_growth!("Anonymous refaults [/s]", RefaultAnon, 1.0),
+    mean_growth!("Some waited for memory [%]", MemorySome, 100.0),
+    mean_growth!("All waited for memory [%]", MemoryFull, 100.0),
+    mean_growth!("Some waited for I/O [%]", IoSome, 100.0),
+    mean_growth!("All waited for I/O [%]", IoFull, 100.0),
+    mean_growth!("Machine: some waited for memory [%]", HostMemorySome, 100.0),
+    mean_growth!("Machine: some waited for I/O [%]", HostIoSome, 100.0),
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {

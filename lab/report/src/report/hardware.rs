@@ -1,10 +1,11 @@
 //! The machines (the study's Figures 1, 2 and 5), validators and folders.
 
-use super::cells::{self, GIB, number, row, table, text, words};
+use super::cells::{self, GIB, number, row, table, text};
 use super::groups::{by_key, distinct};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
-use crate::run::{Drive, Interface, Mount, SystemFacts};
+use crate::run::{SystemFacts, json_text};
+use serde_json::Value;
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
@@ -64,14 +65,16 @@ fn facts(
 }
 
 /// Runs with equal facts share their rows.
-fn shared_rows<T: PartialEq>(
+fn shared_rows(
     subjects: &Subjects<'_>,
     mut listed: Table,
-    of: fn(&SystemFacts) -> &Vec<T>,
-    cells: fn(&T) -> Vec<Cell>,
+    of: fn(&SystemFacts) -> &[Value],
+    cells: fn(&Value) -> Vec<Cell>,
 ) -> Block {
-    let all = subjects.all.iter();
-    let all = all.map(|subject| (of(&subject.run.facts), subject.name.as_str()));
+    let all = subjects.all.iter().map(|subject| {
+        let things = of(&subject.run.facts).iter().map(cells);
+        (things.collect::<Vec<_>>(), subject.name.as_str())
+    });
     for (things, runs) in by_key(all) {
         let is_of_all = runs.len() == subjects.all.len() && runs.len() > 1;
         let runs = if is_of_all {
@@ -79,7 +82,7 @@ fn shared_rows<T: PartialEq>(
         } else {
             runs.join("; ")
         };
-        let rows = things.iter().map(|thing| row(&runs, cells(thing)));
+        let rows = things.into_iter().map(|cells| row(&runs, cells));
         listed.rows.extend(rows);
     }
     if listed.rows.is_empty() {
@@ -114,20 +117,35 @@ fn folders(subjects: &Subjects<'_>) -> Block {
     )
 }
 
-fn folder(mount: &Mount) -> Vec<Cell> {
-    let why = "not in the manifest";
-    let word = |words: &Option<String>| text(words.as_deref(), why);
-    let size = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 1, why);
+fn folder(folder: &Value) -> Vec<Cell> {
+    let mount = &folder["mount"];
+    let options = ["options", "file_system_options"].map(|name| json_text(&mount[name]));
+    let options = options.into_iter().flatten().collect::<Vec<_>>().join(",");
     vec![
-        Cell::Text(mount.what.replace('_', " ")),
-        words(&mount.path),
-        word(&mount.source),
-        word(&mount.disk),
-        word(&mount.file_system),
-        word(&mount.options),
-        size(mount.size),
-        size(mount.free),
+        Cell::Text(named(&folder["what"]).replace('_', " ")),
+        Cell::Text(named(&folder["path"])),
+        fact(&mount["source"], NOT_THERE),
+        fact(&mount["disk"], NOT_THERE),
+        fact(&mount["file_system"], NOT_THERE),
+        text(Some(&options), NOT_THERE),
+        gib(&mount["bytes"]),
+        gib(&mount["free_bytes"]),
     ]
+}
+
+const NOT_THERE: &str = "not in the manifest";
+
+fn named(name: &Value) -> String {
+    json_text(name).unwrap_or_default()
+}
+
+fn fact(value: &Value, why: &str) -> Cell {
+    text(json_text(value).as_deref(), why)
+}
+
+fn gib(bytes: &Value) -> Cell {
+    let gib = bytes.as_u64().map(|bytes| bytes as f64 / GIB);
+    number(gib, 1, NOT_THERE)
 }
 
 fn drives(subjects: &Subjects<'_>) -> Block {
@@ -141,19 +159,14 @@ fn drives(subjects: &Subjects<'_>) -> Block {
     )
 }
 
-fn drive(drive: &Drive) -> Vec<Cell> {
-    let why = "not in the manifest";
+fn drive(drive: &Value) -> Vec<Cell> {
+    let kind = |rotates| if rotates { "rotating" } else { "solid state" };
     vec![
-        words(&drive.name),
-        text(drive.model.as_deref(), "not reported by the disk"),
-        number(drive.size.map(|bytes| bytes as f64 / GIB), 1, why),
-        text(
-            drive
-                .rotational
-                .map(|rotates| if rotates { "rotating" } else { "solid state" }),
-            why,
-        ),
-        text(drive.scheduler.as_deref(), why),
+        Cell::Text(named(&drive["name"])),
+        fact(&drive["model"], "not reported by the disk"),
+        gib(&drive["bytes"]),
+        text(drive["rotational"].as_bool().map(kind), NOT_THERE),
+        fact(&drive["scheduler"], NOT_THERE),
     ]
 }
 
@@ -168,14 +181,15 @@ fn network(subjects: &Subjects<'_>) -> Block {
     shared_rows(subjects, listed, |facts| &facts.interfaces, interface)
 }
 
-fn interface(interface: &Interface) -> Vec<Cell> {
+fn interface(interface: &Value) -> Vec<Cell> {
+    let speed = interface["speed_mbit"].as_u64();
     vec![
-        words(&interface.name),
+        Cell::Text(named(&interface["name"])),
         number(
-            interface.speed.map(|mbit| mbit as f64 / 1000.0),
+            speed.map(|mbit| mbit as f64 / 1000.0),
             1,
             "not reported by the interface",
         ),
-        text(interface.state.as_deref(), "not in the manifest"),
+        fact(&interface["state"], NOT_THERE),
     ]
 }

@@ -4,10 +4,9 @@ use super::cells::{GIB, figure, known, missing, number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::enough;
 use super::model::{Block, Chart, Matrix, Section};
-use super::subject::RunPart;
-use super::subject::{Subject, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
-use crate::measure::{Levels, Numbers, within};
+use crate::measure::{Numbers, within};
 use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
 
@@ -43,7 +42,7 @@ const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     quantity("RSS + swapped out, mean [GiB]", 3, |_, n| {
-        resident_and_swapped(&n.levels)
+        Some((n.levels.rss.mean? + n.levels.swap.mean?) / GIB)
     }),
 ];
 
@@ -57,10 +56,6 @@ const HEADROOM: &[Quantity] = &[
         Some(100.0 * n.levels.headroom.min? / s.limit()?)
     }),
 ];
-
-fn resident_and_swapped(levels: &Levels) -> Option<f64> {
-    Some((levels.rss.mean? + levels.swap.mean?) / GIB)
-}
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());

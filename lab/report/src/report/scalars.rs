@@ -1,7 +1,8 @@
 use super::accounts;
 use super::cells::GIB;
 use super::subject::Subject;
-use crate::measure::Numbers;
+use crate::measure::{Numbers, growth};
+use crate::run::Signal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
@@ -80,8 +81,8 @@ scalars! {
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);
     "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults by all seconds" = |_, n| n.major.mean();
     "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults by all seconds" = |_, n| n.minor.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |_, n| n.refault_file.mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |_, n| n.memory_some.mean().map(|share| 100.0 * share);
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |s, n| growth(s.run, Signal::RefaultFile, n.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |s, n| growth(s.run, Signal::MemorySome, n.window).mean().map(|share| 100.0 * share);
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, n| n.cpu;
 }
 

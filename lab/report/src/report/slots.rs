@@ -1,14 +1,12 @@
 use super::cells::{estimate_or, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section, Table};
-use super::subject::RunPart;
-use super::subject::{ESTIMATED_METRICS, Subjects};
+use super::subject::{ESTIMATED_METRICS, RunPart, Subjects};
 use super::timeline::Trace;
 use crate::measure::replayed;
 use crate::run::Signal;
-use faultline_stats::Estimate;
 use faultline_stats::caveat::reliability_text as why_unreliable;
-use faultline_stats::summary;
+use faultline_stats::{Estimate, summary};
 
 const REPLAY: &[Quantity] = &[
     quantity("Median [ms]", 1, |_, n| n.replay_quantile(0.5)),

@@ -84,10 +84,6 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    pub(crate) fn compared_per_second(self, per_second: bool) -> Self {
-        Subjects { per_second, ..self }
-    }
-
     /// The reference is the first arm that `has` values, or the first arm if none has.
     pub(crate) fn reference_and_others(
         &self,

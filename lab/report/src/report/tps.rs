@@ -2,8 +2,7 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section};
-use super::subject::RunPart;
-use super::subject::{Subject, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Second, TransactionSource};
 use faultline_stats::smooth::moving_average;

@@ -105,10 +105,6 @@ impl Clock {
         pairs.map(step).collect()
     }
 
-    pub(super) fn was_set(&self) -> bool {
-        self.periods.len() > 1
-    }
-
     /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of writing:
     /// it resolves times that occur twice after a step backwards.
     pub(super) fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {

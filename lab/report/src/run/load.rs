@@ -87,7 +87,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Whether the process was followed only until its child, the validator, was found.
+/// Whether the process started the validator. The daemon follows it only until it finds its child.
 fn is_wrapper(process: &ProcessRow, all: &[ProcessRow]) -> bool {
     let next = all
         .iter()
@@ -168,7 +168,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
         cache_times: recording.cache_times_points()?,
         costs: recording.cost_tracker_points()?,
     };
-    if !clock.was_set() {
+    if clock.steps().is_empty() {
         return Ok(points);
     }
     let written: HashMap<i64, i64> = ticks
@@ -192,7 +192,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
     Ok(points)
 }
 
-/// In nanoseconds of the axis, in the order of the points' own times.
+/// When each point was written, in nanoseconds of the axis. Ordered by the points' own times.
 fn written_at(
     recording: &Recording,
     table: &str,
@@ -214,7 +214,8 @@ fn written_at(
     Ok(rows.into_iter().map(|(_, seen)| seen))
 }
 
-/// Maps each row to the first one of its process, which restarts and merges repeat.
+/// The id of the first row of each row's process. A restart of the daemon repeats the row, and so
+/// does a merge.
 fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
@@ -349,7 +350,8 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
     }
 }
 
-/// `None` for a tick without a row.
+/// One value per signal and tick. `None` if the tick has no row in the signal's table, or the signal
+/// is not wanted.
 fn signals(
     recording: &Recording,
     ticks: &[TickRow],

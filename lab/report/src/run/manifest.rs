@@ -15,40 +15,11 @@ pub struct SystemFacts {
     pub kernel: Option<String>,
     /// In bytes.
     pub memory: Option<u64>,
-    pub drives: Vec<Drive>,
-    pub mounts: Vec<Mount>,
-    pub interfaces: Vec<Interface>,
+    /// As in the manifest.
+    pub drives: Vec<Value>,
+    pub mounts: Vec<Value>,
+    pub interfaces: Vec<Value>,
     pub versions: Vec<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Drive {
-    pub name: String,
-    pub model: Option<String>,
-    pub size: Option<u64>,
-    pub rotational: Option<bool>,
-    pub scheduler: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Mount {
-    pub what: String,
-    pub path: String,
-    pub source: Option<String>,
-    pub disk: Option<String>,
-    pub file_system: Option<String>,
-    pub options: Option<String>,
-    pub size: Option<u64>,
-    /// When the process was found.
-    pub free: Option<u64>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Interface {
-    pub name: String,
-    /// In Mbit/s.
-    pub speed: Option<u64>,
-    pub state: Option<String>,
 }
 
 impl SystemFacts {
@@ -77,9 +48,9 @@ impl SystemFacts {
             cpu: json_text(&host["cpu"]["model"]),
             kernel: json_text(&host["kernel"]["release"]),
             memory: host["memory"]["total_bytes"].as_u64(),
-            drives: list(&host["disks"]).map(drive).collect(),
-            mounts: list(&process["folders"]).map(mount).collect(),
-            interfaces: list(&host["network"]).map(interface).collect(),
+            drives: list(&host["disks"]).cloned().collect(),
+            mounts: list(&process["folders"]).cloned().collect(),
+            interfaces: list(&host["network"]).cloned().collect(),
             versions,
         }
     }
@@ -94,7 +65,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// `None` for other types and empty values.
-fn json_text(value: &Value) -> Option<String> {
+pub(crate) fn json_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -178,41 +149,4 @@ fn validator_facts(process: &Value) -> Vec<(&'static str, String)> {
         .into_iter()
         .filter_map(|(name, fact)| Some((name, fact?)))
         .collect()
-}
-
-fn drive(disk: &Value) -> Drive {
-    Drive {
-        name: json_text(&disk["name"]).unwrap_or_default(),
-        model: json_text(&disk["model"]),
-        size: disk["bytes"].as_u64(),
-        rotational: disk["rotational"].as_bool(),
-        scheduler: json_text(&disk["scheduler"]),
-    }
-}
-
-fn mount(folder: &Value) -> Mount {
-    let mount = &folder["mount"];
-    let options = [
-        json_text(&mount["options"]),
-        json_text(&mount["file_system_options"]),
-    ];
-    let options = options.into_iter().flatten().collect::<Vec<_>>().join(",");
-    Mount {
-        what: json_text(&folder["what"]).unwrap_or_default(),
-        path: json_text(&folder["path"]).unwrap_or_default(),
-        source: json_text(&mount["source"]),
-        disk: json_text(&mount["disk"]),
-        file_system: json_text(&mount["file_system"]),
-        options: (!options.is_empty()).then_some(options),
-        size: mount["bytes"].as_u64(),
-        free: mount["free_bytes"].as_u64(),
-    }
-}
-
-fn interface(net: &Value) -> Interface {
-    Interface {
-        name: json_text(&net["name"]).unwrap_or_default(),
-        speed: net["speed_mbit"].as_u64(),
-        state: json_text(&net["state"]),
-    }
 }

@@ -1,6 +1,8 @@
 use super::turn;
+use crate::measure::growth;
 use crate::report::model::Caveat;
 use crate::report::subject::{Subject, Subjects};
+use crate::run::Signal;
 
 /// Smaller differences between shares of the time are not reported, nor are factors below 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
@@ -53,7 +55,9 @@ fn io_share(subject: &Subject<'_>) -> Option<f64> {
     let by_experiment = from_experiment
         .filter(|_| run_seconds > 0.0)
         .map(|seconds| seconds / run_seconds);
-    subject.from_execution.io_some.mean().or(by_experiment)
+    growth(subject.run, Signal::IoSome, subject.from_execution.window)
+        .mean()
+        .or(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
