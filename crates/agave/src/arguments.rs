@@ -40,13 +40,14 @@ pub fn folders<S: AsRef<OsStr>>(
         .collect();
     for (what, options) in FOLDERS {
         let given = values(arguments, options);
-        if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
-            folders.push((what, ledger.join("accounts")));
-        }
-        let paths = given
+        let mut paths = given
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
-            .filter(|path| !matches!(*path, b"" | b"-"));
+            .filter(|path| !matches!(*path, b"" | b"-"))
+            .peekable();
+        if let (None, "accounts", Some(ledger)) = (paths.peek(), what, &ledger) {
+            folders.push((what, ledger.join("accounts")));
+        }
         folders.extend(paths.map(|path| (what, PathBuf::from(OsStr::from_bytes(path)))));
     }
     folders
@@ -105,6 +106,10 @@ mod tests {
     fn the_accounts_path_defaults_to_the_ledger_folder() {
         assert_eq!(
             found("agave-validator --ledger /l"),
+            ["ledger /l", "accounts /l/accounts"]
+        );
+        assert_eq!(
+            found("agave-validator --ledger /l --accounts="),
             ["ledger /l", "accounts /l/accounts"]
         );
         let line = "agave-validator -l /l --accounts /a,/b --snapshots=/s --log /var/log/v.log --log-messages-bytes-limit 5";
