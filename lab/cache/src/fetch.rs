@@ -30,7 +30,6 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
-
 pub(crate) fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;

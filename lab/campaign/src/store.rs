@@ -357,7 +357,6 @@ fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Program;
 
     #[test]
     fn stored_campaign_rounds_are_read_and_stored_only_once() {

@@ -39,8 +39,11 @@ pub(crate) struct ScrapeError {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     interval: Duration,
+    /// Of the newest answer; empty before the first one.
     pub(crate) status: Status,
+    /// `None` before the first answer.
     pub(crate) received_at: Option<Moment>,
+    /// Of the last request; `None` if it was answered.
     pub(crate) error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     pools: Pools,
@@ -90,12 +93,6 @@ impl State {
         self.received_at = Some(at);
         self.status = status;
     }
-
-    /// The newest answer; before the first one an empty one.
-
-    /// When the newest answer came; `None` before the first.
-
-    /// Why no answer came last time; `None` if one did.
 
     /// A level, or a counter's rate per second.
     pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
