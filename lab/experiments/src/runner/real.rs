@@ -316,7 +316,6 @@ mod tests {
                 files: 1,
                 pages,
                 resident,
-                ..Residency::default()
             }),
         )
     }
