@@ -54,6 +54,16 @@ pub fn traced_validator() -> Option<PathBuf> {
     existing(folder_of(Path::new(&std::env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))
 }
 
+/// What to print when a test is skipped because [`migrating_validator`] found nothing.
+pub const NO_MIGRATION_MESSAGE: &str = "SKIPPED: no validator that migrates to Alpenglow. Build one with \
+     `scripts/install-agave 4.5.0-alpha.4`, and set FAULTLINE_AGAVE_ALPENGLOW_BIN to its folder";
+
+/// `solana-test-validator` 4.5 as `scripts/install-agave` builds it, from the folder `FAULTLINE_AGAVE_ALPENGLOW_BIN`.
+pub fn migrating_validator() -> Option<PathBuf> {
+    let folder = std::env::var_os("FAULTLINE_AGAVE_ALPENGLOW_BIN")?;
+    existing(folder_of(Path::new(&folder)).join(TEST_VALIDATOR))
+}
+
 impl Binaries {
     /// Looks in `FAULTLINE_AGAVE_BIN` (a folder, or `agave-validator` itself), then in the newest version's folder of
     /// `../shared/agave` beside the workspace, then in `PATH`. The memo program is looked for in

@@ -15,6 +15,7 @@ mod headroom;
 mod hostile_answers;
 mod ledger_paths;
 mod lifecycle;
+mod live_migration;
 mod migration_alerts;
 mod native_histograms;
 mod once;
