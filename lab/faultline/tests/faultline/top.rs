@@ -144,6 +144,7 @@ fn obeys_keys(terminal: &mut Terminal) {
         .lines()
         .skip_while(|line| !line.starts_with(" Pools"))
         .skip(1)
+        .take_while(|line| !line.starts_with(" faultlined"))
         .take(7);
     let pools: Vec<&str> = pools
         .map(|line| line.split_whitespace().next().unwrap())
