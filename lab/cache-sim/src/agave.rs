@@ -1,5 +1,5 @@
 //! What each release of Agave does with its program cache, read from the published sources of 2.0
-//! to 4.4.
+//! to 4.5.
 //!
 //! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
 //! simulated: recompilation ahead of an epoch with other features, and the order in which replay
@@ -20,10 +20,30 @@ pub enum Eviction {
     TwoDraws,
     /// Evicts the program with the lowest score of two to four random draws. The score depends on
     /// last slot, compile time and uses. Since 4.1.
-    Score {
-        /// A use counts as one in the root's slot, so that only a load renews an entry. Since 4.4.
-        clamped_to_root: bool,
-    },
+    Score { clamp: Clamp },
+}
+
+/// What counts in the root's slot instead of the current one, so that it does not renew an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Clamp {
+    /// Up to 4.3.
+    Nothing,
+    /// In 4.4.
+    Uses,
+    /// Since 4.5.
+    UsesAndLoads,
+}
+
+/// The entry of a program that a transaction has just deployed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Deployment {
+    /// The transaction compiles it. Up to 4.2.
+    Loaded,
+    /// Its first use from the next slot on compiles it. In 4.3 and 4.4.
+    Unloaded,
+    /// There is none: its first lookup, even in the same slot, inserts and compiles it. The old
+    /// version remains until then. Closing a program does not change the cache either. Since 4.5.
+    Absent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,14 +60,13 @@ pub struct Rule {
     pub eviction: Eviction,
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
     pub tombstones: bool,
-    /// Whether a deployed program is compiled at once (up to 4.2) or at its next use.
-    pub deploys_loaded: bool,
+    pub deployment: Deployment,
     /// Unused entries without code are dropped after so many slots. Since 4.4.
     pub stale_after: Option<u64>,
 }
 
 /// Rules with their first version, ascending. The last rule that is not newer applies.
-const RULES: [((u32, u32, u32), Rule); 8] = [
+const RULES: [((u32, u32, u32), Rule); 9] = [
     (
         (2, 0, 0),
         Rule {
@@ -68,6 +87,7 @@ const RULES: [((u32, u32, u32), Rule); 8] = [
     ((4, 1, 0), TO_4_2),
     ((4, 3, 0), IN_4_3),
     ((4, 4, 0), IN_4_4),
+    ((4, 5, 0), IN_4_5),
 ];
 const TO_2_3: Rule = Rule {
     capacity: 512,
@@ -76,7 +96,7 @@ const TO_2_3: Rule = Rule {
     uses_while_delayed: false,
     eviction: Eviction::TwoDraws,
     tombstones: true,
-    deploys_loaded: true,
+    deployment: Deployment::Loaded,
     stale_after: None,
 };
 const TO_4_0: Rule = Rule {
@@ -87,25 +107,30 @@ const TO_4_0: Rule = Rule {
 };
 const TO_4_2: Rule = Rule {
     eviction: Eviction::Score {
-        clamped_to_root: false,
+        clamp: Clamp::Nothing,
     },
     ..TO_4_0
 };
 const IN_4_3: Rule = Rule {
     capacity: 1_024,
-    deploys_loaded: false,
+    deployment: Deployment::Unloaded,
     ..TO_4_2
 };
 const IN_4_4: Rule = Rule {
-    eviction: Eviction::Score {
-        clamped_to_root: true,
-    },
+    eviction: Eviction::Score { clamp: Clamp::Uses },
     tombstones: false,
     stale_after: Some(STALE_AFTER),
     ..IN_4_3
 };
+const IN_4_5: Rule = Rule {
+    eviction: Eviction::Score {
+        clamp: Clamp::UsesAndLoads,
+    },
+    deployment: Deployment::Absent,
+    ..IN_4_4
+};
 /// The last minor version of each major version whose sources were read.
-const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 4)];
+const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
 impl Rule {
     /// The rule of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the

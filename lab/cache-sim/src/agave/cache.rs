@@ -1,14 +1,15 @@
-use super::{Eviction, Rule};
+use super::{Clamp, Deployment, Eviction, Rule};
 use crate::cache::{Budget, Cache, Counts, SlotPosition};
 use crate::trace::{ChangeKind, Trace};
 use fastrand::Rng;
-use std::collections::VecDeque;
 
 /// Positions of entries that are not loaded; all others are indices of `loaded`.
 const NEW: u32 = u32::MAX;
 const UNLOADED: u32 = u32::MAX - 1;
 const TOMBSTONE: u32 = u32::MAX - 2;
-const LOADED_BELOW: u32 = u32::MAX - 3;
+/// No entry, and no lookup ever asks for one.
+const CLOSED: u32 = u32::MAX - 3;
+const LOADED_BELOW: u32 = u32::MAX - 4;
 
 /// Compile time in microseconds, and uses. The draws end at a score below that of an entry with
 /// these values that is used now.
@@ -39,10 +40,11 @@ pub(crate) struct ProgramCache<'a> {
     budget: Budget,
     compile_us: &'a [u64],
     weight: u64,
-    /// Slot of each program's last deployment in this trace, counted like `Entry::last`, plus 1.
+    /// Slot of each program's last deployment in this trace, counted like `Entry::last`, plus 1; 0
+    /// for none.
     deployed: Vec<u32>,
     /// (superseded entry, slot of the deployment).
-    superseded: VecDeque<(u32, u32)>,
+    superseded: Vec<(u32, u32)>,
     first_slot: u64,
     now: u32,
     root: u32,
@@ -75,7 +77,7 @@ impl<'a> ProgramCache<'a> {
             compile_us,
             weight: 0,
             deployed: vec![0; programs],
-            superseded: VecDeque::new(),
+            superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             now: FIRST_SLOT,
             root: FIRST_SLOT,
@@ -105,13 +107,22 @@ impl<'a> ProgramCache<'a> {
         since.saturating_add(FIRST_SLOT).min(u32::MAX - 1)
     }
 
-    /// The slot in which a use counts, if it is later than the last one. A load counts in the
-    /// current slot.
+    /// The slot in which a use counts, if it is later than the last one.
     fn use_slot(&self) -> u32 {
         match self.rule.eviction {
+            Eviction::TwoDraws
+            | Eviction::Score {
+                clamp: Clamp::Nothing,
+            } => self.now,
+            Eviction::Score { .. } => self.now.min(self.root),
+        }
+    }
+
+    fn load_slot(&self) -> u32 {
+        match self.rule.eviction {
             Eviction::Score {
-                clamped_to_root: true,
-            } => self.now.min(self.root),
+                clamp: Clamp::UsesAndLoads,
+            } => self.use_slot(),
             _ => self.now,
         }
     }
@@ -135,9 +146,9 @@ impl<'a> ProgramCache<'a> {
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let stale = self.rule.stale_after;
+        let (stale, load_slot) = (self.rule.stale_after, self.load_slot());
         let entry = &mut self.entries[program as usize];
-        if entry.position == TOMBSTONE {
+        if matches!(entry.position, TOMBSTONE | CLOSED) {
             entry.uses = entry.uses.saturating_add(1);
             return false;
         }
@@ -153,7 +164,7 @@ impl<'a> ProgramCache<'a> {
         counts.misses += 1;
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
-        entry.last = self.now;
+        entry.last = load_slot;
         if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
         {
             entry.position = TOMBSTONE;
@@ -230,8 +241,10 @@ impl<'a> ProgramCache<'a> {
     /// Whether the program was deployed in this slot: a lookup then finds an entry and nothing to
     /// run.
     fn is_delayed(&mut self, program: u32) -> bool {
-        let is_delayed = self.has_delayed && self.deployed[program as usize] == self.now + 1;
         let entry = &mut self.entries[program as usize];
+        let is_delayed = self.has_delayed
+            && self.deployed[program as usize] == self.now + 1
+            && entry.position != NEW;
         if is_delayed && self.rule.uses_while_delayed {
             entry.uses = entry.uses.saturating_add(1);
         }
@@ -239,22 +252,24 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn prune(&mut self) {
-        let root = self.root;
-        while let Some((entry, _)) = self
-            .superseded
-            .front()
-            .copied()
-            .filter(|(_, slot)| *slot < root)
-        {
-            self.superseded.pop_front();
-            let position = self.entries[entry as usize].position;
+        let mut superseded = std::mem::take(&mut self.superseded);
+        superseded.retain(|(entry, slot)| {
+            let program = self.budget.program_of(*entry);
+            let has_newer = !matches!(self.entries[program as usize].position, NEW | CLOSED);
+            if *slot >= self.root || !has_newer {
+                return true;
+            }
+            let position = self.entries[*entry as usize].position;
             if position < LOADED_BELOW {
                 self.unload(position);
             }
-        }
+            false
+        });
+        self.superseded = superseded;
     }
 
-    /// The old version becomes an entry of its own until the root passes the deployment.
+    /// The old version becomes an entry of its own until there is a newer one and the root passes
+    /// the deployment.
     fn supersede(&mut self, program: u32) {
         let before = self.entries[program as usize];
         if before.position >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
@@ -267,7 +282,7 @@ impl<'a> ProgramCache<'a> {
         self.budget.supersede(program);
         self.entries.push(before);
         self.loaded[before.position as usize] = number;
-        self.superseded.push_back((number, self.now));
+        self.superseded.push((number, self.now));
     }
 }
 
@@ -313,24 +328,28 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        // To 4.2 it has no use yet. Later it is not compiled yet, and its age may be checked.
-        let last = if self.rule.deploys_loaded {
-            0
-        } else {
-            self.now
-        };
-        (entry.position, entry.last) = (UNLOADED, last);
         self.deployed[program as usize] = self.now + 1;
+        self.has_delayed |= kind == ChangeKind::Deployed;
+        let deployment = self.rule.deployment;
+        if deployment == Deployment::Absent {
+            let position = match kind {
+                ChangeKind::Deployed => NEW,
+                ChangeKind::Closed => CLOSED,
+            };
+            (entry.uses, entry.last, entry.position) = (0, 0, position);
+            return;
+        }
         counts.insertions += 1;
+        // A compiled program has no use yet. One that is not may be checked for its age.
+        entry.last = match deployment {
+            Deployment::Loaded => 0,
+            _ => self.now,
+        };
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
             // The deploying transaction compiles it, which is not a load of the cache.
-            ChangeKind::Deployed => {
-                self.has_delayed = true;
-                if self.rule.deploys_loaded {
-                    self.load(program);
-                }
-            }
+            ChangeKind::Deployed if deployment == Deployment::Loaded => self.load(program),
+            ChangeKind::Deployed => entry.position = UNLOADED,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The program cache of Agave 4.4.0 beside its simulation.
+//! The program cache of Agave 4.4.0 beside its simulation, and with `since-4-5` that of 4.5.
 
 #[path = "../../driver.rs"]
 mod driver;
@@ -20,6 +20,12 @@ use solana_program_runtime::program_metrics::ProgramStatistics;
 use solana_program_runtime::solana_sbpf::elf::Executable;
 use solana_program_runtime::solana_sbpf::program::{BuiltinProgram, FunctionRegistry, SBPFVersion};
 use solana_pubkey::Pubkey;
+
+/// This one and the one before.
+#[cfg(not(feature = "since-4-5"))]
+const RELEASES: [&str; 2] = ["4.4.0", "4.3.0"];
+#[cfg(feature = "since-4-5")]
+const RELEASES: [&str; 2] = ["4.5.0-alpha.4", "4.4.0"];
 
 /// `exit`. What a program does is of no interest to the cache.
 const CODE: [u8; 8] = [0x95, 0, 0, 0, 0, 0, 0, 0];
@@ -92,7 +98,11 @@ impl Cache {
     fn load(&self, slot: u64, program: u32) -> ProgramCacheEntry {
         let account = &self.accounts[program as usize];
         let entry = self.loaded(program, account.deployment_slot);
-        entry.update_access_slot(slot);
+        entry.update_access_slot(if cfg!(feature = "since-4-5") {
+            slot.min(self.cache.latest_root_slot)
+        } else {
+            slot
+        });
         entry
     }
 
@@ -146,8 +156,8 @@ impl Cache {
 }
 
 impl Real for Cache {
-    const VERSION: &'static str = "4.4.0";
-    const OTHER: &'static str = "4.3.0";
+    const VERSION: &'static str = RELEASES[0];
+    const OTHER: &'static str = RELEASES[1];
     const ENTRIES: usize = MAX_LOADED_ENTRY_COUNT;
 
     fn new(root: u64, fill: u8, compile_us: &[Option<u64>]) -> Self {
@@ -185,6 +195,8 @@ impl Real for Cache {
         if batch.loaded_missing || batch.merged_modified {
             self.cache.evict_using_random_selection(self.fill, slot);
         }
+        // Since 4.5 a change reaches only the batch.
+        #[cfg(not(feature = "since-4-5"))]
         self.cache.merge(&self.environment, slot, &modified);
     }
 
