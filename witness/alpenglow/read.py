@@ -170,7 +170,7 @@ def pushed(path):
         "program_cache": {k: total("loaded-programs-cache-stats", k) for k in ("hits", "misses", "evictions")},
         "block_transactions": total("cost_tracker_stats", "transaction_count"),
         "replayed_transactions": total("replay-slot-stats", "total_transactions"),
-        "bank_switches": total("replay-slot-stats", "num_bank_switches"),
+        "bank_switches": len(of.get("blockstore_switch_bank", [])),
         "read_cache_seconds": {
             k: round(total("accounts_db_store_timings", f"read_only_accounts_cache_{k}_ns") / 1e9, 9)
             for k in ("load", "store")

@@ -39,6 +39,7 @@ const OPTIMISTIC: Location = ("solana-core", "src/optimistic_confirmation_verifi
 const POOL: Location = ("agave-votor", "src/consensus_pool/stats.rs");
 const POOL_SERVICE: Location = ("agave-votor", "src/consensus_pool_service/stats.rs");
 const PROCESSOR: Location = ("solana-ledger", "src/blockstore_processor.rs");
+const SWITCHES: Location = ("solana-ledger", "src/blockstore_metrics.rs");
 const REPLAY: Location = ("solana-core", "src/replay_stage.rs");
 const REWARD: Location = (
     "solana-runtime",
@@ -93,7 +94,7 @@ impl Source {
 /// The receiver of a method becomes a variable. A macro's last semicolon ends no expression.
 const TIMING: &[(&str, &str)] = &[("self.", "timing."), (");\n        }", ")\n        }")];
 
-pub const SOURCES: [Source; 24] = [
+pub const SOURCES: [Source; 25] = [
     point("bank_frozen", REPLAY),
     point("migration-started", REPLAY),
     point("migration-complete", REPLAY),
@@ -101,6 +102,7 @@ pub const SOURCES: [Source; 24] = [
     point("loaded-programs-cache-stats", CACHE),
     point("validator-set_identity", ADMIN)
         .replacing(&[("solana_version::version!()", "version()")]),
+    point("blockstore_switch_bank", SWITCHES).replacing(&[("self.", "metrics.")]),
     point("accounts_db_store_timings", ACCOUNTS).replacing(&[("self.", "accounts.")]),
     call("replay-slot-stats", PROCESSOR, "lazy!", "replay-slot-stats").replacing(TIMING),
     item(

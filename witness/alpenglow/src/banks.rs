@@ -30,6 +30,10 @@ pub fn replayed(slot: Slot, transactions: u64, own: bool) {
         transactions,
         own,
     };
+    if num_bank_switches(slot) > 0 {
+        clock::set(slot, 10_000);
+        switch(slot);
+    }
     clock::set(slot, 20_000);
     program_cache(slot - 1, transactions);
     clock::set(slot, 95_000);
@@ -56,6 +60,32 @@ pub fn replayed(slot: Slot, transactions: u64, own: bool) {
     if slot.is_multiple_of(5) {
         accounts_store(transactions);
     }
+}
+
+/// The blocks of some slots took the place of others.
+fn num_bank_switches(slot: Slot) -> u64 {
+    u64::from(slot.is_multiple_of(25) && slot > MIGRATION_SLOT)
+}
+
+/// `solana-ledger`'s.
+struct SwitchBankMetrics {
+    total_elapsed_us: u64,
+    lock_elapsed_us: u64,
+    backup_elapsed_us: u64,
+    purge_elapsed_us: u64,
+    copy_elapsed_us: u64,
+}
+
+fn switch(slot: Slot) {
+    let from_location = format!("Alternate({})", cluster::hash(&format!("block{slot}")));
+    let metrics = SwitchBankMetrics {
+        total_elapsed_us: 5_300,
+        lock_elapsed_us: 40,
+        backup_elapsed_us: 2_100,
+        purge_elapsed_us: 900,
+        copy_elapsed_us: 2_260,
+    };
+    part!("blockstore_switch_bank");
 }
 
 fn program_cache(slot: Slot, transactions: u64) {
@@ -97,7 +127,7 @@ fn replay_slot(bank: &Bank) {
         transaction_verify_elapsed: 1_100,
         confirmation_elapsed: 8_000,
         replay_elapsed: 2_500,
-        num_bank_switches: u64::from(slot.is_multiple_of(25) && slot > MIGRATION_SLOT),
+        num_bank_switches: num_bank_switches(slot),
         started: clock::Instant::now(),
         batch_execute: Batches::default(),
     };

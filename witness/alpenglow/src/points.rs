@@ -42,7 +42,8 @@ pub fn lines(points: &[DataPoint], host: &Pubkey) -> String {
     serialize_points(&points.to_vec(), &host.to_string())
 }
 
-pub const BANK: [&str; 5] = [
+pub const BANK: [&str; 6] = [
+    "blockstore_switch_bank",
     "loaded-programs-cache-stats",
     "bank_frozen",
     "replay-slot-stats",
