@@ -7,6 +7,7 @@
 mod fields;
 mod kinds;
 mod recorded;
+mod slot_peaks;
 
 pub use kinds::{
     AccountsActive, AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, ConsensusPoolService,
@@ -14,6 +15,7 @@ pub use kinds::{
     ProgramCache, ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, SlotTracking, TowerVote,
     ValidatorNew,
 };
+pub use slot_peaks::SlotPeaks;
 
 use crate::BadLine;
 use crate::line::{Point, name_of};

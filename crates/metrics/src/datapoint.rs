@@ -8,6 +8,8 @@ pub struct Datapoint {
     pub names: &'static [&'static str],
     /// Value of the series before the first point. `None`: the series are absent until then.
     pub initial: Option<u64>,
+    /// The field with the slot. A slot that comes again adds only what exceeds its highest count.
+    pub slot: Option<&'static str>,
     pub fields: &'static [Field],
 }
 
@@ -30,4 +32,6 @@ pub enum Amount {
     Field { key: &'static str, factor: u64 },
     /// The same number for every point.
     Points(u64),
+    /// Nothing: the series is there at 0 once a point has the field.
+    Presence(&'static str),
 }

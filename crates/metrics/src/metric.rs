@@ -81,14 +81,17 @@ pub struct Section {
 ///     us "key",                         a field in microseconds, for a metric of seconds
 ///     "key" where "tag" = "value",      only of points with this tag or text field
 ///     points 1                          a number for each point
+///     zero "key"                        nothing, but the series is there at 0
 /// }
 /// ```
+///
+/// With `of "datapoint" by "slot"` a slot that comes again adds only what exceeds its highest count.
 ///
 /// A series is absent before the first point. With `initially 0 of` it is there at 0.
 macro_rules! section {
     ($title:literal, $about:literal; $(
         $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal
-        $(, $(initially $initial:literal)? of $($point:literal)|+ { $(
+        $(, $(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
             $($scale:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
         ),* })*;
     )*) => {
@@ -108,6 +111,7 @@ macro_rules! section {
                 datapoints: &[$(Datapoint {
                     names: &[$($point),+],
                     initial: optional!($($initial)?),
+                    slot: optional!($($slot)?),
                     fields: &[$(Field {
                         amount: amount!($($scale)? $amount),
                         only: &[$(($tag, $only)),*],
@@ -137,6 +141,9 @@ macro_rules! amount {
     };
     (points $count:literal) => {
         crate::Amount::Points($count)
+    };
+    (zero $key:literal) => {
+        crate::Amount::Presence($key)
     };
 }
 

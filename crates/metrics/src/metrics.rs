@@ -138,6 +138,9 @@ mod tests {
                     metric.name,
                     datapoint.names
                 );
+                let counts_blocks = datapoint.slot.is_none()
+                    || (metric.kind, metric.unit) == (Kind::Counter, Unit::Count);
+                assert!(counts_blocks, "{}", metric.name);
                 for field in datapoint.fields {
                     assert_eq!(field.labels.len(), metric.labels.len(), "{}", metric.name);
                     let in_microseconds =

@@ -47,7 +47,7 @@ macro_rules! recorded_datapoints {
             }
 
             /// `replay-slot-stats`: one completed bank, times in microseconds.
-            /// Times of the execution are sums over threads and may exceed the slot's. All counts and execution times are 0 for
+            /// A slot may come again with another bank: each is work. Times of the execution are sums over threads and may exceed the slot's. All counts and execution times are 0 for
             /// the node's own leader slots.
             ReplaySlot in "replay_slot_point" {
                 /// The bank's slot.
@@ -105,7 +105,7 @@ macro_rules! recorded_datapoints {
             }
 
             /// `cost_tracker_stats`: a frozen bank with at least one transaction.
-            /// Replayed or own. Forks count twice.
+            /// Replayed or own. A slot may come again with another bank: add only what exceeds its highest count.
             CostTracker in "cost_tracker_point" {
                 /// The bank's slot.
                 bank_slot: u64 = "bank_slot",

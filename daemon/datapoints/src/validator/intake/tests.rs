@@ -3,6 +3,8 @@ use faultline_metrics::Reading;
 use proptest::prelude::*;
 use std::time::Duration;
 
+mod repeated_slots;
+
 fn at(seconds: u64) -> Stamp {
     Stamp {
         uptime: Duration::from_secs(seconds),

@@ -4,8 +4,9 @@
 
 use super::{MAX_DELTA, add};
 use faultline_agave::line::{self, Point};
+use faultline_agave::points::SlotPeaks;
 use faultline_metrics::{
-    Amount, Field, Histogram, Kind, Metric, Reading, Text, Unit, Value, metrics,
+    Amount, Datapoint, Field, Histogram, Kind, Metric, Reading, Text, Unit, Value, metrics,
 };
 use foldhash::HashMap;
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ struct OneSeries {
     labels: &'static [&'static str],
     /// Times are whole nanoseconds.
     value: Option<Value>,
+    peaks: SlotPeaks,
 }
 
 /// Every declared series.
@@ -30,7 +32,7 @@ struct Catalog {
     /// Before the first point.
     series: Series,
     /// The fields of each datapoint, with the index of their series.
-    fields: HashMap<&'static [u8], Vec<(usize, &'static Field)>>,
+    fields: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static Field)>>,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
@@ -46,7 +48,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
                     .index(metric, field.labels, datapoint.initial);
                 for name in datapoint.names {
                     let fields = catalog.fields.entry(name.as_bytes());
-                    fields.or_default().push((index, field));
+                    fields.or_default().push((index, datapoint, field));
                 }
             }
         }
@@ -80,6 +82,7 @@ impl Series {
                 metric,
                 labels,
                 value,
+                peaks: SlotPeaks::default(),
             });
             self.0.len() - 1
         })
@@ -87,16 +90,18 @@ impl Series {
 
     pub(super) fn add(&mut self, point: &Point<'_>) {
         let fields = CATALOG.fields.get(point.name().as_bytes());
-        for (index, field) in fields.into_iter().flatten() {
+        for (index, datapoint, field) in fields.into_iter().flatten() {
             let has = |(key, value): &(&str, &str)| text(point, key) == *value;
             let amount = match field.amount {
                 Amount::Points(count) => Some((count, 1)),
                 Amount::Field { key, factor } => count(point, key).map(|count| (count, factor)),
+                Amount::Presence(key) => count(point, key).map(|_| (0, 1)),
             };
+            let slot = datapoint.slot.and_then(|key| count(point, key));
             if let (Some(one), Some((count, factor))) = (self.0.get_mut(*index), amount)
                 && field.only.iter().all(has)
             {
-                one.add(count, factor);
+                one.add(slot, count, factor);
             }
         }
     }
@@ -104,10 +109,13 @@ impl Series {
     /// Adds the values of the same validator's series.
     pub(super) fn merge(&mut self, other: &Series) {
         for (one, other) in self.0.iter_mut().zip(&other.0) {
+            let counted_twice = one.peaks.merge(&other.peaks);
             match (&mut one.value, &other.value) {
                 (None, theirs) => one.value.clone_from(theirs),
                 (Some(_), _) if one.metric.kind == Kind::Gauge => {}
-                (Some(Value::Whole(sum)), Some(Value::Whole(more))) => add(sum, *more),
+                (Some(Value::Whole(sum)), Some(Value::Whole(more))) => {
+                    add(sum, more.saturating_sub(counted_twice));
+                }
                 (Some(Value::Histogram(histogram)), Some(Value::Histogram(more))) => {
                     Arc::make_mut(histogram).merge(more);
                 }
@@ -116,13 +124,15 @@ impl Series {
         }
     }
 
-    /// Forgets levels: they describe a process that has ended.
+    /// Forgets levels and slots: they describe a process that has ended. Its successor may replay
+    /// the same slots.
     pub(super) fn forget_levels(&mut self) {
-        let levels = self
-            .0
-            .iter_mut()
-            .filter(|one| one.metric.kind == Kind::Gauge);
-        levels.for_each(|level| level.value = None);
+        for one in &mut self.0 {
+            if one.metric.kind == Kind::Gauge {
+                one.value = None;
+            }
+            one.peaks = SlotPeaks::default();
+        }
     }
 
     /// All of them; levels only while they are `fresh`.
@@ -147,7 +157,11 @@ impl Series {
 }
 
 impl OneSeries {
-    fn add(&mut self, count: u64, factor: u64) {
+    fn add(&mut self, slot: Option<u64>, count: u64, factor: u64) {
+        let count = match slot {
+            Some(slot) if count <= MAX_DELTA => self.peaks.add(slot, count),
+            _ => count,
+        };
         let amount = count.saturating_mul(factor);
         if self.metric.kind == Kind::Gauge {
             self.value = Some(Value::Whole(amount));

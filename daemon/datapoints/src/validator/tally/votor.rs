@@ -225,7 +225,7 @@ mod tests {
     }
 
     /// As 4.4.0 writes them.
-    const REPORTS: [&str; 12] = [
+    const REPORTS: [&str; 13] = [
         "event_handler_stats,host_id=A ignored=0i,leader_window_replaced=0i,set_root_count=9i 1",
         "event_handler_sent_vote_count,host_id=A vote=\"Notarize\",count=40i 1",
         "event_handler_sent_vote_count,host_id=A vote=\"Notarize\",count=2i 2",
@@ -236,6 +236,7 @@ mod tests {
         "consensus_pool,host_id=A conflicting_votes=0i,out_of_range_votes=6i,out_of_range_certs=7i 1",
         "consensus_pool_service,host_id=A certificates_dropped=8i,parent_ready_missed_window=9i 1",
         "slot-metrics,host_id=A slot=4i,leader_handover_fast=1i,leader_handover_sad=0i,slot_delay_us=1500000i,replay_is_behind_us=500000i,reward_certs_skipped=2i 1",
+        "blockstore_switch_bank,host_id=A,from_location=Alternate(x) slot=4i,total_elapsed_us=9i 1",
         "replay-slot-stats,host_id=A slot=4i,num_bank_switches=1i 1",
         "replay-stage-update-parent,host_id=A slot=5i,old_parent_slot=3i,new_parent_slot=2i 1",
     ];

@@ -177,12 +177,12 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
             };
             let (name, key) = field.split_once('.').unwrap_or_default();
             let fields = CATALOG.fields.get(name.as_bytes());
-            let counter = fields.into_iter().flatten().find(|(index, field)| {
+            let counter = fields.into_iter().flatten().find(|(index, _, field)| {
                 matches!(field.amount, Amount::Field { key: of, factor: 1 } if of == key)
                     && field.only.is_empty()
                     && series.0[*index].metric.kind == Kind::Counter
             });
-            if let (true, Some((index, _))) = (of == file, counter) {
+            if let (true, Some((index, ..))) = (of == file, counter) {
                 let sum = Value::Whole(sum.parse().unwrap());
                 assert_eq!(series.0[*index].value, Some(sum), "{row}");
                 compared += 1;
