@@ -1,5 +1,7 @@
 use super::replay::with_transactions;
-use super::{Measured, Span, column, max_tick_step, points_within, readings, replayed, within};
+use super::{
+    Measured, Second, Span, column, max_tick_step, points_within, readings, replayed, within,
+};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::rate;
@@ -161,15 +163,13 @@ fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
 }
 
 fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
-    let counts = measured.tps.counts(window);
-    let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
-    let zero = known.iter().filter(|count| **count == Some(0.0)).count();
-    let unknown = counts.len() - known.len();
-    let active: Vec<Option<f64>> = known
-        .iter()
-        .copied()
-        .filter(|count| *count != Some(0.0))
-        .collect();
+    let seconds = || measured.tps.within(window);
+    let count = |second: &Second| second.count.map(|count| count as f64);
+    let known: Vec<Option<f64>> = seconds().map(count).filter(Option::is_some).collect();
+    let executed = seconds().filter(|second| second.executed);
+    let active: Vec<Option<f64>> = executed.map(count).collect();
+    let zero = known.len() - active.len();
+    let unknown = seconds().count() - known.len();
     let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),

@@ -8,7 +8,8 @@ pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// In order of time. With an unknown producer, a slot counts if it has transactions.
+/// In order of time; each replay of a slot counts. With an unknown producer, a slot counts if it
+/// has transactions.
 pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     let points = points_within(run, &run.points.replay, window);
     points.filter(|point| match is_own(point) {

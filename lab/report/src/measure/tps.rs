@@ -1,6 +1,8 @@
 use super::lifecycle::{Lifecycle, is_gap};
 use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
+use faultline_agave::points::SlotPeaks;
+use faultline_recording::{CostTrackerPoint, ReplaySlotPoint};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
@@ -27,6 +29,8 @@ pub enum TransactionSource {
 pub struct Second {
     pub at: f64,
     pub count: Option<u64>,
+    /// Also by slots that were replayed again and add nothing to `count`.
+    pub executed: bool,
 }
 
 /// Each process counts from its first execution on.
@@ -42,43 +46,20 @@ pub struct Tps {
 impl Tps {
     /// The transactions of each second within a span.
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
-        let seconds = self
-            .seconds
-            .iter()
-            .filter(|second| span.includes(second.at));
-        seconds
+        self.within(span)
             .map(|second| second.count.map(|count| count as f64))
             .collect()
+    }
+
+    pub fn within(&self, span: Span) -> impl Iterator<Item = &Second> {
+        self.seconds
+            .iter()
+            .filter(move |second| span.includes(second.at))
     }
 }
 
 pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
-    let costs = run
-        .points
-        .costs
-        .iter()
-        .map(|point| (point.time_unix_ns, point.transaction_count));
-    let (source, points): (_, Vec<_>) = if run.points.costs.is_empty() {
-        let replay = run.points.replay.iter();
-        (
-            TransactionSource::Replay,
-            replay
-                .map(|point| (point.time_unix_ns, point.total_transactions))
-                .collect(),
-        )
-    } else {
-        (TransactionSource::CostTracker, costs.collect())
-    };
-    let mut counts = BTreeMap::<i64, u64>::new();
-    let plausible_range = plausible_range(run);
-    for (time, count) in points {
-        if let Some(count) =
-            count.filter(|&count| count > 0 && plausible_range.includes(run.at(time)))
-        {
-            let sum = counts.entry(time.div_euclid(SECOND)).or_default();
-            *sum = sum.saturating_add(count);
-        }
-    }
+    let (source, counts) = counts(run);
     let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
     for (from, until) in processes(run) {
@@ -99,7 +80,7 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         );
     }
     if distinguishes_zeros {
-        mark_unknown(run, &mut seconds);
+        mark_unknown(run, &counts, &mut seconds);
     }
     mark_gaps(run, &lifecycle.gaps, &mut seconds);
     let seconds = seconds
@@ -107,6 +88,7 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         .map(|(second, count)| Second {
             at: run.at(second * SECOND),
             count,
+            executed: counts.contains_key(&second),
         })
         .collect();
     Tps {
@@ -114,6 +96,42 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         seconds,
         distinguishes_zeros,
     }
+}
+
+/// The transactions of each Unix second in which some were executed.
+fn counts(run: &Run) -> (TransactionSource, BTreeMap<i64, u64>) {
+    let (costs, replay) = (run.points.costs.iter(), run.points.replay.iter());
+    let (source, points): (_, Vec<_>) = if run.points.costs.is_empty() {
+        let of =
+            |point: &ReplaySlotPoint| (point.time_unix_ns, point.slot, point.total_transactions);
+        (TransactionSource::Replay, replay.map(of).collect())
+    } else {
+        let of = |point: &CostTrackerPoint| {
+            (point.time_unix_ns, point.bank_slot, point.transaction_count)
+        };
+        (TransactionSource::CostTracker, costs.map(of).collect())
+    };
+    let plausible_range = plausible_range(run);
+    let mut counts = BTreeMap::<i64, u64>::new();
+    let mut of_processes: Vec<(i64, SlotPeaks)> = processes(run)
+        .into_iter()
+        .map(|(_, until)| (until, SlotPeaks::default()))
+        .collect();
+    for (time, slot, count) in points {
+        let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
+        let Some(count) = count.filter(is_known) else {
+            continue;
+        };
+        let second = time.div_euclid(SECOND);
+        let process = of_processes.partition_point(|(until, _)| *until <= second);
+        let added = match (slot, of_processes.get_mut(process)) {
+            (Some(slot), Some((_, peaks))) => peaks.add(slot, count),
+            _ => count,
+        };
+        let sum = counts.entry(second).or_default();
+        *sum = sum.saturating_add(added);
+    }
+    (source, counts)
 }
 
 fn plausible_range(run: &Run) -> Span {
@@ -183,7 +201,7 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 }
 
 /// Marks as many seconds without data as the daemon counted.
-fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
+fn mark_unknown(run: &Run, counts: &BTreeMap<i64, u64>, seconds: &mut [(i64, Option<u64>)]) {
     // Growth after a clock step belongs to no known time.
     let follows_clock_step = |until: i64| {
         let after = |step: &ClockStep| until - second_of(run, step.at);
@@ -203,7 +221,7 @@ fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
             .iter_mut()
             .take_while(|(second, _)| *second <= until);
         for (_, known) in empty
-            .filter(|(_, known)| *known == Some(0))
+            .filter(|(second, known)| *known == Some(0) && !counts.contains_key(second))
             .take(count as usize)
         {
             *known = None;

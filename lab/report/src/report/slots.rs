@@ -33,9 +33,10 @@ const BEHIND: &[Quantity] = &[
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_quantile());
-    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
-                the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
-                needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
+    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
+                that is replayed again is another sample. Slots that the node produced itself are left out: they have no \
+                transactions, no entries and no shreds, and no times. A p95 needs 20 slots and a p99 needs 100, so that one of \
+                them is beyond it.";
     let head = ("replay", "Replay time per slot", note);
     chapter.numbers(head, RunPart::FromExecution, REPLAY);
     let head = ("replay-at-tip", "Replay time per slot at the tip", note);

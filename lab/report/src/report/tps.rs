@@ -60,7 +60,8 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut chapter = Chapter::new(subjects, why_missing);
     chapter.add(replay_only(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
-                (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. 3x rule: \
+                (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
+                that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
