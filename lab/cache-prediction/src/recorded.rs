@@ -162,8 +162,9 @@ fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Observed> {
     slots
 }
 
+/// Sums all replays of a slot, as the cache's counters have them all.
 fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<Observed> {
-    let mut slots = BTreeMap::new();
+    let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
     for point in replay {
         let both = || {
             let slot = point.slot?;
@@ -182,7 +183,15 @@ fn observed(cache: &BTreeMap<u64, Observed>, replay: &[ReplaySlotPoint]) -> Vec<
                 ..*counters
             })
         };
-        slots.extend(both().map(|observed| (observed.slot, observed)));
+        let Some(observed) = both() else { continue };
+        let add_replay = |sum: &mut Observed| {
+            let add = |one: Option<u64>, more: Option<u64>| Some(one?.saturating_add(more?));
+            sum.transactions = sum.transactions.saturating_add(observed.transactions);
+            sum.compile_us = add(sum.compile_us, observed.compile_us);
+            sum.cache_us = add(sum.cache_us, observed.cache_us);
+        };
+        let sum = slots.entry(observed.slot).and_modify(add_replay);
+        sum.or_insert(observed);
     }
     slots.into_values().collect()
 }
@@ -205,6 +214,41 @@ fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replays_of_one_slot_are_summed() {
+        let cache = ProgramCachePoint {
+            slot: Some(7),
+            misses: Some(4),
+            evictions: Some(0),
+            reloads: Some(1),
+            insertions: Some(3),
+            ..ProgramCachePoint::default()
+        };
+        let replay = ReplaySlotPoint {
+            slot: Some(7),
+            total_transactions: Some(800),
+            program_cache_us: Some(90),
+            register_syscalls_us: Some(1),
+            load_elf_us: Some(2),
+            verify_code_us: Some(3),
+            jit_compile_us: Some(4),
+            ..ReplaySlotPoint::default()
+        };
+        let cache = by_slot(&[cache.clone(), cache]);
+        let twice = observed(&cache, &[replay.clone(), replay]);
+        let expected = Observed {
+            slot: 7,
+            transactions: 1600,
+            misses: 8,
+            evictions: 0,
+            reloads: 2,
+            insertions: 6,
+            compile_us: Some(20),
+            cache_us: Some(180),
+        };
+        assert_eq!(twice, [expected]);
+    }
 
     #[test]
     fn the_expected_genesis_hash_is_found_in_both_spellings() {
