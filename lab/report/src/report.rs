@@ -15,7 +15,7 @@ mod floor;
 mod hardware;
 mod limits;
 mod memory;
-mod pace;
+pub mod pace;
 mod paired;
 pub mod releases;
 mod scalars;
@@ -37,6 +37,7 @@ use faultline_stats::block::Plan;
 use faultline_text::moment;
 use floor::Floor;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
+use pace::Pace;
 use subject::{Subject, Subjects};
 
 #[derive(Debug, Clone, Copy)]
@@ -226,7 +227,8 @@ fn card(subject: &Subject<'_>) -> RunCard {
         facts.push(("Validator", run.facts.versions.join(", ")));
     }
     let consensus = pace::protocols(run).map(|protocols| ("Consensus", protocols));
-    let slot_time = pace::slot_time(subject).map(|seconds| ("Slot time", seconds));
+    let slot_time = Pace::of(subject).slot_time();
+    let slot_time = slot_time.map(|seconds| ("Slot time", seconds));
     facts.extend(consensus.into_iter().chain(slot_time));
     if run.origin_unix_ns > 0 {
         facts.push(("Begun", moment(run.origin_unix_ns)));

@@ -5,28 +5,98 @@ use super::cells::duration;
 use super::model::Caveat;
 use super::scalars::{Scalar, ScalesWith};
 use super::subject::{Subject, Subjects};
+use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use faultline_text::number as grouped;
-use std::collections::BTreeSet;
 
 /// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
 const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 
-fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
-    let mut seconds = runs.filter_map(|subject| subject.measured.lifecycle.slot_seconds);
-    let first = seconds.next()?;
-    Some(seconds.fold((first, first), |(min, max), one| {
-        (min.min(one), max.max(one))
-    }))
+/// Consensus and slot time of one run or several.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pace {
+    /// Protocols in the order of their first evidence; empty without evidence.
+    pub consensus: Vec<String>,
+    /// Shortest and longest median of a run, in seconds.
+    pub slot_seconds: Option<(f64, f64)>,
 }
 
-fn consensus<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> BTreeSet<&'s str> {
-    runs.flat_map(|subject| &subject.run.consensus)
-        .map(|(_, protocol)| protocol.as_str())
-        .collect()
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Difference {
+    Consensus,
+    SlotTime,
 }
 
-/// `0.20 s`, `0.20 to 0.40 s`.
+impl Pace {
+    pub fn of_run(run: &Run) -> Self {
+        Self::new(run, lifecycle(run).slot_seconds)
+    }
+
+    fn new(run: &Run, slot_seconds: Option<f64>) -> Self {
+        let mut pace = Pace {
+            slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
+            ..Pace::default()
+        };
+        run.consensus.iter().for_each(|(_, name)| pace.add(name));
+        pace
+    }
+
+    pub(crate) fn of(subject: &Subject<'_>) -> Self {
+        Self::new(subject.run, subject.measured.lifecycle.slot_seconds)
+    }
+
+    fn of_arm(subjects: &Subjects<'_>, arm: &str) -> Self {
+        subjects.of(arm).map(Pace::of).collect()
+    }
+
+    fn add(&mut self, name: &str) {
+        if !self.consensus.iter().any(|known| known == name) {
+            self.consensus.push(name.to_owned());
+        }
+    }
+
+    /// Unknown is not a difference. A consensus that changed differs from any other.
+    pub fn difference(&self, other: &Pace) -> Option<Difference> {
+        let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
+        let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
+        if changed || is_known && self.consensus != other.consensus {
+            return Some(Difference::Consensus);
+        }
+        let (own, other) = (self.slot_seconds?, other.slot_seconds?);
+        let (min, max) = (own.0.min(other.0), own.1.max(other.1));
+        (max > MAX_SLOT_TIME_RATIO * min).then_some(Difference::SlotTime)
+    }
+
+    /// `0.20 s`, `0.20 to 0.40 s`; `None` if it was not measured.
+    pub fn slot_time(&self) -> Option<String> {
+        self.slot_seconds.map(span)
+    }
+}
+
+impl FromIterator<Pace> for Pace {
+    fn from_iter<I: IntoIterator<Item = Pace>>(paces: I) -> Self {
+        paces.into_iter().fold(Pace::default(), |mut all, pace| {
+            pace.consensus.iter().for_each(|name| all.add(name));
+            let span = |(min, max): (f64, f64)| match pace.slot_seconds {
+                Some(own) => (min.min(own.0), max.max(own.1)),
+                None => (min, max),
+            };
+            all.slot_seconds = all.slot_seconds.map(span).or(pace.slot_seconds);
+            all
+        })
+    }
+}
+
+impl Scalar {
+    pub fn is_affected_by(&self, difference: Difference) -> bool {
+        match self.scales_with {
+            ScalesWith::Time => false,
+            ScalesWith::Transaction => difference == Difference::Consensus,
+            ScalesWith::Slot | ScalesWith::SlotDistance => true,
+        }
+    }
+}
+
 fn span((min, max): (f64, f64)) -> String {
     let [min, max] = [min, max].map(|seconds| grouped(seconds, 2));
     if min == max {
@@ -36,8 +106,11 @@ fn span((min, max): (f64, f64)) -> String {
     }
 }
 
-fn names(consensus: &BTreeSet<&str>) -> String {
-    consensus.iter().copied().collect::<Vec<_>>().join(" and ")
+fn names(pace: &Pace, unknown: &str) -> String {
+    match pace.consensus.as_slice() {
+        [] => unknown.to_owned(),
+        known => known.join(" and "),
+    }
 }
 
 /// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
@@ -50,49 +123,33 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
     Some(format!("{first}{}", changes.collect::<String>()))
 }
 
-/// `0.20 s`; `None` if it was not measured.
-pub(crate) fn slot_time(subject: &Subject<'_>) -> Option<String> {
-    slot_seconds(std::iter::once(subject)).map(span)
-}
-
+/// Why the scalar of two arms is not compared.
 pub(crate) fn refusal(
     subjects: &Subjects<'_>,
     reference: &str,
     other: &str,
     scalar: &Scalar,
 ) -> Option<String> {
-    let (before, after) = (subjects.of(reference), subjects.of(other));
-    if scalar.scales_with == ScalesWith::Time {
-        return None;
-    }
-    let consensus = (consensus(before), consensus(after));
-    let is_known = !consensus.0.is_empty() && !consensus.1.is_empty();
-    let is_same_single = consensus.0.len() == 1 && consensus.0 == consensus.1;
+    let [before, after] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
     let is_rate = scalar.scales_with != ScalesWith::Transaction && subjects.per_second;
-    if is_known && !is_same_single && !is_rate {
-        return Some(format!(
-            "not compared: {} with {other} and {} with {reference}{}",
-            names(&consensus.1),
-            names(&consensus.0),
-            remedy(scalar)
-        ));
-    }
-    if scalar.scales_with == ScalesWith::Transaction || is_rate {
+    let difference = before.difference(&after)?;
+    if is_rate || !scalar.is_affected_by(difference) {
         return None;
     }
-    let (before, after) = (
-        slot_seconds(subjects.of(reference))?,
-        slot_seconds(subjects.of(other))?,
-    );
-    let (min, max) = (before.0.min(after.0), before.1.max(after.1));
-    (max > MAX_SLOT_TIME_RATIO * min).then(|| {
-        format!(
-            "not compared: slots of {} with {other} and of {} with {reference}{}",
-            span(after),
-            span(before),
-            remedy(scalar)
-        )
-    })
+    let (after, before) = match difference {
+        Difference::Consensus => {
+            let words = |pace| names(pace, "an unknown consensus");
+            (words(&after), words(&before))
+        }
+        Difference::SlotTime => {
+            let (after, before) = (after.slot_time()?, before.slot_time()?);
+            (format!("slots of {after}"), format!("of {before}"))
+        }
+    };
+    let remedy = remedy(scalar);
+    Some(format!(
+        "not compared: {after} with {other} and {before} with {reference}{remedy}"
+    ))
 }
 
 fn remedy(scalar: &Scalar) -> &'static str {
@@ -128,28 +185,36 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
 }
 
 pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    let slot_seconds = |arm: &String| slot_seconds(subjects.of(arm));
-    let consensus = |arm: &String| Some(names(&consensus(subjects.of(arm))));
-    let consensus = |arm: &String| consensus(arm).filter(|names| !names.is_empty());
-    let seconds = || subjects.arms.iter().filter_map(slot_seconds);
-    let min = seconds().map(|(min, _)| min).fold(f64::INFINITY, f64::min);
-    let max = seconds().map(|(_, max)| max).fold(0.0, f64::max);
-    let protocols: Vec<String> = subjects.arms.iter().filter_map(consensus).collect();
+    let pace = |arm: &String| Pace::of_arm(subjects, arm);
+    let paces: Vec<Pace> = subjects.arms.iter().map(pace).collect();
     let mut found = Vec::new();
-    if max > MAX_SLOT_TIME_RATIO * min {
-        let slot_times = with_arms(subjects, |arm| slot_seconds(arm).map(span));
+    let all: Pace = paces.iter().cloned().collect();
+    let has_two_slot_times = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
+    if all.slot_seconds.is_some_and(has_two_slot_times) {
+        let slot_times = with_arms(subjects, |arm| pace(arm).slot_time());
         found.push(Caveat::new(
             format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
             "Compare rates (--per-second), or run all arms on one cluster at one time.",
         ));
     }
-    if protocols.windows(2).any(|pair| pair[0] != pair[1]) {
-        let protocols = with_arms(subjects, consensus);
+    let of_arms = || with_arms(subjects, |arm| Some(names(&pace(arm), "not known")));
+    let mut known = { paces.iter() }.filter(|pace| !pace.consensus.is_empty());
+    let first = known.next();
+    if known.any(|pace| first.is_some_and(|first| first.consensus != pace.consensus)) {
         found.push(Caveat::new(
             format!(
-                "The consensus was {protocols}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared."
+                "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
+                of_arms()
             ),
             "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
+        ));
+    } else if first.is_some() && paces.iter().any(|pace| pace.consensus.is_empty()) {
+        found.push(Caveat::new(
+            format!(
+                "The consensus was {}. They are compared as if it were the same.",
+                of_arms()
+            ),
+            "Record with JSON-RPC or the validator's pushes, which tell the consensus.",
         ));
     }
     found
@@ -343,9 +408,32 @@ mod tests {
         let report = of_arms(&runs_of([&["tower"], &migrated]), false);
         let headline = &report.verdict.headline;
         assert!(
-            headline.contains("alpenglow and migrating and tower with new and tower with old"),
+            headline.contains("tower and migrating and alpenglow with new and tower with old"),
             "{headline}"
         );
+    }
+
+    #[test]
+    fn a_migrated_arm_is_not_compared_with_an_unknown_one() {
+        let migrated = ["tower", "migrating", "alpenglow"];
+        let report = of_arms(&runs_of([&[], &migrated]), false);
+        let headline = &report.verdict.headline;
+        assert!(
+            headline.contains("with new and an unknown consensus with old"),
+            "{headline}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_consensus_is_compared_and_named() {
+        let has_caveat = |arms: [&[&str]; 2]| {
+            let report = of_arms(&runs_of(arms), false);
+            assert!(!report.verdict.headline.contains("not compared"));
+            let wanted = "The consensus was not known with old, tower with new.";
+            { report.caveats.iter() }.any(|caveat| caveat.what.contains(wanted))
+        };
+        assert!(has_caveat([&[], &["tower"]]));
+        assert!(!has_caveat([&[], &[]]) && !has_caveat([&["tower"], &["tower"]]));
     }
 
     #[test]
