@@ -4,7 +4,7 @@ use crate::error::{AttachPath, Error};
 use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, excerpt, objects};
 use crate::reader::open::{self, TempCopy};
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params, Row, TransactionBehavior};
 use std::fs::File;
 use std::path::Path;
 
@@ -14,6 +14,16 @@ pub struct ForeignDatabase {
     // Closed before the copy that it may use is removed.
     conn: BoundedConnection,
     _copied: Option<TempCopy>,
+}
+
+/// An older format of a database that is written.
+#[derive(Debug, Clone, Copy)]
+pub struct OlderFormat<'a> {
+    /// `PRAGMA user_version`.
+    pub format: i32,
+    pub tables: &'a [&'a str],
+    /// Statements that give it the tables of the newest format.
+    pub upgrade: &'a str,
 }
 
 impl ForeignDatabase {
@@ -28,19 +38,24 @@ impl ForeignDatabase {
         })
     }
 
-    /// Opens for writing, and creates the tables if the file is new or empty. A value may have at
-    /// most `longest_value` bytes.
+    /// Opens for writing, and creates the tables if the file is new or empty. A file of an older
+    /// format is upgraded. A value may have at most `longest_value` bytes.
     pub fn open_to_write(
         path: &Path,
         kind: &DatabaseKind,
         tables: &[&str],
+        older: &[OlderFormat<'_>],
         longest_value: i32,
     ) -> Result<Connection, Error> {
         let is_new = file::length(path) == 0;
+        let mut upgrade = None;
         if is_new {
             let file = File::options().create(true).append(true).open(path);
             drop(file.at(path)?);
         } else {
+            let format = Self::open(path, kind, &[])?.format(path)?;
+            upgrade = older.iter().find(|older| older.format == format);
+            let tables = upgrade.map_or(tables, |older| older.tables);
             Self::open(path, kind, tables)?.check_pages(path)?;
         }
         let mut conn = file::open_to_write(path, kind)?;
@@ -49,7 +64,18 @@ impl ForeignDatabase {
         if is_new {
             make(&mut conn, kind, tables).at(path)?;
         }
+        if let Some(older) = upgrade {
+            older.upgrade(&mut conn, kind).at(path)?;
+        }
         Ok(conn)
+    }
+
+    fn format(&self, path: &Path) -> Result<i32, Error> {
+        let (sql, of) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
+        let found = self.conn.collect(ReturnedValues::Numbers, sql, [], of)?;
+        found.first().copied().ok_or_else(|| Error::Empty {
+            path: path.to_owned(),
+        })
     }
 
     /// A writing connection has no limits, so pages with several references would be endless.
@@ -101,6 +127,19 @@ impl Error {
             _ => return None,
         };
         Some(what)
+    }
+}
+
+impl OlderFormat<'_> {
+    fn upgrade(&self, conn: &mut Connection, kind: &DatabaseKind) -> rusqlite::Result<()> {
+        let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Another process may have upgraded it meanwhile.
+        let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if format == self.format {
+            transaction.execute_batch(self.upgrade)?;
+            transaction.pragma_update(None, "user_version", kind.format)?;
+        }
+        transaction.commit()
     }
 }
 

@@ -18,7 +18,7 @@ mod writer;
 pub use backup::{backup, backup_with};
 pub use error::Error;
 pub use file::{DatabaseKind, ReturnedValues};
-pub use foreign::ForeignDatabase;
+pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, merge};
 pub use reader::{
     Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress,

@@ -13,6 +13,7 @@ use faultline_experiments::search::{Answer, Outcome};
 use faultline_pages::cells::GIB;
 use faultline_pages::render;
 use faultline_report::measure::lifecycle::lifecycle;
+use faultline_report::report::pace::Pace;
 use faultline_report::report::releases;
 use faultline_report::run::Run;
 use faultline_text::clean;
@@ -243,6 +244,7 @@ fn row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
+        pace: run.map(Pace::of_run).unwrap_or_default(),
         ..round.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();

@@ -2,7 +2,8 @@
 
 use crate::settings::Program;
 use anyhow::{anyhow, ensure};
-use faultline_recording::{DatabaseKind, ForeignDatabase};
+use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
+use faultline_report::report::pace::Pace;
 use rusqlite::{Connection, Row, params};
 use std::path::Path;
 
@@ -11,28 +12,51 @@ pub(crate) const FILE: &str = "results.db";
 const KIND: DatabaseKind = DatabaseKind {
     // `FLCn`.
     application_id: 0x464c_436e,
-    format: 1,
+    format: 2,
 };
 
-/// The schema; a file must match it word for word.
-const TABLES: [&str; 4] = [
-    "CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
-  added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT)",
-    "CREATE TABLE run (run INTEGER PRIMARY KEY, release TEXT NOT NULL, program_digest TEXT NOT NULL, baseline TEXT NOT NULL,
+macro_rules! run_table {
+    ($($more:literal)?) => {
+        concat!(
+            "CREATE TABLE run (run INTEGER PRIMARY KEY, release TEXT NOT NULL, program_digest TEXT NOT NULL, baseline TEXT NOT NULL,
   baseline_digest TEXT NOT NULL, plan_digest TEXT NOT NULL, machine TEXT NOT NULL, kernel TEXT NOT NULL, round INTEGER NOT NULL,
   arm TEXT NOT NULL, replicate INTEGER NOT NULL, began_unix_ns INTEGER NOT NULL, outcome TEXT NOT NULL, validity TEXT NOT NULL,
-  recording TEXT NOT NULL, recording_digest TEXT, report TEXT NOT NULL,
-  UNIQUE (plan_digest, baseline_digest, release, round, arm, replicate))",
-    "CREATE TABLE value (run INTEGER NOT NULL REFERENCES run, metric TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (run, metric))",
-    "CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, machine TEXT NOT NULL, release TEXT NOT NULL,
+  recording TEXT NOT NULL, recording_digest TEXT, report TEXT NOT NULL",
+            $($more,)?
+            ",
+  UNIQUE (plan_digest, baseline_digest, release, round, arm, replicate))"
+        )
+    };
+}
+
+const PROGRAM: &str =
+    "CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
+  added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT)";
+const RUN: &str = run_table!(", consensus TEXT, slot_seconds REAL");
+const RUN_OF_FORMAT_1: &str = run_table!();
+const VALUE: &str = "CREATE TABLE value (run INTEGER NOT NULL REFERENCES run, metric TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (run, metric))";
+const VERDICT: &str = "CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, machine TEXT NOT NULL, release TEXT NOT NULL,
   metric TEXT NOT NULL, pairs INTEGER NOT NULL, ratio REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, p REAL, holm_p REAL,
-  verdict TEXT NOT NULL)",
-];
+  verdict TEXT NOT NULL)";
+
+/// The schema; a file must match it word for word.
+const TABLES: [&str; 4] = [PROGRAM, RUN, VALUE, VERDICT];
+
+const FORMAT_1: OlderFormat<'static> = OlderFormat {
+    format: 1,
+    tables: &[PROGRAM, RUN_OF_FORMAT_1, VALUE, VERDICT],
+    // SQLite adds the columns before the constraint of the table, as in `RUN`.
+    upgrade: "ALTER TABLE run ADD COLUMN consensus TEXT;
+              ALTER TABLE run ADD COLUMN slot_seconds REAL",
+};
 
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
 /// Bytes. The longest text is a reason with a program's last line.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
+
+/// Between the protocols of a run.
+const SEPARATOR: &str = ", ";
 
 pub(crate) const FROM_FILE: &str = "campaign.toml";
 pub(crate) const FROM_COMMAND: &str = "add";
@@ -88,6 +112,7 @@ pub(crate) struct RunRow {
     pub(crate) recording_digest: Option<String>,
     /// Relative to the page.
     pub(crate) report: String,
+    pub(crate) pace: Pace,
     /// By metric; values that were not recorded are absent.
     pub(crate) values: Vec<(String, f64)>,
 }
@@ -99,6 +124,17 @@ impl RunRow {
         } else {
             "release"
         }
+    }
+
+    /// Protocols in order, as in `tower, migrating, alpenglow`; `None` without evidence.
+    pub(crate) fn consensus(&self) -> Option<String> {
+        let protocols = &self.pace.consensus;
+        (!protocols.is_empty()).then(|| protocols.join(SEPARATOR))
+    }
+
+    /// Median slot time.
+    pub(crate) fn slot_seconds(&self) -> Option<f64> {
+        self.pace.slot_seconds.map(|(seconds, _)| seconds)
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -138,7 +174,8 @@ impl Store {
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
-        let opened = ForeignDatabase::open_to_write(&path, &KIND, &TABLES, MAX_VALUE_BYTES);
+        let opened =
+            ForeignDatabase::open_to_write(&path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
             match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
                 Some(what) => anyhow!("{}: {what}", path.display()),
@@ -220,7 +257,7 @@ impl Store {
                 ],
             )?;
             let added = transaction.execute(
-                "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     row.release,
                     row.program_digest,
@@ -238,6 +275,8 @@ impl Store {
                     row.recording,
                     row.recording_digest,
                     row.report,
+                    row.consensus(),
+                    row.slot_seconds(),
                 ],
             )?;
             new += added;
@@ -350,7 +389,18 @@ fn run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         recording: row.get("recording")?,
         recording_digest: row.get("recording_digest")?,
         report: row.get("report")?,
+        pace: pace(row)?,
         values: Vec::new(),
+    })
+}
+
+fn pace(row: &Row<'_>) -> rusqlite::Result<Pace> {
+    let consensus: Option<String> = row.get("consensus")?;
+    let slot_seconds: Option<f64> = row.get("slot_seconds")?;
+    let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
+    Ok(Pace {
+        consensus: protocols.map(str::to_owned).collect(),
+        slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
     })
 }
 
@@ -394,6 +444,45 @@ mod tests {
         assert_eq!(store.runs().unwrap(), [row]);
         store.add(&program, FROM_WATCH, 2).unwrap();
         assert!(!store.listed().unwrap()[0].removed);
+    }
+
+    #[test]
+    fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = Connection::open(folder.path().join(FILE)).unwrap();
+        for table in FORMAT_1.tables {
+            old.execute_batch(table).unwrap();
+        }
+        old.execute_batch(
+            "PRAGMA application_id = 0x464c436e; PRAGMA user_version = 1;
+             INSERT INTO run VALUES (7, '1.1.0', 'd', '1.0.0', 'b', 'p', 'm', 'k', 1, 'release', 1, 5, 'completed', 'valid', 'x', NULL, 'y');
+             INSERT INTO value VALUES (7, 'replay-p95', 1.5)",
+        )
+        .unwrap();
+        drop(old);
+        let mut store = Store::open(folder.path()).unwrap();
+        let row = RunRow {
+            release: "1.2.0".into(),
+            pace: Pace {
+                consensus: vec!["tower".into(), "migrating".into()],
+                slot_seconds: Some((0.4, 0.4)),
+            },
+            ..RunRow::default()
+        };
+        store.add_runs(std::slice::from_ref(&row)).unwrap();
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        let format = store
+            .0
+            .pragma_query_value(None, "user_version", |row| row.get(0));
+        assert_eq!(format, Ok(KIND.format));
+        let runs = store.runs().unwrap();
+        assert_eq!(
+            (&runs[0].release, &runs[0].pace),
+            (&"1.1.0".into(), &Pace::default())
+        );
+        assert_eq!(runs[0].values, [("replay-p95".to_owned(), 1.5)]);
+        assert_eq!(runs[1], row);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::mark::Mark;
+use faultline_report::report::pace::Pace;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
 pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
@@ -34,6 +35,7 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     recording: "experiments/x/run.fltl".to_owned(),
                     recording_digest: Some("cafe".to_owned()),
                     report: "reports/x.html".to_owned(),
+                    pace: Pace::default(),
                     values: vec![
                         ("replay-p95".into(), 40.0 * drift * own),
                         ("replay-p50".into(), 20.0 * drift * same),
