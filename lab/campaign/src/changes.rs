@@ -19,6 +19,17 @@ pub(crate) struct ReleaseChange {
     pub(crate) report: String,
 }
 
+/// A release with another consensus or slot time than its baseline.
+#[derive(Debug, Clone)]
+pub(crate) struct IncomparableRelease {
+    pub(crate) id: String,
+    pub(crate) version: String,
+    pub(crate) words: String,
+    /// Start of its newest run, in nanoseconds since 1970.
+    pub(crate) unix_ns: i64,
+    pub(crate) report: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailedVersion {
     pub(crate) version: String,
@@ -37,13 +48,37 @@ pub(crate) fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     all
 }
 
+pub(crate) fn incomparable_releases(groups: &[Group]) -> Vec<IncomparableRelease> {
+    let mut all = Vec::new();
+    for group in groups {
+        all.extend(group.releases.iter().rev().filter_map(|release| {
+            Some(IncomparableRelease {
+                id: id("incomparable", "", group, release),
+                version: release.version.clone(),
+                words: not_comparable(release)?,
+                unix_ns: newest(std::slice::from_ref(release)),
+                report: release.report(),
+            })
+        }));
+    }
+    all
+}
+
+pub(crate) fn not_comparable(release: &Release) -> Option<String> {
+    let reason = release.comparability.difference()?;
+    Some(format!(
+        "{} is not comparable by slot: {reason}.",
+        release.version
+    ))
+}
+
 /// Differences of the release from the baseline.
 fn differences(group: &Group, release: &Release) -> impl Iterator<Item = ReleaseChange> {
     let unix_ns = newest(std::slice::from_ref(release));
     let judged = releases::metrics().zip(&release.judged);
     judged.filter_map(move |(metric, judged)| {
         let judged = judged.as_ref()?;
-        if judged.mark.word().is_empty() {
+        if !judged.mark.is_difference() {
             return None;
         }
         let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
@@ -81,17 +116,8 @@ fn publish(
     (metric, mark, words): (&'static Scalar, Mark, String),
     unix_ns: i64,
 ) -> ReleaseChange {
-    let conditions = &group.conditions;
-    let parts = [
-        kind,
-        metric.id,
-        &release.version,
-        &conditions.plan_digest,
-        &conditions.baseline_digest,
-        &group.machine,
-    ];
     ReleaseChange {
-        id: digest(&parts.join("\n")),
+        id: id(kind, metric.id, group, release),
         version: release.version.clone(),
         metric,
         mark,
@@ -99,6 +125,19 @@ fn publish(
         unix_ns,
         report: release.report(),
     }
+}
+
+fn id(kind: &str, metric: &str, group: &Group, release: &Release) -> String {
+    let conditions = &group.conditions;
+    let parts = [
+        kind,
+        metric,
+        &release.version,
+        &conditions.plan_digest,
+        &conditions.baseline_digest,
+        &group.machine,
+    ];
+    digest(&parts.join("\n"))
 }
 
 fn newest(releases: &[Release]) -> i64 {

@@ -6,7 +6,7 @@ use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
 use crate::work;
-use crate::{page, plan, programs, shown, verify};
+use crate::{changes, comparability, page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -195,16 +195,16 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             release.version
         );
     }
-    let checked = match args.against == group.conditions.baseline {
-        true => against_baseline(release),
-        false => against(
-            release,
-            find_release(group, &args.against)?,
-            campaign.margin,
-        ),
+    let other = match args.against == group.conditions.baseline {
+        true => None,
+        false => Some(find_release(group, &args.against)?),
+    };
+    let checked = match other {
+        None => against_baseline(release),
+        Some(other) => against(release, other, campaign.margin),
     };
     let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
-        .filter_map(|metric| Some((metric, WithoutRatio::of(metric, &release.runs)?)))
+        .filter_map(|metric| Some((metric, release.without_ratio(metric)?)))
         .collect();
     let baseline = &group.conditions.baseline;
     let not_comparable = without_ratio.iter().map(|(metric, why)| {
@@ -218,11 +218,12 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
         format!("not comparable: {}: {why}\n", metric.title)
     });
     print(&format!(
-        "{}{} against {}: {}\n{}",
+        "{}{} against {}: {}\n{}{}",
         listing(&checked),
         release.version,
         args.against,
         summary(&checked, campaign.margin),
+        pace_notes(release, other),
         not_comparable.collect::<String>()
     ))?;
     if let Some(why) = inconclusive_reason(release, &checked) {
@@ -233,15 +234,43 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     Ok(u8::from(is_worse))
 }
 
+/// What is not compared because of consensus or slot time, and what of them is not known.
+fn pace_notes(release: &Release, other: Option<&Release>) -> String {
+    let both = || std::iter::once(release).chain(other);
+    let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
+    let paces = other.map(|other| [release, other].map(|one| &one.comparability.pace));
+    if let (true, Some([own, theirs]), Some(other)) = (notes.is_empty(), paces, other)
+        && own.difference(theirs).is_some()
+    {
+        let (own, theirs) = (comparability::words(own), comparability::words(theirs));
+        let (version, other) = (&release.version, &other.version);
+        notes.push(format!(
+            "{version} is not comparable by slot: {own}, {other} {theirs}."
+        ));
+    }
+    notes.extend(both().filter_map(|one| {
+        let unknown = one.comparability.unknown()?;
+        Some(format!(
+            "{} is compared all the same: {unknown}.",
+            one.version
+        ))
+    }));
+    notes.iter().map(|note| format!("{note}\n")).collect()
+}
+
 fn listing(checked: &[MetricComparison]) -> String {
     let rows = checked.iter().map(|one| {
         let word = match one.mark {
             Mark::Nothing => "-",
             other => other.verdict(),
         };
+        let difference = match one.mark {
+            Mark::NotComparable => "-".to_owned(),
+            _ => format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
+        };
         vec![
             one.title.to_owned(),
-            format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
+            difference,
             one.p.map_or("-".to_owned(), p_value),
             word.to_owned(),
         ]
@@ -284,7 +313,9 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
             "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
         ));
     }
-    let untested = |one: &MetricComparison| one.p.is_none() && !one.mark.is_worse();
+    let untested = |one: &MetricComparison| {
+        one.p.is_none() && !one.mark.is_worse() && one.mark != Mark::NotComparable
+    };
     if checked.iter().all(untested) {
         return Some(
             "nothing could be tested: no metric has three pairs of runs with unlike values"
@@ -329,9 +360,11 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricCompari
     let known: Vec<_> = both
         .filter_map(|(metric, (own, other))| Some((metric, own.as_ref()?, other.as_ref()?)))
         .collect();
-    let p = known
-        .iter()
-        .map(|(_, own, other)| welch_test(other.rounds.all(), own.rounds.all()).map(|test| test.p));
+    let is_comparable = |metric: &Scalar| release.is_comparable_with(other, metric);
+    let p = known.iter().map(|(metric, own, other)| {
+        let test = welch_test(other.rounds.all(), own.rounds.all());
+        test.filter(|_| is_comparable(metric)).map(|test| test.p)
+    });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     let checked = known.into_iter().zip(adjusted);
     checked
@@ -339,6 +372,7 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricCompari
             let ratio = own.test.ratio.value / other.test.ratio.value;
             let direction = Mark::beyond(metric.better, ratio, margin);
             let mark = match p {
+                _ if !is_comparable(metric) => Mark::NotComparable,
                 Some(p) if p < ALPHA => direction,
                 Some(_) => Mark::Nothing,
                 None if is_disjoint(own.rounds.all(), other.rounds.all()) => direction.untested(),
@@ -364,12 +398,60 @@ fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
     use crate::store::RunRow;
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
         inconclusive_reason(&group.releases[0], &against_baseline(&group.releases[0]))
+    }
+
+    fn release(rows: &[RunRow]) -> Release {
+        groups(rows, 0.05).remove(0).releases.remove(0)
+    }
+
+    #[test]
+    fn a_release_of_another_consensus_passes_and_is_named() {
+        let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
+        let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
+        let checked = against_baseline(&across);
+        assert!(!checked.iter().any(|one| one.mark.is_worse()));
+        assert_eq!(inconclusive_reason(&across, &checked), None);
+        assert!(listing(&checked).contains("-           -            not comparable"));
+        assert_eq!(
+            pace_notes(&across, None),
+            "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
+        );
+        let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
+        assert_eq!(
+            pace_notes(&unknown, None),
+            "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
+        );
+    }
+
+    #[test]
+    fn releases_of_different_consensus_are_not_compared_by_their_ratios() {
+        let of = |version: &str, times: f64, name: &str| {
+            let mut rows = runs(version, times, 2);
+            rows.iter_mut()
+                .for_each(|run| run.pace = pace(&[name], None));
+            release(&rows)
+        };
+        let old = of("1.1.0", 1.0, "tower");
+        let marks = |new: &Release| {
+            let checked = against(new, &old, 0.05);
+            checked.iter().map(|one| one.mark).collect::<Vec<_>>()
+        };
+        let migrated = of("1.2.0", 1.2, "alpenglow");
+        assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
+        assert_eq!(
+            pace_notes(&migrated, Some(&old)),
+            "1.2.0 is not comparable by slot: Alpenglow, 1.1.0 Tower.\n"
+        );
+        let same = of("1.2.0", 1.2, "tower");
+        assert_eq!(marks(&same), [Mark::Nothing, Mark::Worse]);
+        assert_eq!(pace_notes(&same, Some(&old)), "");
     }
 
     #[test]

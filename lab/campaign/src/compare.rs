@@ -1,6 +1,7 @@
 //! Compares releases. The runs of one replicate are a pair: release and baseline, one after the
 //! other on the same host. Their ratio is compared, so that the host's drift cancels.
 
+use crate::comparability::Comparability;
 use crate::mark::{Mark, PairRatios};
 use crate::store::{Conditions, RunRow, VerdictRow};
 use faultline_pages::groups::by_key;
@@ -28,6 +29,7 @@ pub(crate) struct Release {
     pub(crate) version: String,
     pub(crate) name: String,
     pub(crate) runs: Vec<RunRow>,
+    pub(crate) comparability: Comparability,
     /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
     pub(crate) judged: Vec<Option<MetricTest>>,
 }
@@ -45,6 +47,20 @@ impl Release {
             own().filter(|run| run.outcome == "completed").count(),
             own().count(),
         )
+    }
+
+    pub(crate) fn without_ratio(&self, metric: &Scalar) -> Option<WithoutRatio> {
+        let is_comparable = self.comparability.allows(metric);
+        WithoutRatio::of(metric, &self.runs).filter(|_| is_comparable)
+    }
+
+    /// By their ratios to the baseline.
+    pub(crate) fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
+        let [own, theirs] = [self, other].map(|release| &release.comparability);
+        let is_affected = |difference| metric.is_affected_by(difference);
+        own.allows(metric)
+            && theirs.allows(metric)
+            && !own.pace.difference(&theirs.pace).is_some_and(is_affected)
     }
 }
 
@@ -99,25 +115,29 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
 }
 
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
+    let comparability = Comparability::of(&runs);
     let mut judged: Vec<Option<MetricTest>> = releases::metrics()
         .map(|scalar| judged(scalar, &runs))
         .collect();
-    let adjusted = holm::adjust(
-        &judged
-            .iter()
-            .map(|one| one.as_ref()?.test.p)
-            .collect::<Vec<_>>(),
-    );
+    let p = judged.iter().zip(releases::metrics()).map(|(one, scalar)| {
+        let one = one.as_ref().filter(|_| comparability.allows(scalar));
+        one?.test.p
+    });
+    let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
         if let Some(one) = one {
             one.holm = holm;
-            one.mark = one.rounds.mark(scalar.better, holm, margin);
+            one.mark = match comparability.allows(scalar) {
+                true => one.rounds.mark(scalar.better, holm, margin),
+                false => Mark::NotComparable,
+            };
         }
     }
     Release {
         version,
         name: String::new(),
         runs,
+        comparability,
         judged,
     }
 }
@@ -167,7 +187,7 @@ pub(crate) enum WithoutRatio {
 
 impl WithoutRatio {
     /// `None` if each pair that differs has a ratio.
-    pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
+    fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
         let has_run = runs.iter().any(|run| !run.of_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
@@ -214,11 +234,18 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     })
 }
 
+/// A history has only releases with the consensus and the slot time of the newest one.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let (mut shifts, mut detector) = (Vec::new(), Detector::default());
     for (metric, scalar) in releases::metrics().enumerate() {
+        let is_compared = |release: &&Release| release.comparability.allows(scalar);
+        let newest = all.iter().rev().find(is_compared);
+        let is_comparable = |release: &&Release| {
+            newest.is_some_and(|newest| newest.is_comparable_with(release, scalar))
+        };
         let known: Vec<(&Release, &[f64])> = all
             .iter()
+            .filter(is_comparable)
             .filter_map(|release| {
                 Some((release, release.judged.get(metric)?.as_ref()?.rounds.all()))
             })

@@ -1,4 +1,6 @@
-use crate::changes::{FailedVersion, ReleaseChange, release_changes, signed_percent};
+use crate::changes::{
+    FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
+};
 use crate::compare::{Group, compare_versions};
 use crate::mark::Mark;
 use crate::settings::Campaign;
@@ -66,6 +68,8 @@ fn group(group: &Group) -> Value {
                         "outcome": run.outcome,
                         "validity": run.validity,
                         "kernel": run.kernel,
+                        "consensus": run.consensus(),
+                        "slot_seconds": run.slot_seconds(),
                         "recording": run.recording,
                         "sha256": run.recording_digest,
                         "values": run.values.iter().cloned().collect::<std::collections::BTreeMap<String, f64>>(),
@@ -97,6 +101,8 @@ fn group(group: &Group) -> Value {
                 "version": release.version,
                 "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
+                "not_comparable": release.comparability.difference(),
+                "not_known": release.comparability.unknown(),
                 "metrics": metrics,
                 "runs": runs,
             })
@@ -138,6 +144,11 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersio
         let title = format!("{}: {} {word}", change.version, change.metric.title);
         let words: [&str; 5] = [&change.id, &title, word, &change.report, &change.words];
         out += &entry(words, change.unix_ns);
+    }
+    for one in &incomparable_releases(groups) {
+        let title = format!("{}: not comparable by slot", one.version);
+        let words: [&str; 5] = [&one.id, &title, "not comparable", &one.report, &one.words];
+        out += &entry(words, one.unix_ns);
     }
     for one in failed {
         let id = digest(&["failed", &campaign.plan_digest, &one.version].join("\n"));
@@ -188,17 +199,16 @@ pub(crate) fn badge(
             let colour = match mark {
                 Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
-                Mark::Nothing | Mark::Untested | Mark::Unrepeated => "#5a6470",
+                Mark::Nothing | Mark::NotComparable | Mark::Untested | Mark::Unrepeated => {
+                    "#5a6470"
+                }
             };
-            let word = if mark.word().is_empty() {
-                String::new()
-            } else {
-                format!(" {}", mark.word())
+            let percent = signed_percent(*ratio);
+            let result = match mark {
+                Mark::NotComparable => mark.word().to_owned(),
+                _ => format!("{percent} {}", mark.word()).trim_end().to_owned(),
             };
-            (
-                format!("{version}: {}{word}", signed_percent(*ratio)),
-                colour,
-            )
+            (format!("{version}: {result}"), colour)
         }
     };
     // A digit of a usual font is 6.6 px wide at 11 px; the 10 px around the text allow for others.
@@ -219,6 +229,7 @@ pub(crate) fn badge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
 
     fn campaign() -> Campaign {
@@ -275,6 +286,41 @@ mod tests {
         );
         assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
         assert!(of("catch-up").contains("not measured"));
+    }
+
+    #[test]
+    fn a_release_of_another_consensus_has_one_feed_entry_and_no_change() {
+        let paces = [
+            &pace(&["tower"], Some(0.4)),
+            &pace(&["alpenglow"], Some(0.2)),
+        ];
+        let groups = groups(&with_paces("1.2.0", paces), 0.05);
+        let feed = atom(&campaign(), &groups, &[]);
+        let title = "<title>1.2.0: not comparable by slot</title>";
+        assert!(
+            feed.contains(title) && feed.matches("<entry>").count() == 1,
+            "{feed}"
+        );
+        let reason = "Alpenglow at 0.20 s, the baseline Tower at 0.40 s";
+        assert!(feed.contains(reason), "{feed}");
+        let document: Value =
+            serde_json::from_str(&json(&campaign(), &groups, &[]).unwrap()).unwrap();
+        assert_eq!(document["changes"], json!([]));
+        let release = &document["groups"][0]["releases"][0];
+        assert_eq!(release["not_comparable"], reason);
+        assert_eq!(
+            release["metrics"]["replay-p95"]["verdict"],
+            "not comparable"
+        );
+        let run = &release["runs"][0];
+        assert_eq!(
+            (&run["consensus"], &run["slot_seconds"]),
+            (&json!("tower"), &json!(0.4))
+        );
+        let index = releases::metrics().position(|metric| metric.id == "replay-p95");
+        let metric = releases::metrics().nth(index.unwrap()).unwrap();
+        let badge = badge(metric, groups.first(), index.unwrap(), &[]);
+        assert!(badge.contains("1.2.0: not comparable<"), "{badge}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod args;
 mod changes;
 mod collected;
 pub mod command;
+mod comparability;
 mod compare;
 mod feed;
 mod mark;

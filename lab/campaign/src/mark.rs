@@ -19,6 +19,8 @@ pub(crate) const ALPHA: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Nothing,
+    /// The release ran with another consensus or slot time than the baseline.
+    NotComparable,
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
     Untested,
     /// Beyond the margin with p < 0.05 in a first round: needs a second round.
@@ -39,6 +41,7 @@ impl Mark {
             Mark::Better => "better",
             Mark::WorseUntested => "worse in every pair, not tested",
             Mark::BetterUntested => "better in every pair, not tested",
+            Mark::NotComparable => "not comparable",
             Mark::Nothing | Mark::Untested | Mark::Unrepeated => "",
         }
     }
@@ -79,6 +82,13 @@ impl Mark {
 
     pub(crate) fn is_worse(self) -> bool {
         matches!(self, Mark::Worse | Mark::WorseUntested)
+    }
+
+    pub(crate) fn is_difference(self) -> bool {
+        !matches!(
+            self,
+            Mark::Nothing | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
+        )
     }
 
     pub(crate) fn needs_repetition(self) -> bool {

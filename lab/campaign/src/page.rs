@@ -1,14 +1,15 @@
 //! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
 //! time.
 
-use crate::changes::{FailedVersion, release_changes};
+use crate::changes::{FailedVersion, incomparable_releases, release_changes};
 use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
+use crate::mark::Mark;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store, find};
 use faultline_common::files::put;
 use faultline_pages::cells::{
-    estimate, figure, known, missing, percent, section, table, text, without_missing, words,
+    estimate, figure, known, missing, number, percent, section, table, text, without_missing, words,
 };
 use faultline_pages::model::{
     Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
@@ -95,6 +96,11 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
         (_, true) => VerdictKind::Inconclusive,
         (_, false) => VerdictKind::Differs,
     };
+    let incomparable = incomparable_releases(groups);
+    let versions = incomparable.iter().map(|one| one.version.as_str());
+    let not_comparable = about(versions, "not comparable by slot", ["is", "are"]);
+    let points = changes.into_iter().map(|change| change.words);
+    let points = points.chain(incomparable.into_iter().map(|one| one.words));
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
@@ -111,8 +117,8 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
             campaign.baseline.version
         ),
         verdict: Verdict {
-            headline: headline + &ended_early(groups) + &no_result(failed),
-            points: changes.into_iter().map(|change| change.words).collect(),
+            headline: headline + &ended_early(groups) + &not_comparable + &no_result(failed),
+            points: points.collect(),
             standing,
         },
         sections,
@@ -122,11 +128,18 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
 }
 
 fn no_result(failed: &[FailedVersion]) -> String {
-    let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
+    let versions = failed.iter().map(|one| one.version.as_str());
+    about(versions, "no result", ["has", "have"])
+}
+
+/// ` 1.2.0, 1.3.0 have no result.`; empty without versions.
+fn about<'v>(versions: impl Iterator<Item = &'v str>, what: &str, verbs: [&str; 2]) -> String {
+    let versions: Vec<&str> = versions.collect();
+    let [singular, plural] = verbs;
     match versions.as_slice() {
         [] => String::new(),
-        [one] => format!(" {one} has no result."),
-        some => format!(" {} have no result.", some.join(", ")),
+        [one] => format!(" {one} {singular} {what}."),
+        some => format!(" {} {plural} {what}.", some.join(", ")),
     }
 }
 
@@ -149,6 +162,7 @@ fn ended_early(groups: &[Group]) -> String {
 fn of_group(index: usize, group: &Group) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
+    columns.push(("Consensus and slot time", ""));
     columns.push(("Kernel", ""));
     let note = format!(
         "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. Each cell leads to \
@@ -195,8 +209,11 @@ fn row(release: &Release) -> Vec<Cell> {
     ];
     cells.extend(release.judged.iter().zip(releases::metrics()).map(
         |(judged, metric)| match judged {
+            Some(judged) if judged.mark == Mark::NotComparable => {
+                linked(words(judged.mark.word()), "")
+            }
             Some(judged) => linked(estimate(percents(judged), 1), judged.mark.word()),
-            None => match WithoutRatio::of(metric, &release.runs) {
+            None => match release.without_ratio(metric) {
                 Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
                 Some(WithoutRatio::Missing) => {
                     missing("the baseline has values, the release has none")
@@ -205,6 +222,7 @@ fn row(release: &Release) -> Vec<Cell> {
             },
         },
     ));
+    cells.push(words(&release.comparability.words()));
     let kernels = release.runs.iter().map(|run| &run.kernel);
     cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
     cells
@@ -223,7 +241,8 @@ fn trends(group: &Group) -> Option<Section> {
             continue;
         }
         let bar = |release: &Release| -> Option<Bar> {
-            let [value, low, high] = percents(&of(release)?);
+            let judged = of(release).filter(|one| one.mark != Mark::NotComparable);
+            let [value, low, high] = percents(&judged?);
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
@@ -268,6 +287,8 @@ fn recordings(groups: &[Group]) -> Section {
         ("Validity", ""),
         ("Recording", ""),
         ("SHA-256", ""),
+        ("Consensus", ""),
+        ("Slot time", "s"),
         ("Kernel", ""),
         ("Plan", ""),
         ("Machine", ""),
@@ -296,6 +317,8 @@ fn recordings(groups: &[Group]) -> Section {
             words(&run.validity),
             words(&run.recording),
             text(run.recording_digest.as_deref(), "no recording"),
+            text(run.consensus().as_deref(), "not known"),
+            number(run.slot_seconds(), 2, "not measured"),
             words(&run.kernel),
             words(run.conditions.plan_digest.get(..8).unwrap_or_default()),
             words(&run.machine),
@@ -344,6 +367,7 @@ fn method(campaign: &Campaign) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparability::tests::{pace, with_paces};
     use crate::compare::tests::runs;
 
     #[test]
@@ -363,6 +387,41 @@ mod tests {
         assert_eq!(
             page_html,
             "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early."
+        );
+    }
+
+    #[test]
+    fn a_release_of_another_consensus_is_named_and_has_no_numbers() {
+        let paces = [
+            &pace(&["tower"], Some(0.4)),
+            &pace(&["alpenglow"], Some(0.2)),
+        ];
+        let campaign = Campaign {
+            margin: 0.05,
+            ..Campaign::default()
+        };
+        let groups = compare::groups(&with_paces("1.2.0", paces), 0.05);
+        let report = report(&campaign, &groups, &[]);
+        assert_eq!(
+            report.verdict.headline,
+            "No difference beyond 5 % is shown. 1.2.0 is not comparable by slot."
+        );
+        assert_eq!(
+            report.verdict.points,
+            ["1.2.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s."]
+        );
+        let cells = row(&groups[0].releases[0]);
+        let cells: Vec<String> = { cells.iter() }
+            .filter_map(|cell| match cell.inner() {
+                Cell::Text(text) => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        let count = |wanted: &str| cells.iter().filter(|text| *text == wanted).count();
+        assert_eq!(count("not comparable"), 2, "{cells:?}");
+        assert_eq!(
+            count("Alpenglow at 0.20 s, the baseline Tower at 0.40 s"),
+            1
         );
     }
 

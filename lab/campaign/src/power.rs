@@ -1,7 +1,7 @@
 //! The smallest change that a campaign can detect, by simulated releases.
 
 use crate::compare;
-use crate::mark::PairRatios;
+use crate::mark::{Mark, PairRatios};
 use crate::store::RunRow;
 use fastrand::Rng;
 use faultline_report::report::{Better, releases};
@@ -75,7 +75,8 @@ pub(crate) fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let releases = groups.iter().flat_map(|group| &group.releases);
     for (metric, judged) in releases.flat_map(|release| release.judged.iter().enumerate()) {
-        let pairs = judged.iter().map(|judged| judged.rounds.all());
+        let judged = judged.iter().filter(|one| one.mark != Mark::NotComparable);
+        let pairs = judged.map(|judged| judged.rounds.all());
         for pairs in pairs.filter(|pairs| pairs.len() >= 2) {
             let Some((_, variance)) = mean_and_variance(pairs) else {
                 continue;

@@ -1,7 +1,7 @@
 use crate::settings::Campaign;
 use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
 use crate::work;
-use crate::{compare, page};
+use crate::{changes, compare, page};
 use faultline_common::output::json;
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::{clean, table};
@@ -18,13 +18,21 @@ struct Version {
     /// `done`, `waits`, `round 2 waits`, `failed`, `removed`, `baseline`.
     state: String,
     error: Option<String>,
+    /// Why it is not compared with its baseline by slot.
+    not_comparable: Option<String>,
 }
 
 pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
     let listed = work::synchronized_list(campaign, store)?;
+    let groups = page::groups(campaign, store)?;
+    let releases = || groups.iter().flat_map(|group| &group.releases);
     let mut versions = Vec::new();
     for one in &listed {
-        versions.push(version(campaign, store, one, &listed)?);
+        let release = releases().find(|release| release.version == one.program.version);
+        versions.push(Version {
+            not_comparable: release.and_then(changes::not_comparable),
+            ..version(campaign, store, one, &listed)?
+        });
     }
     if as_json {
         return Ok(json(&versions)?);
@@ -51,6 +59,12 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
         .filter_map(|one| Some((one, one.error.as_ref()?)))
     {
         lines += &format!("{}: {}\n", one.version, clean(why));
+    }
+    for words in versions
+        .iter()
+        .filter_map(|one| one.not_comparable.as_ref())
+    {
+        lines += &format!("{}\n", clean(words));
     }
     Ok(lines)
 }
@@ -84,6 +98,7 @@ fn version(
         runs,
         state,
         error: one.error.clone(),
+        not_comparable: None,
     })
 }
 
@@ -118,6 +133,8 @@ fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
     let integer_column = |of: fn(&RunRow) -> i64| {
         Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
     };
+    let consensus = rows.iter().map(|(run, _)| run.consensus());
+    let slot_seconds = rows.iter().map(|(run, _)| run.slot_seconds());
     let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
     let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
     let values = rows.iter().map(|(_, (_, value))| Some(*value));
@@ -132,6 +149,8 @@ fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
         ("validity", text(|run| &run.validity)),
         ("machine", text(|run| &run.machine)),
         ("kernel", text(|run| &run.kernel)),
+        ("consensus", Values::Text(consensus.collect())),
+        ("slot_seconds", Values::Real(slot_seconds.collect())),
         ("plan_digest", text(|run| &run.conditions.plan_digest)),
         ("baseline", text(|run| &run.conditions.baseline)),
         (

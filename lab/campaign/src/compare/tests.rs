@@ -1,4 +1,5 @@
 use super::*;
+use crate::comparability::tests::{pace, with_paces};
 use crate::mark::Mark;
 use faultline_report::report::pace::Pace;
 
@@ -229,6 +230,77 @@ fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
     for short in [6, 5] {
         assert!(groups(&history(short), 0.05)[0].shifts.is_empty());
     }
+}
+
+fn metric(id: &str) -> &'static Scalar {
+    releases::metrics().nth(index(id)).unwrap()
+}
+
+/// A release that is 8 % worse and runs Alpenglow, against a baseline with Tower.
+fn across_consensus() -> Vec<RunRow> {
+    let paces = [
+        &pace(&["tower"], Some(0.4)),
+        &pace(&["alpenglow"], Some(0.2)),
+    ];
+    with_paces("1.1.0", paces)
+}
+
+#[test]
+fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slots() {
+    let mut all = across_consensus();
+    for run in &mut all {
+        let (_, p95) = run.values[0];
+        run.values.push(("rss-at-tip".to_owned(), p95));
+        let evictions = if run.of_baseline { 0.0 } else { 5.0 };
+        run.values.push(("cache-evictions".to_owned(), evictions));
+    }
+    let groups = groups(&all, 0.05);
+    let release = &groups[0].releases[0];
+    assert_eq!(marks(release), [Mark::NotComparable; 2]);
+    let rss = release.judged[index("rss-at-tip")].as_ref().unwrap();
+    assert_eq!((rss.mark, rss.holm), (Mark::Worse, rss.test.p), "one test");
+    assert_eq!(release.without_ratio(metric("cache-evictions")), None);
+    let row = &rows(&groups)[1];
+    assert_eq!(
+        (row.verdict.as_str(), row.p[1]),
+        ("not comparable", None),
+        "{row:?}"
+    );
+}
+
+#[test]
+fn a_first_round_across_consensus_is_not_repeated() {
+    let mut all = across_consensus();
+    all.retain(|run| run.round == 1);
+    let groups = groups(&all, 0.05);
+    let judged = groups[0].releases[0].judged.iter().flatten();
+    assert!({ judged }.all(|one| !one.mark.needs_repetition()));
+}
+
+#[test]
+fn an_unknown_consensus_is_compared() {
+    let alpenglow = pace(&["alpenglow"], Some(0.2));
+    for paces in [[&pace(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
+        let release = groups(&with_paces("1.1.0", paces), 0.05).remove(0);
+        assert_eq!(marks(&release.releases[0]), [Mark::Worse, Mark::Nothing]);
+    }
+}
+
+#[test]
+fn a_history_by_slot_ends_where_consensus_changes() {
+    let (tower, alpenglow) = (pace(&["tower"], None), pace(&["alpenglow"], None));
+    let history = |before: &Pace| {
+        let of = |n: usize| {
+            let mut all = runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1);
+            for run in &mut all {
+                run.pace = if n < 5 { before } else { &alpenglow }.clone();
+            }
+            all
+        };
+        groups(&(0..12).flat_map(of).collect::<Vec<_>>(), 0.05).remove(0)
+    };
+    assert_eq!(history(&alpenglow).shifts.len(), 1);
+    assert_eq!(history(&tower).shifts, []);
 }
 
 #[test]

@@ -411,6 +411,60 @@ fn failed_starts_and_damaged_recordings_are_reported_and_rerun() {
     nothing_is_lost(&stage, &stage.results());
 }
 
+#[test]
+fn a_slower_release_of_another_consensus_is_named_and_not_marked() {
+    let Some(stage) = Stage::new() else { return };
+    let truth = format!("{TRUTH}alpenglow = true\nslower_permille = 500\n");
+    let alpenglow = stage.scene.write("alpenglow", &truth);
+    let program = stage.scene.path("1.1.0");
+    let text = fs::read_to_string(&program).expect("a program");
+    let [same, other] =
+        [stage.scene.path("same"), alpenglow].map(|path| path.display().to_string());
+    fs::write(&program, text.replace(&same, &other)).expect("a program");
+    let settings = stage.folder.join("campaign.toml");
+    let text = fs::read_to_string(&settings).expect("settings");
+    fs::write(&settings, text.split("[watch]").next().unwrap_or_default()).expect("settings");
+    let plan = stage.folder.join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    fs::write(&plan, text.replace("\"2s\"", "\"8s\"")).expect("a plan");
+    let ended = stage.faultline(&["run", "--launcher", "direct"]);
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    stage.scene.nothing_is_left();
+
+    let results = stage.results();
+    let release = &results["groups"][0]["releases"][0];
+    let metrics = &release["metrics"];
+    let ratio = metrics["replay-p50"]["ratio"].as_f64().expect("a ratio");
+    assert!(ratio > 1.1, "{ratio}");
+    assert_eq!(metrics["replay-p50"]["verdict"], "not comparable");
+    assert_eq!(metrics["rss-at-tip"]["tested"], true, "{metrics}");
+    let by_slot = |change: &&Value| {
+        change["metric"]
+            .as_str()
+            .is_some_and(|id| id.starts_with("replay"))
+    };
+    let changes = results["changes"].as_array().expect("changes");
+    assert_eq!(changes.iter().find(by_slot), None);
+
+    let named = "1.1.0 is not comparable by slot: Alpenglow";
+    for words in [&["status"][..], &["check", "--against", "1.0.0"]] {
+        let output = stage.faultline(words);
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{words}");
+        assert!(
+            words.contains(named) && words.contains(", the baseline Tower"),
+            "{words}"
+        );
+    }
+    for file in ["index.html", "changes.xml"] {
+        let page = fs::read_to_string(stage.folder.join("page").join(file)).expect("a page");
+        assert!(page.contains(named), "{file}");
+    }
+    let badge = stage.folder.join("page/badges/replay-p50.svg");
+    let badge = fs::read_to_string(badge).expect("a badge");
+    assert!(badge.contains("1.1.0: not comparable"), "{badge}");
+}
+
 type Ran = (Option<i32>, String);
 
 fn does_not_start(stage: &Stage, run: &impl Fn() -> Ran) {

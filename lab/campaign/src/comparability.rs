@@ -1,0 +1,233 @@
+//! Consensus and slot time of a release and of its baseline. If they differ, what is counted by
+//! slot or transaction is not compared.
+
+use crate::store::RunRow;
+use faultline_pages::groups::by_key;
+use faultline_report::report::Scalar;
+use faultline_report::report::pace::{Difference, Pace};
+use itertools::Itertools;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Comparability {
+    /// `None` also if something is unknown.
+    difference: Option<Difference>,
+    /// The difference, or what is unknown; empty without either.
+    reason: String,
+    /// Of all completed runs, those of the baseline included.
+    pub(crate) pace: Pace,
+}
+
+impl Comparability {
+    pub(crate) fn of(runs: &[RunRow]) -> Self {
+        let completed = || runs.iter().filter(|run| run.is_complete());
+        let by_round = by_key(completed().map(|run| (run.round, run)));
+        let rounds: Vec<(u32, [Pace; 2])> = { by_round.into_iter() }
+            .map(|(round, runs)| (round, arms(runs.into_iter())))
+            .collect();
+        let arms = arms(completed());
+        let pace: Pace = arms.iter().cloned().collect();
+        let (difference, reason) = match difference(&rounds, &arms) {
+            Some((difference, reason)) => (Some(difference), reason),
+            None if rounds.is_empty() => (None, String::new()),
+            None => (None, unknown(&arms).unwrap_or_default()),
+        };
+        Comparability {
+            difference,
+            reason,
+            pace,
+        }
+    }
+
+    pub(crate) fn allows(&self, metric: &Scalar) -> bool {
+        let is_affected = |difference| metric.is_affected_by(difference);
+        !self.difference.is_some_and(is_affected)
+    }
+
+    /// As in `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
+    pub(crate) fn difference(&self) -> Option<&str> {
+        self.difference.map(|_| self.reason.as_str())
+    }
+
+    /// As in `its consensus is not known, the baseline's is Tower`.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        let is_unknown = self.difference.is_none() && !self.reason.is_empty();
+        is_unknown.then_some(self.reason.as_str())
+    }
+
+    /// Text of the page's cell.
+    pub(crate) fn words(&self) -> String {
+        if self.reason.is_empty() {
+            words(&self.pace)
+        } else {
+            self.reason.clone()
+        }
+    }
+}
+
+/// Baseline, release.
+fn arms<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
+    [true, false].map(|of_baseline| {
+        let own = runs.clone().filter(|run| run.of_baseline == of_baseline);
+        own.map(|run| run.pace.clone()).collect()
+    })
+}
+
+fn difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<(Difference, String)> {
+    let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
+    let changed = |arms: &[Pace; 2], when: &str| {
+        let pace: Pace = arms.iter().cloned().collect();
+        let reason = format!("the consensus changed {when}: {}", consensus(&pace));
+        Some((Difference::Consensus, reason))
+    };
+    if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
+        return changed(arms, &format!("in round {round}"));
+    }
+    if has_changed(arms) {
+        return changed(arms, "between the rounds");
+    }
+    rounds.iter().find_map(|(_, [baseline, own])| {
+        let reason = format!("{}, the baseline {}", words(own), words(baseline));
+        Some((own.difference(baseline)?, reason))
+    })
+}
+
+fn unknown([baseline, own]: &[Pace; 2]) -> Option<String> {
+    let is_known = [baseline, own].map(|pace| !pace.consensus.is_empty());
+    match is_known {
+        [true, true] => None,
+        [false, false] => Some("the consensus is not known".to_owned()),
+        [true, false] => Some(format!(
+            "its consensus is not known, the baseline's is {}",
+            consensus(baseline)
+        )),
+        [false, true] => Some(format!(
+            "its consensus is {}, the baseline's is not known",
+            consensus(own)
+        )),
+    }
+}
+
+/// `Tower at 0.40 s`.
+pub(crate) fn words(pace: &Pace) -> String {
+    let protocols = match pace.consensus.as_slice() {
+        [] => "unknown consensus".to_owned(),
+        _ => consensus(pace),
+    };
+    match pace.slot_time() {
+        Some(seconds) => format!("{protocols} at {seconds}"),
+        None => protocols,
+    }
+}
+
+fn consensus(pace: &Pace) -> String {
+    let name = |protocol: &String| match protocol.as_str() {
+        "tower" => "Tower".to_owned(),
+        "alpenglow" => "Alpenglow".to_owned(),
+        other => other.to_owned(),
+    };
+    pace.consensus.iter().map(name).join(", ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::compare::tests::runs;
+
+    pub(crate) fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
+        Pace {
+            consensus: consensus.iter().map(|name| (*name).to_owned()).collect(),
+            slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
+        }
+    }
+
+    /// Two rounds of a release that is 8 % worse, with the paces of baseline and release.
+    pub(crate) fn with_paces(version: &str, [baseline, own]: [&Pace; 2]) -> Vec<RunRow> {
+        let mut all = runs(version, 1.08, 2);
+        for run in &mut all {
+            run.pace = if run.of_baseline { baseline } else { own }.clone();
+        }
+        all
+    }
+
+    #[test]
+    fn only_a_known_difference_prevents_a_comparison() {
+        let tower = |seconds| pace(&["tower"], seconds);
+        let alpenglow = pace(&["alpenglow"], Some(0.2));
+        let unknown = pace(&[], None);
+        let cases = [
+            ([&tower(Some(0.4)), &tower(Some(0.39))], None, None),
+            (
+                [&tower(Some(0.4)), &alpenglow],
+                Some("Alpenglow at 0.20 s, the baseline Tower at 0.40 s"),
+                None,
+            ),
+            (
+                [&tower(Some(0.4)), &tower(Some(0.2))],
+                Some("Tower at 0.20 s, the baseline Tower at 0.40 s"),
+                None,
+            ),
+            (
+                [&tower(None), &alpenglow],
+                Some("Alpenglow at 0.20 s, the baseline Tower"),
+                None,
+            ),
+            (
+                [&unknown, &pace(&["tower", "migrating"], None)],
+                Some("the consensus changed in round 1: Tower, migrating"),
+                None,
+            ),
+            (
+                [&unknown, &alpenglow],
+                None,
+                Some("its consensus is Alpenglow, the baseline's is not known"),
+            ),
+            (
+                [&tower(None), &unknown],
+                None,
+                Some("its consensus is not known, the baseline's is Tower"),
+            ),
+            (
+                [&unknown, &unknown],
+                None,
+                Some("the consensus is not known"),
+            ),
+        ];
+        for (paces, difference, unknown) in cases {
+            let found = Comparability::of(&with_paces("1.1.0", paces));
+            let found = (found.difference(), found.unknown());
+            assert_eq!(found, (difference, unknown), "{paces:?}");
+        }
+    }
+
+    #[test]
+    fn a_consensus_that_changed_within_or_between_rounds_is_neither() {
+        let alpenglow = pace(&["alpenglow"], Some(0.2));
+        let tower = pace(&["tower"], Some(0.2));
+        let reason = |is_migrated: fn(&RunRow) -> bool| {
+            let mut all = with_paces("1.1.0", [&tower, &tower]);
+            for run in all.iter_mut().filter(|run| is_migrated(run)) {
+                run.pace = alpenglow.clone();
+            }
+            Comparability::of(&all).difference().map(str::to_owned)
+        };
+        assert_eq!(
+            reason(|run| run.round == 2 && run.replicate == 3).as_deref(),
+            Some("the consensus changed in round 2: Tower, Alpenglow")
+        );
+        assert_eq!(
+            reason(|run| run.round == 2).as_deref(),
+            Some("the consensus changed between the rounds: Tower, Alpenglow")
+        );
+        assert_eq!(reason(|run| run.round > 2), None);
+    }
+
+    #[test]
+    fn runs_without_values_do_not_count() {
+        let alpenglow = pace(&["alpenglow"], Some(0.2));
+        let mut all = with_paces("1.1.0", [&pace(&["tower"], None), &alpenglow]);
+        for run in all.iter_mut().filter(|run| !run.of_baseline) {
+            run.outcome = "oom".to_owned();
+        }
+        assert_eq!(Comparability::of(&all).difference(), None);
+    }
+}
