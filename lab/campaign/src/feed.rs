@@ -4,11 +4,13 @@ use crate::changes::{
 use crate::compare::{Group, compare_versions};
 use crate::mark::Mark;
 use crate::settings::Campaign;
+use crate::store::RunRow;
 use chrono::{DateTime, SecondsFormat};
 use faultline_experiments::folder::digest;
 use faultline_report::report::{Scalar, releases};
 use faultline_text::escaped;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 const FORMAT: u32 = 1;
 
@@ -56,26 +58,7 @@ fn group(group: &Group) -> Value {
         .releases
         .iter()
         .map(|release| {
-            let runs: Vec<Value> = release
-                .runs
-                .iter()
-                .map(|run| {
-                    json!({
-                        "arm": run.arm(),
-                        "round": run.round,
-                        "replicate": run.replicate,
-                        "began": time(run.began_unix_ns),
-                        "outcome": run.outcome,
-                        "validity": run.validity,
-                        "kernel": run.kernel,
-                        "consensus": run.consensus(),
-                        "slot_seconds": run.slot_seconds(),
-                        "recording": run.recording,
-                        "sha256": run.recording_digest,
-                        "values": run.values.iter().cloned().collect::<std::collections::BTreeMap<String, f64>>(),
-                    })
-                })
-                .collect();
+            let runs: Vec<Value> = release.runs.iter().map(run).collect();
             let metrics: serde_json::Map<String, Value> = releases::metrics()
                 .zip(&release.judged)
                 .filter_map(|(metric, judged)| {
@@ -114,6 +97,23 @@ fn group(group: &Group) -> Value {
         "baseline": group.conditions.baseline,
         "baseline_sha256": group.conditions.baseline_digest,
         "releases": releases,
+    })
+}
+
+fn run(run: &RunRow) -> Value {
+    json!({
+        "arm": run.arm(),
+        "round": run.round,
+        "replicate": run.replicate,
+        "began": time(run.began_unix_ns),
+        "outcome": run.outcome,
+        "validity": run.validity,
+        "kernel": run.kernel,
+        "consensus": run.consensus(),
+        "slot_seconds": run.slot_seconds(),
+        "recording": run.recording,
+        "sha256": run.recording_digest,
+        "values": run.values.iter().cloned().collect::<BTreeMap<String, f64>>(),
     })
 }
 

@@ -214,7 +214,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
                 "The consensus was {}. They are compared as if it were the same.",
                 of_arms()
             ),
-            "Record with JSON-RPC or the validator's pushes, which tell the consensus.",
+            "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
         ));
     }
     found
