@@ -234,7 +234,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     Ok(u8::from(is_worse))
 }
 
-/// What is not compared because of consensus or slot time, and what of them is not known.
+/// A line for each release that is not compared by slot, or whose consensus is not known.
 fn pace_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
     let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
