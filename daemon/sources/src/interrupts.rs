@@ -1,42 +1,72 @@
-//! Interrupts and softirqs by CPU, once a minute: on a large machine `/proc/interrupts` has
-//! megabytes. Of each CPU only the totals are exported, because kinds by CPU would be thousands of
-//! series.
+//! Interrupts and softirqs by CPU, once a minute. On a large machine `/proc/interrupts` has
+//! megabytes, so a thread reads it. Of each CPU only the totals are exported, because kinds by CPU
+//! would be thousands of series.
 
 use super::Registry;
+use crate::polling::{PollResult, PolledSource};
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
+use faultline_core::clock::{Clock, Schedule};
+use faultline_core::hub::Latest;
+use faultline_core::supervisor::Stop;
 use faultline_kernel::parse::interrupts::{self, CpuTable};
 use faultline_kernel::parse::pid_allowed;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::host as h;
-use faultline_metrics::{Metric, Problem, ReadingList, Source, Status, Text};
+use faultline_metrics::{Metric, Problem, Reading, ReadingList, Source, Stamp, Status, Text};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
+/// The first read waits at most this long for the search, to find the thread of the process.
+const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
+
 /// The thread's name in all versions that have proof-of-history ticks.
 const POH_THREAD: &[u8] = b"solPohTickProd\n";
 
-#[derive(Debug, Default)]
 struct Interrupts {
+    /// `None` once the thread has taken it. Without the thread, as in `once`, the tick reads.
+    reader: Arc<Mutex<Option<Reader>>>,
+    latest: Latest<PollResult>,
+    polled: PolledSource,
+}
+
+impl Poll for Interrupts {
+    fn source(&self) -> Source {
+        self.polled.source()
+    }
+
+    fn every(&self) -> Option<Duration> {
+        match *self.reader.lock() {
+            Some(_) => Some(INTERVAL),
+            None => self.polled.every(),
+        }
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        if let Some(reader) = self.reader.lock().as_mut() {
+            let process = context.target.map(|target| target.process);
+            let result = reader.read(context.root, context.now, process);
+            self.latest.set(Some(Arc::new(result)));
+        }
+        self.polled.sample(context)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Reader {
     interrupts: Totals,
     softirqs: Totals,
     /// The process and its thread of proof of history.
     poh_thread: Option<(ProcessId, String)>,
 }
 
-impl Poll for Interrupts {
-    fn source(&self) -> Source {
-        Source::Interrupts
-    }
-
-    fn every(&self) -> Option<Duration> {
-        Some(INTERVAL)
-    }
-
-    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+impl Reader {
+    fn read(&mut self, root: &HostRoot, at: Stamp, process: Option<ProcessId>) -> PollResult {
         let mut output = SourceOutput::default();
-        if let Some(table) = read(context.root, "interrupts", &mut output) {
+        if let Some(table) = read(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
             let counters = self.interrupts.of_cpus(&table);
             for (cpu, devices, others) in counters {
@@ -46,7 +76,7 @@ impl Poll for Interrupts {
                 }
             }
         }
-        if let Some(table) = read(context.root, "softirqs", &mut output) {
+        if let Some(table) = read(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
             for (cpu, _, count) in self.softirqs.of_cpus(&table) {
                 let labels = [cpu.to_string().into()];
@@ -54,12 +84,36 @@ impl Poll for Interrupts {
             }
             self.softirqs.of_kinds(&h::SOFTIRQS_BY_TYPE, &mut output);
         }
-        if let Some(cpu) = self.poh_cpu(context) {
-            let labels = [cpu.to_string().into()];
-            output.readings.flag(&h::POH_CPU, labels, true);
+        let of_process = process.map(|process| {
+            let cpu = self.poh_cpu(root, process);
+            let reading = cpu.map(|cpu| Reading::flag(&h::POH_CPU, [cpu.to_string().into()], true));
+            (process, reading.into_iter().collect())
+        });
+        PollResult {
+            at,
+            readings: output.readings,
+            of_process,
+            up: output.problems.is_empty(),
+            problems: output.problems,
         }
-        output.up = output.problems.is_empty();
-        output
+    }
+
+    /// The only CPU that the thread may use. `None` if it is not pinned.
+    fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
+        if self
+            .poh_thread
+            .as_ref()
+            .is_none_or(|(of, _)| *of != process)
+        {
+            let thread = poh_thread(root, process.pid)?;
+            self.poh_thread = Some((process, thread));
+        }
+        let (_, thread) = self.poh_thread.as_ref()?;
+        let status = format!("{thread}/status");
+        match root.read_proc(&status, pid_allowed::cpus).ok()??[..] {
+            [cpu] => Some(cpu),
+            _ => None,
+        }
     }
 }
 
@@ -70,27 +124,6 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
         output.problems.push(Problem::new(Status::Absent, what));
     }
     table
-}
-
-impl Interrupts {
-    /// The only CPU that the thread may use. `None` if it is not pinned.
-    fn poh_cpu(&mut self, context: &SampleContext<'_>) -> Option<u32> {
-        let process = context.target?.process;
-        if self
-            .poh_thread
-            .as_ref()
-            .is_none_or(|(of, _)| *of != process)
-        {
-            let thread = poh_thread(context.root, process.pid)?;
-            self.poh_thread = Some((process, thread));
-        }
-        let (_, thread) = self.poh_thread.as_ref()?;
-        let status = format!("{thread}/status");
-        match context.root.read_proc(&status, pid_allowed::cpus).ok()??[..] {
-            [cpu] => Some(cpu),
-            _ => None,
-        }
-    }
 }
 
 fn poh_thread(root: &HostRoot, pid: u32) -> Option<String> {
@@ -192,14 +225,52 @@ impl Totals {
 }
 
 pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
-    if context.config.host.enabled {
-        registry.sampler(Interrupts::default());
+    if !context.config.host.enabled {
+        return;
+    }
+    let latest = Latest::default();
+    let reader = Arc::new(Mutex::new(Some(Reader::default())));
+    registry.sampler(Interrupts {
+        reader: Arc::clone(&reader),
+        latest: latest.clone(),
+        polled: PolledSource::new(Source::Interrupts, INTERVAL, latest.clone()),
+    });
+    let (root, clock) = (context.root.clone(), context.clock);
+    let following = context.following.clone();
+    registry.member(move |stage| {
+        let mut reader = reader.lock().take().unwrap_or_default();
+        stage.thread("interrupts", move |stop| {
+            following.wait_for_first_search(MAX_FIRST_READ_DELAY);
+            let read = || {
+                let process = following.current().map(|target| target.process);
+                latest.set(Some(Arc::new(reader.read(&root, clock.now(), process))));
+            };
+            each_minute(clock, &stop, read);
+        })
+    });
+}
+
+/// Also once at the start.
+fn each_minute(clock: Clock, stop: &Stop, mut read: impl FnMut()) {
+    let mut schedule = Schedule::every(INTERVAL);
+    while !stop.is_set() {
+        read();
+        let now = clock.now().uptime;
+        schedule.take(now);
+        stop.sleep(schedule.next().saturating_sub(now));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discovery::Finder;
+    use crate::tick::ProcessState;
+    use faultline_core::config::Config;
+    use faultline_core::supervisor::Stage;
+    use faultline_kernel::HostConstants;
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::sync::mpsc::channel;
 
     /// Of each CPU by devices and others.
     fn totals(samples: &[&str]) -> Vec<(u32, u64, u64)> {
@@ -260,5 +331,52 @@ mod tests {
         };
         assert_eq!(poh_thread(&root, 7).as_deref(), Some("7/task/9"));
         assert_eq!(poh_thread(&root, 8), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_read_that_hangs_delays_no_sample() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("interrupts");
+        mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        let root = HostRoot {
+            procfs: folder.path().to_owned(),
+            ..HostRoot::default()
+        };
+        let (config, clock) = (Config::default(), Clock::start());
+        let finder = Finder::build(&config.target, root.clone(), clock);
+        let mut registry = Registry::default();
+        let context = BuildContext {
+            config: &config,
+            clock,
+            root: &root,
+            following: &finder.following(),
+        };
+        register(&mut registry, &context);
+        let mut sampler = registry.samplers.remove(0);
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        registry.start(&mut stage).unwrap();
+        let (send, sampled) = channel();
+        let sample = move |_| {
+            let host = HostConstants {
+                page_size: 4096,
+                clock_ticks_per_second: 100,
+                kernel_release: String::new(),
+            };
+            let output = sampler.sample(&SampleContext {
+                now: clock.now(),
+                target: None,
+                root: &root,
+                host: &host,
+                boot_time: &Ok(0),
+                process_state: &ProcessState::default(),
+            });
+            send.send((output.up, output.readings.len())).unwrap();
+        };
+        stage.thread("tick", sample).unwrap();
+        let sampled = sampled.recv_timeout(Duration::from_secs(20));
+        assert_eq!(sampled, Ok((false, 0)), "nothing is known yet");
+        // Its reader goes on to an empty file.
+        drop(std::fs::File::create(&fifo).unwrap());
+        assert!(stage.end(Duration::from_secs(20)).await.is_empty());
     }
 }

@@ -1,8 +1,12 @@
-//! Shared parts of the pollers: the schedule, the lifetime of responses, and logs of changes.
+//! Shared parts of the pollers: the schedule, the lifetime of responses, the sampler of the host's
+//! pollers, and logs of changes.
 
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_core::clock::{Clock, Schedule};
+use faultline_core::hub::Latest;
 use faultline_core::supervisor::Stop;
-use faultline_metrics::{Problem, Source, Stamp, Status};
+use faultline_kernel::ProcessId;
+use faultline_metrics::{Problem, Reading, Source, Stamp, Status};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -91,6 +95,76 @@ impl PollTimer {
                 due = self.next() => if due { on_due_poll() } else { return None },
             }
         }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct PollResult {
+    pub(crate) at: Stamp,
+    /// Of the machine. Exported after the process's end too, because a full disk may have caused
+    /// it.
+    pub(crate) readings: Vec<Reading>,
+    /// Of this process only.
+    pub(crate) of_process: Option<(ProcessId, Vec<Reading>)>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) up: bool,
+}
+
+/// The tick checks for new results at least this often.
+const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Exports the latest result of a poller, while it is fresh.
+#[derive(Debug)]
+pub(crate) struct PolledSource {
+    source: Source,
+    poll_interval: Duration,
+    latest: Latest<PollResult>,
+    last_reported: Option<Stamp>,
+}
+
+impl PolledSource {
+    pub(crate) fn new(source: Source, poll_interval: Duration, latest: Latest<PollResult>) -> Self {
+        PolledSource {
+            source,
+            poll_interval,
+            latest,
+            last_reported: None,
+        }
+    }
+}
+
+impl Poll for PolledSource {
+    fn source(&self) -> Source {
+        self.source
+    }
+
+    fn every(&self) -> Option<Duration> {
+        Some(self.poll_interval.min(MAX_SAMPLE_INTERVAL))
+    }
+
+    fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        let mut output = SourceOutput::default();
+        let result = self
+            .latest
+            .get()
+            .filter(|result| context.now.since(result.at) <= response_ttl(self.poll_interval));
+        let Some(result) = result else { return output };
+        output.readings.clone_from(&result.readings);
+        let process = context.target.map(|target| target.process);
+        if let Some((_, readings)) = result
+            .of_process
+            .as_ref()
+            .filter(|(of, _)| Some(*of) == process)
+        {
+            output.readings.extend_from_slice(readings);
+        }
+        output.received(
+            &mut self.last_reported,
+            result.at,
+            result.up,
+            &result.problems,
+        );
+        output
     }
 }
 

@@ -1,10 +1,9 @@
-use super::PollResult;
 use super::disks::{BusyTimes, Disks};
 use super::filesystems::FileSystems;
 use super::folders::FolderPaths;
 use super::network::Network;
 use crate::discovery::{Following, Target};
-use crate::polling::PollTimer;
+use crate::polling::{PollResult, PollTimer};
 use crate::tick::{BuildContext, SourceOutput};
 use faultline_core::clock::Clock;
 use faultline_core::hub::Latest;

@@ -4,14 +4,17 @@ use super::folders::Folder;
 use super::poller::{MountCache, is_outdated};
 use super::*;
 use crate::discovery::Target;
+use crate::polling::PollResult;
+use crate::tick::{Poll, SampleContext};
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::Stage;
-use faultline_kernel::HostRoot;
 use faultline_kernel::filesystem::Mounts;
+use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::resources as m;
-use faultline_metrics::{Metric, Status};
+use faultline_metrics::{Metric, Problem, Reading, Stamp, Status};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(15);
 
@@ -292,11 +295,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     };
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));
-    let mut source = Resources {
-        latest,
-        interval: INTERVAL,
-        last_reported: None,
-    };
+    let mut source = PolledSource::new(Source::Resources, INTERVAL, latest);
     let host = faultline_kernel::HostConstants {
         page_size: 4096,
         clock_ticks_per_second: 100,
