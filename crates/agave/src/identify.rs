@@ -78,11 +78,20 @@ pub struct Validator {
     /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, whose
     /// option takes no value.
     pub log: Option<PathBuf>,
-    /// CPU of a block producer's proof-of-history thread: `--poh-pinned-cpu-core` (before 4.4 with
-    /// prefix `experimental-`), else 0. `None` for Frankendancer and solana-test-validator.
-    pub poh_cpu: Option<usize>,
+    /// CPU of a block producer's proof-of-history thread. `None` for Frankendancer and
+    /// solana-test-validator.
+    pub poh_cpu: Option<PohCpu>,
     /// Maximum slots behind of a healthy node: `--health-check-slot-distance`, else 128.
     pub health_distance: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PohCpu {
+    /// `--poh-pinned-cpu-core`, since 4.2: the number of the CPU.
+    Number(usize),
+    /// `--experimental-poh-pinned-cpu-core`, else 0. Since 4.2 the number of the CPU; before an
+    /// index into the CPUs that the process may use.
+    NumberOrIndex(usize),
 }
 
 /// Default of `--health-check-slot-distance`.
@@ -175,18 +184,18 @@ fn rpc_host(args: &[&OsStr]) -> Option<String> {
         .or_else(|| host("--bind-address"))
 }
 
-fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<usize> {
+fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<PohCpu> {
     if matches!(program, Program::Fdctl | Program::TestValidator) {
         return None;
     }
-    let given = option(
-        args,
-        &[
-            "--poh-pinned-cpu-core",
-            "--experimental-poh-pinned-cpu-core",
-        ],
-    );
-    given.map_or(Some(0), |core| core.to_str()?.parse().ok())
+    let number = |text: &OsStr| text.to_str()?.parse().ok();
+    if let Some(given) = option(args, &["--poh-pinned-cpu-core"]) {
+        return number(given).map(PohCpu::Number);
+    }
+    match option(args, &["--experimental-poh-pinned-cpu-core"]) {
+        Some(given) => number(given).map(PohCpu::NumberOrIndex),
+        None => Some(PohCpu::NumberOrIndex(0)),
+    }
 }
 
 fn subcommand<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {

@@ -96,14 +96,20 @@ fn a_vote_account_is_read_from_its_address_not_a_keypair_file() {
 }
 
 #[test]
-fn the_poh_cpu_defaults_to_the_first() {
+fn the_poh_cpu_is_a_number_by_its_newer_option_and_defaults_to_the_first() {
     for (line, cpu) in [
-        ("agave-validator --ledger /l", Some(0)),
+        (
+            "agave-validator --ledger /l",
+            Some(PohCpu::NumberOrIndex(0)),
+        ),
         (
             "agave-validator --experimental-poh-pinned-cpu-core 3 --ledger /l",
-            Some(3),
+            Some(PohCpu::NumberOrIndex(3)),
         ),
-        ("agave-validator --poh-pinned-cpu-core=10", Some(10)),
+        (
+            "agave-validator --poh-pinned-cpu-core=10",
+            Some(PohCpu::Number(10)),
+        ),
         ("agave-validator --poh-pinned-cpu-core many", None),
     ] {
         assert_eq!(validator("agave-validator", line).poh_cpu, cpu, "{line}");

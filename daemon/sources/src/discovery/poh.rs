@@ -2,6 +2,7 @@
 //! its slots.
 
 use super::Target;
+use faultline_agave::identify::PohCpu;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -11,24 +12,36 @@ pub(super) fn cpu_warning(target: &Target) -> Option<String> {
     let validator = i32::try_from(target.process.pid)
         .ok()
         .and_then(Pid::from_raw)?;
-    let cpu = pinned_cpu(
+    let cpus = pinned_cpus(
         target.validator.as_ref()?.poh_cpu?,
         &sched_getaffinity(Some(validator)).ok()?,
-    )?;
-    overlap_warning(cpu, &sched_getaffinity(None).ok()?)
+    );
+    overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// `number` counts only the CPUs that Agave may use. Agave pins nothing if there are too few.
-fn pinned_cpu(number: usize, usable: &CpuSet) -> Option<usize> {
-    (0..CpuSet::MAX_CPU)
-        .filter(|cpu| usable.is_set(*cpu))
-        .nth(number)
+/// The CPUs that Agave may pin to. Several if that depends on its version, which only its answers
+/// reveal.
+fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
+    let (number, index) = match poh_cpu {
+        PohCpu::Number(number) => (number, None),
+        PohCpu::NumberOrIndex(number) => (number, Some(number)),
+    };
+    let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
+    let by_index = index.and_then(|index| all.nth(index));
+    let mut cpus: Vec<usize> = by_index.into_iter().collect();
+    if number < CpuSet::MAX_CPU && by_index != Some(number) {
+        cpus.push(number);
+    }
+    cpus
 }
 
-fn overlap_warning(cpu: usize, allowed: &CpuSet) -> Option<String> {
-    allowed.is_set(cpu).then(|| {
+fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {
+    let overlap = pinned.iter().filter(|cpu| allowed.is_set(**cpu));
+    let overlap: Vec<String> = overlap.map(ToString::to_string).collect();
+    (!overlap.is_empty()).then(|| {
+        let cpus = overlap.join(" or ");
         format!(
-            "the daemon may run on CPU {cpu}, to which the validator pins its proof-of-history thread: leave it out, with \
+            "the daemon may run on CPU {cpus}, to which the validator pins its proof-of-history thread: leave it out, with \
              CPUAffinity= in the daemon's unit or with taskset"
         )
     })
@@ -42,21 +55,28 @@ mod tests {
     fn no_warning_if_the_daemon_avoids_the_poh_core() {
         let mut allowed = CpuSet::new();
         allowed.set(1);
-        assert_eq!(overlap_warning(0, &allowed), None);
+        assert_eq!(overlap_warning(&[0], &allowed), None);
         assert!(
-            overlap_warning(1, &allowed).is_some_and(
+            overlap_warning(&[0, 1], &allowed).is_some_and(
                 |warning| warning.contains("CPU 1,") && warning.contains("CPUAffinity=")
             )
         );
     }
 
     #[test]
-    fn the_poh_core_index_counts_within_the_validators_cpus() {
+    fn the_poh_cpu_is_a_number_or_by_the_older_option_also_an_index() {
         let mut usable = CpuSet::new();
         (4..8).for_each(|cpu| usable.set(cpu));
+        let cpus = |poh_cpu| pinned_cpus(poh_cpu, &usable);
         assert_eq!(
-            [0, 3, 4, usize::MAX].map(|number| pinned_cpu(number, &usable)),
-            [Some(4), Some(7), None, None]
+            [0, 5, usize::MAX].map(|number| cpus(PohCpu::Number(number))),
+            [vec![0], vec![5], vec![]]
         );
+        assert_eq!(
+            [0, 3, 6, usize::MAX].map(|number| cpus(PohCpu::NumberOrIndex(number))),
+            [vec![4, 0], vec![7, 3], vec![6], vec![]]
+        );
+        (0..4).for_each(|cpu| usable.set(cpu));
+        assert_eq!(pinned_cpus(PohCpu::NumberOrIndex(2), &usable), [2]);
     }
 }

@@ -6,7 +6,8 @@ use faultline_runner::isolation::CpuSet;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 
-/// The CPU is an index into those that the process may use.
+/// Since Agave 4.2 the value is the number of the CPU; before it was an index into those that the
+/// process may use.
 const OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",
@@ -46,7 +47,7 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             let own = arm.limits(lane).cpus;
             let group_cpus = own.as_ref().map_or(allowed, CpuSet::numbers);
             for number in numbers {
-                // The option may also mean the CPU's number.
+                // The version is not known, so both are left out.
                 poh_cpus.insert(number);
                 poh_cpus.extend(
                     usize::try_from(number)
