@@ -91,18 +91,18 @@ impl NamedRows {
             {
                 continue;
             }
-            let now = std::mem::replace(&mut entry.now, self.none.clone());
-            if entry.written.as_ref() == Some(&now) {
-                continue;
+            if entry.written.as_ref() != Some(&entry.now) {
+                let id = match entry.id {
+                    Some(id) => id,
+                    None => identify(conn, &self.statements, name, &mut wrote.names)?,
+                };
+                entry.id = Some(id);
+                insert(&mut row, tick, id, &entry.now)?;
+                let written = entry.written.get_or_insert_default();
+                written.clone_from(&entry.now);
+                wrote.rows += 1;
             }
-            let id = match entry.id {
-                Some(id) => id,
-                None => identify(conn, &self.statements, name, &mut wrote.names)?,
-            };
-            entry.id = Some(id);
-            insert(&mut row, tick, id, &now)?;
-            entry.written = Some(now);
-            wrote.rows += 1;
+            entry.now.clone_from(&self.none);
         }
         Ok(wrote)
     }
