@@ -80,6 +80,7 @@ struct Panel {
     field_config: Value,
     links: Vec<Link>,
     panels: Vec<Value>,
+    transformations: Vec<Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -331,6 +332,7 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
     {
         wrong.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
     }
+    wrong.extend(overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
         wrong.extend(names.wrong_with_query(&expression));
@@ -349,6 +351,51 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
             .extend(missing.map(|label| format!("its result has no label {label} for the legend")));
     }
     wrong
+}
+
+/// Grafana ignores an override of a field that does not exist.
+fn overrides(panel: &Panel) -> Vec<String> {
+    let columns: Vec<&str> = panel
+        .transformations
+        .iter()
+        .filter_map(|change| change["options"]["renameByName"].as_object())
+        .flat_map(|names| names.values().filter_map(Value::as_str))
+        .collect();
+    let mut wrong = Vec::new();
+    for change in elements(&panel.field_config["overrides"]) {
+        let matcher = &change["matcher"];
+        let name = matcher["options"].as_str().unwrap_or_default();
+        let of_legend = |query: &Query| may_be_legend(name, &query.legend_format);
+        if matcher["id"] != "byName" {
+            wrong.push(format!("an override is not by name: {matcher}"));
+        } else if !columns.contains(&name) && !panel.targets.iter().any(of_legend) {
+            wrong.push(format!("an override is of {name:?}, which no query shows"));
+        }
+    }
+    wrong
+}
+
+/// Whether a series of this legend may have this name, whatever the values of its labels.
+fn may_be_legend(name: &str, legend: &str) -> bool {
+    let mut texts = legend.split("{{");
+    let before = texts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(before) else {
+        return false;
+    };
+    let texts: Vec<&str> = texts
+        .filter_map(|label| Some(label.split_once("}}")?.1))
+        .collect();
+    let Some((last, between)) = texts.split_last() else {
+        return rest.is_empty();
+    };
+    for text in between {
+        match rest.split_once(text) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.strip_suffix(last)
+        .is_some_and(|label| !label.is_empty())
 }
 
 /// Whether the words name a threshold for action: `Above 80 %`.
@@ -393,11 +440,13 @@ mod tests {
             "title": "A",
             "description": "Whether one is followed.\n\n**What to do:** Start one.",
             "datasource": source,
-            "targets": [{ "refId": "A", "expr": "max by (job, instance) (agave_up)", "legendFormat": "", "datasource": source }],
+            "targets": [{ "refId": "A", "expr": UP, "legendFormat": "", "datasource": source }],
             "fieldConfig": { "defaults": { "unit": "none" }, "overrides": [] },
             "links": [{ "title": "Runbook: AgaveDown", "url": format!("{}AgaveDown.md", rules::RUNBOOK_URL) }],
         })
     }
+
+    const UP: &str = "max by (job, instance) (agave_up)";
 
     fn asking(expression: &str, legend: &str) -> Value {
         let mut panel = good();
@@ -478,10 +527,9 @@ mod tests {
     #[test]
     fn a_threshold_in_a_panel_description_is_drawn_in_the_panel() {
         let told = |changes: &[(&str, Value)]| {
-            let mut panel = with(
-                "/description",
-                json!("A share.\n\n**What to do:** Above 80 %: start another one."),
-            );
+            let mut panel = asking(UP, "up");
+            panel["description"] =
+                json!("A share.\n\n**What to do:** Above 80 %: start another one.");
             for (name, value) in changes {
                 panel["fieldConfig"][name] = value.clone();
             }
@@ -493,7 +541,10 @@ mod tests {
         assert_eq!(
             told(&[(
                 "overrides",
-                json!([{ "properties": [{ "id": "custom.lineStyle", "value": {} }] }])
+                json!([{
+                    "matcher": { "id": "byName", "options": "up" },
+                    "properties": [{ "id": "custom.lineStyle", "value": {} }]
+                }])
             )]),
             ""
         );
@@ -502,6 +553,34 @@ mod tests {
             describes_bound("More than 1,000 a second.")
                 && !describes_bound("A new version far above: hold.")
         );
+    }
+
+    #[test]
+    fn an_override_is_of_a_series_that_a_query_shows() {
+        let told = |legend: &str, name: &str| {
+            let mut panel = asking(UP, legend);
+            let matcher = json!({ "id": "byName", "options": name });
+            panel["fieldConfig"]["overrides"] = json!([{ "matcher": matcher, "properties": [] }]);
+            panel["transformations"] = json!([{ "options": { "renameByName": { "job": "Job" } } }]);
+            wrong_with(panel)
+        };
+        for (legend, name) in [
+            ("up", "up"),
+            ("{{instance}}", "v1"),
+            ("of {{instance}}, {{job}}!", "of v1, x!"),
+            ("", "Job"),
+        ] {
+            assert_eq!(told(legend, name), "", "{legend}");
+        }
+        for (legend, name) in [
+            ("up", "down"),
+            ("of {{instance}}", "v1"),
+            ("of {{instance}}", "of "),
+            ("{{instance}}, {{job}}", "v1"),
+            ("", "job"),
+        ] {
+            assert!(told(legend, name).contains("no query shows"), "{legend}");
+        }
     }
 
     #[test]
