@@ -5,7 +5,8 @@ use faultline_core::clock::{Clock, DueTick};
 use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
 use faultline_kernel::{HostConstants, HostRoot};
-use faultline_metrics::{Problem, Reading, Tick, Value};
+use faultline_metrics::metrics::{daemon as d, host as h, process as p};
+use faultline_metrics::{Metric, Problem, Reading, Tick, Value};
 use faultline_sources::Registry;
 use faultline_sources::discovery::{Finder, Following};
 use faultline_sources::tick::{BuildContext, Ticker};
@@ -14,6 +15,19 @@ use serde_json::{Map, json};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// These count from the daemon's start on, so one tick has counted nothing.
+const SINCE_START: [&Metric; 9] = [
+    &p::RESTARTS,
+    &p::ENDS,
+    &h::INTERRUPTS,
+    &h::SOFTIRQS,
+    &h::SOFTIRQS_BY_TYPE,
+    &d::TICKS,
+    &d::MISSED_TICKS,
+    &d::CLOCK_STEPS,
+    &d::LATENESS,
+];
 
 /// # Errors
 /// No process is found; the error names the search.
@@ -60,8 +74,7 @@ pub(super) fn tick(
 }
 
 pub fn table(tick: &Tick) -> String {
-    let series: Vec<(String, String)> = tick
-        .readings()
+    let series: Vec<(String, String)> = readings(tick)
         .map(|reading| (name(reading), value(&reading.value)))
         .collect();
     let width = series.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -75,6 +88,14 @@ pub fn table(tick: &Tick) -> String {
     out
 }
 
+fn readings(tick: &Tick) -> impl Iterator<Item = &Reading> {
+    let is_counted = |reading: &&Reading| {
+        let mut since_start = SINCE_START.iter();
+        !since_start.any(|metric| std::ptr::eq(*metric, reading.metric))
+    };
+    tick.readings().filter(is_counted)
+}
+
 fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {
     tick.batches.iter().flat_map(|batch| {
         let source = batch.source.name();
@@ -83,8 +104,7 @@ fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {
 }
 
 pub fn json(tick: &Tick) -> String {
-    let series: Vec<serde_json::Value> = tick
-        .readings()
+    let series: Vec<serde_json::Value> = readings(tick)
         .map(|reading| {
             let labels: Map<String, serde_json::Value> = labels(reading)
                 .map(|(k, v)| (k.to_owned(), clean(v).into()))

@@ -11,10 +11,12 @@
 )]
 
 use crate::support::mounted::{Mounted, run};
+use crate::support::pretend::Pretend;
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::host::PretendHost;
+use faultlined::once::metrics;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -563,6 +565,24 @@ fn an_endpoint_that_accepts_but_never_responds_is_reported_without_blocking() {
         check(&report, "ingest").1.contains("no answer within 1 s"),
         "{report:#}"
     );
+}
+
+#[test]
+fn once_metrics_has_no_counts_since_the_start_of_a_daemon() {
+    let tick = Pretend::following("linux-6.1-v2").tick();
+    for text in [metrics::table(&tick), metrics::json(&tick)] {
+        assert!(text.contains("agave_host_memory_bytes"), "{text}");
+        assert!(text.contains("agave_cgroup_memory_events_total"), "{text}");
+        for name in [
+            "agave_host_interrupts_total",
+            "agave_host_softirqs_",
+            "agave_process_restarts_total",
+            "agave_process_ends_total",
+            "faultline_missed_ticks_total",
+        ] {
+            assert!(!text.contains(name), "{name}: {text}");
+        }
+    }
 }
 
 #[test]
