@@ -270,7 +270,7 @@ impl Ticking {
         };
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
-        selfwatch::register(&mut registry, &root, false, |_| ());
+        selfwatch::register(&mut registry, &root, faultlined::VERSION, false, |_| ());
         let sources = std::mem::take(&mut registry.samplers);
         if let Some(stage) = stage {
             registry.start(stage).expect("the sources' threads");

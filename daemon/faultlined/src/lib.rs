@@ -5,3 +5,6 @@ pub mod cli;
 pub mod demo;
 pub mod once;
 pub mod ready_file;
+
+/// Of the program, for its libraries too.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

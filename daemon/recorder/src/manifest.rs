@@ -21,9 +21,15 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
-/// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds. `demo`:
-/// the target is the built-in mock validator.
-pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: bool) -> Value {
+/// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds.
+/// `version` is that of the daemon. `demo`: the target is the built-in mock validator.
+pub fn session(
+    root: &HostRoot,
+    config: &Config,
+    clock_offset_ns: i64,
+    version: &str,
+    demo: bool,
+) -> Value {
     let mut hardware = Hardware::read(root);
     live::describe(root, &mut hardware);
     let mut clock = Map::new();
@@ -36,13 +42,13 @@ pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: boo
     let mut all = Map::new();
     all.insert("host".to_owned(), host::describe(root, &hardware));
     all.insert("clock".to_owned(), clock.into());
-    all.insert("daemon".to_owned(), daemon(root, config));
+    all.insert("daemon".to_owned(), daemon(root, config, version));
     all.insert("demo".to_owned(), demo.into());
     put_problems(&mut all, &hardware.problems);
     all.into()
 }
 
-fn daemon(root: &HostRoot, config: &Config) -> Value {
+fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
     let (method, what) = match &config.target.find {
         TargetSelector::Scan => ("scan", None),
         TargetSelector::Pid(pid) => ("pid", Some(pid.to_string())),
@@ -54,7 +60,7 @@ fn daemon(root: &HostRoot, config: &Config) -> Value {
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
     let limits = root.read_proc("self/limits", pid_limits::parse).ok();
     let mut all = json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": version,
         "pid": std::process::id(),
         "max_open_files": limits.and_then(|limits| limits.soft),
         "target_by": method,

@@ -13,6 +13,7 @@ type MoreReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 
 struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
+    version: &'static str,
     demo: bool,
     more: MoreReadings,
     buffer: Vec<u8>,
@@ -34,7 +35,7 @@ impl Poll for Selfwatch {
         };
         output
             .readings
-            .whole(&d::BUILD_INFO, [env!("CARGO_PKG_VERSION").into()], 1);
+            .whole(&d::BUILD_INFO, [self.version.into()], 1);
         if self.demo {
             output.readings.flag(&d::DEMO, [], true);
         }
@@ -73,11 +74,13 @@ impl Poll for Selfwatch {
 pub fn register(
     registry: &mut Registry,
     root: &HostRoot,
+    version: &'static str,
     demo: bool,
     more: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
     registry.sampler(Selfwatch {
         files: ProcessFiles::open(root, std::process::id()),
+        version,
         demo,
         more: Box::new(more),
         buffer: Vec::new(),

@@ -95,8 +95,14 @@ impl PreparedRecorder {
         let session = NewSession {
             started: clock.now(),
             interval: config.sampling.interval,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            manifest: manifest::session(&root, config, Clock::wall_minus_monotonic_ns(), demo),
+            version: crate::VERSION.to_owned(),
+            manifest: manifest::session(
+                &root,
+                config,
+                Clock::wall_minus_monotonic_ns(),
+                crate::VERSION,
+                demo,
+            ),
         };
         let opening = NewRecording {
             labels: labels(config),

@@ -26,7 +26,7 @@ pub(super) fn web_state(
         history: History::default(),
         constant: live::constant_labels(config),
         page: Arc::new(web::PageInfo::new(
-            env!("CARGO_PKG_VERSION"),
+            crate::VERSION,
             &config.target.find,
             None,
         )),
@@ -55,10 +55,16 @@ pub(super) fn register(
             .push(recorder.source(context.following.clone(), flight));
     }
     let (auth_failures, dropped) = (state.auth_failures.clone(), state.dropped_series.clone());
-    selfwatch::register(registry, context.root, demo, move |readings| {
-        readings.push(auth_failures.reading());
-        dropped.readings(readings);
-    });
+    selfwatch::register(
+        registry,
+        context.root,
+        crate::VERSION,
+        demo,
+        move |readings| {
+            readings.push(auth_failures.reading());
+            dropped.readings(readings);
+        },
+    );
 }
 
 pub(super) fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {

@@ -108,7 +108,7 @@ impl Report {
         let mut out = String::new();
         let head = format!(
             "faultlined {}, checked with the rights of user {}{}; looking for {}",
-            env!("CARGO_PKG_VERSION"),
+            crate::VERSION,
             self.user,
             if self.user == 0 {
                 " (root; the daemon's user may have fewer)"
@@ -161,7 +161,7 @@ impl Report {
             })
         };
         let whole = json!({
-            "version": env!("CARGO_PKG_VERSION"),
+            "version": crate::VERSION,
             "time": self.at.unix_seconds(),
             "user": self.user,
             "looking_for": clean(&self.looking_for),

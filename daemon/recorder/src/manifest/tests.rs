@@ -82,7 +82,13 @@ fn target(host: &PretendHost) -> (HostRoot, Target) {
 #[test]
 fn the_session_manifest_describes_the_machine() {
     let host = researcher();
-    let all = session(&HostRoot::below(host.root()), &Config::default(), 7, false);
+    let all = session(
+        &HostRoot::below(host.root()),
+        &Config::default(),
+        7,
+        "9.8.7",
+        false,
+    );
     assert_eq!(all["clock"]["realtime_minus_monotonic_ns"], 7);
     assert_eq!(
         (&all["host"]["system"], &all["demo"]),
@@ -97,6 +103,7 @@ fn the_session_manifest_describes_the_machine() {
         8_388_604_u64 << 10
     );
     assert_eq!(all["host"]["disks"][1]["model"], "SAMSUNG MZQL27T6HBLA");
+    assert_eq!(all["daemon"]["version"], "9.8.7");
     assert_eq!(all["daemon"]["interval_seconds"], 1.0);
     let mounts: Vec<&str> = all["host"]["mounts"]
         .as_array()
@@ -184,7 +191,7 @@ fn every_fake_host_is_described_correctly() {
     ] {
         let host = fixture(name);
         let (root, target) = target(&host);
-        let all = session(&root, &Config::default(), 0, false);
+        let all = session(&root, &Config::default(), 0, "9.8.7", false);
         assert!(
             all["host"]["memory"]["total_bytes"]
                 .as_u64()
@@ -257,7 +264,10 @@ fn every_key_is_in_the_description_of_the_format() {
     let mut found = std::collections::BTreeSet::new();
     // This machine has what the pretend one lacks, and the other way round.
     for root in [&root, &HostRoot::default()] {
-        keys(&session(root, &Config::default(), 0, false), &mut found);
+        keys(
+            &session(root, &Config::default(), 0, "9.8.7", false),
+            &mut found,
+        );
     }
     keys(&Describer::new(root).describe(&target), &mut found);
     let missing: Vec<&String> = found
