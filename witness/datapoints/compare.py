@@ -23,7 +23,11 @@ def fields_of_metrics():
             if token == "of" and tokens[at + 1].kind == "string":
                 begin = tokens.index("{", at)
                 entries = [read_entry(entry) for entry in split(tokens[begin + 1 : pairs[begin]])]
-                for name in tokens[at + 1 : begin : 2]:
+                names = tokens[at + 1 : begin]
+                if "by" in names:
+                    entries.append(([names[-1].strip('"')], "by"))
+                    names = names[: names.index("by")]
+                for name in names[::2]:
                     for keys, labels in entries:
                         same = [other[0] for other, its in entries if its == labels]
                         for key in keys:

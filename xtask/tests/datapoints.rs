@@ -47,7 +47,7 @@ fn every_field_that_feeds_a_metric_is_compared() {
             .flat_map(|name| datapoint.fields.iter().map(move |field| (name, field)))
         {
             let key = match field.amount {
-                Amount::Field { key, .. } => key,
+                Amount::Field { key, .. } | Amount::Presence(key) => key,
                 Amount::Points(_) => "(any)",
             };
             for key in field.only.iter().map(|(key, _)| *key).chain([key]) {
