@@ -22,12 +22,12 @@ pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
 /// Price of one epoch in lamports, by the nominal slot time that fits `slot_seconds`. `None` if no
 /// public cluster has such a slot time.
 pub fn ticket(slot_seconds: f64) -> Option<u64> {
-    let longest = { TICKETS }
+    let nominal = { TICKETS }
         .into_iter()
         .find(|(time, _)| MIN_RATIO * time <= slot_seconds)
         .or(TICKETS.last().copied())
         .filter(|_| slot_seconds >= MIN_SLOT_SECONDS);
-    let (_, ticket) = longest.filter(|(time, _)| slot_seconds <= MAX_RATIO * time)?;
+    let (_, ticket) = nominal.filter(|(time, _)| slot_seconds <= MAX_RATIO * time)?;
     Some(ticket)
 }
 

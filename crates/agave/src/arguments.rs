@@ -63,13 +63,13 @@ pub fn udp_ports<S: AsRef<OsStr>>(
         Program::TestValidator => TEST_VALIDATOR_PORTS,
         _ => DYNAMIC_PORTS,
     };
-    let one = |option| values(arguments, &[option]).into_iter().next();
+    let first_value = |option| values(arguments, &[option]).into_iter().next();
     // The upper end is exclusive.
-    let range = one("--dynamic-port-range").and_then(|range| {
+    let range = first_value("--dynamic-port-range").and_then(|range| {
         let (first, end) = range.to_str()?.split_once('-')?;
         Some(first.parse().ok()?..=end.parse::<u16>().ok()?.checked_sub(1)?)
     });
-    let gossip = one("--gossip-port").and_then(|port| port.to_str()?.parse().ok());
+    let gossip = first_value("--gossip-port").and_then(|port| port.to_str()?.parse().ok());
     Some(
         [
             Some(range.unwrap_or(default)),

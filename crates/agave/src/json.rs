@@ -16,7 +16,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 /// need no check.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 128;
-/// mainnet-beta has 5,000 nodes.
+/// Maximum entries of a list; mainnet-beta has 5,000 nodes.
 pub(crate) const MAX_ENTRIES: usize = 1 << 16;
 const MAX_REASON_CHARS: usize = 160;
 
@@ -91,7 +91,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     })
 }
 
-pub(crate) fn shape<'a, T: Deserialize<'a>>(
+pub(crate) fn parse_result<'a, T: Deserialize<'a>>(
     method: &'static str,
     result: &'a RawValue,
 ) -> Result<T, Error> {
@@ -109,7 +109,7 @@ fn reason(error: &serde_json::Error) -> String {
     shown.take(MAX_REASON_CHARS).collect()
 }
 
-/// Refuses bodies of which serde_json would copy a large part.
+/// Refuses bodies from which serde_json would copy large strings.
 fn check(body: &[u8]) -> Result<(), &'static str> {
     if body.len() <= MAX_TEXT_BYTES {
         return Ok(());

@@ -18,7 +18,7 @@ mod value;
 
 pub(crate) use point::quoted_end;
 pub use point::{Field, Fields, Point, Tag, Tags, host_id_of, name_of};
-pub use splitter::{DEFAULT_MAX_LINE, LineSplitter};
+pub use splitter::{DEFAULT_MAX_LINE_BYTES, LineSplitter};
 pub use value::{Text, Value};
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct Decoded {
     /// time.
     pub time_ns: Option<i64>,
     /// Fields with an unusable value.
-    pub broken: u32,
+    pub unusable: u32,
 }
 
 macro_rules! known {
@@ -64,8 +64,8 @@ macro_rules! known {
             fn decode(kind: Kind, point: &Point<'_>) -> Result<Decoded, BadLine> {
                 match kind {
                     $(Kind::$kind => {
-                        let (body, broken) = decode::<$body>(point)?;
-                        Ok(Decoded { known: Self::$kind(body), time_ns: point.timestamp(), broken })
+                        let (body, unusable) = decode::<$body>(point)?;
+                        Ok(Decoded { known: Self::$kind(body), time_ns: point.timestamp(), unusable })
                     })*
                 }
             }

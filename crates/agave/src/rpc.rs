@@ -89,12 +89,14 @@ impl Call {
             Err(error) => return Err(error.into_error(method)),
         };
         match self {
-            Self::EpochInfo => json::shape(method, result).map(Answer::EpochInfo),
-            Self::Slot(_) => json::shape(method, result).map(Answer::Slot),
-            Self::Version => version(json::shape(method, result)?).map(Answer::Version),
-            Self::Identity => json::shape(method, result)
+            Self::EpochInfo => json::parse_result(method, result).map(Answer::EpochInfo),
+            Self::Slot(_) => json::parse_result(method, result).map(Answer::Slot),
+            Self::Version => version(json::parse_result(method, result)?).map(Answer::Version),
+            Self::Identity => json::parse_result(method, result)
                 .map(|IdentityResult { identity }| Answer::Identity(identity)),
-            Self::MaxShredInsertSlot => json::shape(method, result).map(Answer::MaxShredInsertSlot),
+            Self::MaxShredInsertSlot => {
+                json::parse_result(method, result).map(Answer::MaxShredInsertSlot)
+            }
             Self::Health if result.get() == "\"ok\"" => Ok(Answer::Health(Health::Ok)),
             Self::Health => Err(Error::UnexpectedResult {
                 method,
@@ -247,7 +249,7 @@ impl Batch {
             let Responses(responses) = json::read(body)?;
             responses
         };
-        let mut take = |(id, call): (u64, &Call)| {
+        let mut match_answer = |(id, call): (u64, &Call)| {
             let at = responses
                 .iter()
                 .position(|response| response.id == Some(id));
@@ -256,7 +258,7 @@ impl Batch {
             })?;
             call.answer(responses.swap_remove(at))
         };
-        Ok((1..).zip(&self.calls).map(&mut take).collect())
+        Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
     }
 }
 

@@ -61,7 +61,7 @@ fn typed(body: &[u8]) -> Sums {
             return;
         };
         let decoded = decoded.unwrap();
-        assert_eq!(decoded.broken, 0, "{:?}", decoded.known);
+        assert_eq!(decoded.unusable, 0, "{:?}", decoded.known);
         assert!(decoded.time_ns.is_some());
         match decoded.known {
             KnownPoint::ProgramCache(stats) => {
@@ -152,7 +152,7 @@ fn a_real_log_gives_points_and_progress() {
             point.check().unwrap();
             points.push(point.name().to_owned());
             assert!(
-                KnownPoint::parse(&point).is_none_or(|decoded| decoded.unwrap().broken == 0),
+                KnownPoint::parse(&point).is_none_or(|decoded| decoded.unwrap().unusable == 0),
                 "{line:?}"
             );
         }

@@ -200,7 +200,7 @@ proptest! {
         let log = format!("x: datapoint: loaded-programs-cache-stats hits={hits}i misses={misses}i water_level={level}i");
         let pushed = KnownPoint::parse(&Point::parse(wire.as_bytes()).unwrap()).unwrap().unwrap();
         let logged = KnownPoint::parse(&LogLine::parse(&log).point().unwrap().unwrap()).unwrap().unwrap();
-        prop_assert_eq!((&pushed.known, pushed.broken), (&logged.known, logged.broken));
-        prop_assert_eq!(pushed.broken, u32::from(misses < 0));
+        prop_assert_eq!((&pushed.known, pushed.unusable), (&logged.known, logged.unusable));
+        prop_assert_eq!(pushed.unusable, u32::from(misses < 0));
     }
 }

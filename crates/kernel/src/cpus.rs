@@ -37,20 +37,22 @@ impl CpuSpeeds {
         let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
         for cpu in names.iter().filter(|name| is_cpu(name)).take(MAX_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
-            let one = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
-            rates.extend(one("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
+            let read = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
+            rates.extend(read("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
             speed
                 .governors
                 .extend(root.read_sys(&file("cpufreq/scaling_governor"), only_line));
-            let Some(count) = one("thermal_throttle/core_throttle_count") else {
+            let Some(count) = read("thermal_throttle/core_throttle_count") else {
                 continue;
             };
-            let package = one("topology/physical_package_id");
+            let package = read("topology/physical_package_id");
             keep_largest(
-                cores.entry((package, one("topology/core_id"))).or_default(),
+                cores
+                    .entry((package, read("topology/core_id")))
+                    .or_default(),
                 count,
             );
-            if let Some(count) = one("thermal_throttle/package_throttle_count") {
+            if let Some(count) = read("thermal_throttle/package_throttle_count") {
                 keep_largest(packages.entry(package).or_default(), count);
             }
         }

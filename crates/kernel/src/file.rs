@@ -67,7 +67,7 @@ pub(crate) enum ReadMode {
     Lines,
 }
 
-/// Opened once, and re-read from its beginning with `pread`.
+/// A file that is opened once and re-read from its beginning with `pread`.
 #[derive(Debug)]
 pub struct OpenFile {
     fd: OwnedFd,
@@ -132,23 +132,24 @@ pub(crate) fn read_whole(
     loop {
         let free = buffer.capacity() - buffer.len();
         let offset = buffer.len() as u64;
-        let got = match rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset) {
-            Ok(got) => got,
+        let bytes_read = match rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset)
+        {
+            Ok(bytes_read) => bytes_read,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
         let last = match read_mode {
-            ReadMode::One => got < free,
-            ReadMode::Lines => got < free && got + MAX_LINE_BYTES <= MIN_PAGE_BYTES,
+            ReadMode::One => bytes_read < free,
+            ReadMode::Lines => bytes_read < free && bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES,
             ReadMode::Many => false,
         };
-        if got == 0 || (last && buffer.last() == Some(&b'\n')) {
+        if bytes_read == 0 || (last && buffer.last() == Some(&b'\n')) {
             return Ok(());
         }
         if buffer.len() > MAX_BYTES {
             return Err(Errno::FBIG);
         }
-        if got == free {
+        if bytes_read == free {
             buffer.reserve(buffer.capacity());
         }
     }

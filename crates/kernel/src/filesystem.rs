@@ -11,7 +11,7 @@ use crate::{HostRoot, ReadError};
 
 #[derive(Debug, Clone, Default)]
 pub struct Mounts {
-    /// Also after the process has ended; empty if unknown.
+    /// The process's mounts, possibly read before its end; empty if unknown.
     pub process: Vec<Mount>,
     pub own: Vec<Mount>,
 }
@@ -86,7 +86,7 @@ pub fn holding(
     folder: &Path,
     mounts: &Mounts,
 ) -> Result<FileSystem, FileSystemError> {
-    let of = |process: &str| root.procfs.join(process).join("root");
+    let root_of = |process: &str| root.procfs.join(process).join("root");
     let with_space = |mount, opened| {
         Ok(FileSystem {
             mount,
@@ -94,14 +94,14 @@ pub fn holding(
             space: space(&opened),
         })
     };
-    let theirs = pid.map_or(Err(FileSystemError::Absent), |pid| {
-        open_folder(&of(&pid.to_string()), folder, &mounts.process)
+    let process_view = pid.map_or(Err(FileSystemError::Absent), |pid| {
+        open_folder(&root_of(&pid.to_string()), folder, &mounts.process)
     });
-    if let Ok((mount, opened)) = theirs {
+    if let Ok((mount, opened)) = process_view {
         return with_space(mount, opened);
     }
-    let own = open_folder(&of("self"), folder, &mounts.own);
-    let denied = [&theirs, &own]
+    let own = open_folder(&root_of("self"), folder, &mounts.own);
+    let denied = [&process_view, &own]
         .into_iter()
         .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
     if let Ok((own, opened)) = own
@@ -114,7 +114,8 @@ pub fn holding(
     if denied && named.mount_point != folder {
         return Err(FileSystemError::Forbidden);
     }
-    let (mount, opened) = by_name(&of("self"), named, mounts).ok_or(FileSystemError::Absent)?;
+    let (mount, opened) =
+        by_name(&root_of("self"), named, mounts).ok_or(FileSystemError::Absent)?;
     with_space(mount, opened)
 }
 
@@ -123,9 +124,9 @@ pub fn holding(
 #[must_use]
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let of = |process: &str| root.procfs.join(process).join("root");
-    let theirs = locate_folder(&of(&pid.to_string()), folder, &mounts.process)?;
-    if theirs.space.is_some() {
-        return Some(theirs);
+    let process_view = locate_folder(&of(&pid.to_string()), folder, &mounts.process)?;
+    if process_view.space.is_some() {
+        return Some(process_view);
     }
     let own = locate_folder(&of("self"), folder, &mounts.own).filter(|own| own.space.is_some());
     let own = own.and_then(|own| {
@@ -134,7 +135,7 @@ pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) ->
             space: own.space,
         })
     });
-    Some(own.unwrap_or(theirs))
+    Some(own.unwrap_or(process_view))
 }
 
 fn open_folder(
@@ -177,7 +178,7 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     Some(with_current_options(mount, own))
 }
 
-/// Where this process sees the file system of the process's mount.
+/// Opens the file system of the process's `mount` through one of this process's mounts.
 fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
     let same = mounts.own.iter().filter(|own| own.device == mount.device);
     let mut mount_points: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();

@@ -95,7 +95,7 @@ impl HardwareReader<'_> {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Option<T> {
-        self.take(self.root.read_proc(relative, parse))
+        self.value_or_problem(self.root.read_proc(relative, parse))
     }
 
     fn sys<T>(
@@ -103,16 +103,18 @@ impl HardwareReader<'_> {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Option<T> {
-        self.take(self.root.read_sys(relative, parse))
+        self.value_or_problem(self.root.read_sys(relative, parse))
     }
 
     fn names(&mut self, relative: &str) -> Vec<String> {
-        let mut names = self.take(self.root.list_sys(relative)).unwrap_or_default();
+        let mut names = self
+            .value_or_problem(self.root.list_sys(relative))
+            .unwrap_or_default();
         names.truncate(MAX_ENTRIES);
         names
     }
 
-    fn take<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+    fn value_or_problem<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             // Most sysfs files are missing on some machine.
@@ -125,7 +127,7 @@ impl HardwareReader<'_> {
     }
 }
 
-/// From the root of pid 1, which is the host's; else from this reader's.
+/// Name of the OS in the root of pid 1, which is the host's; else in this reader's.
 fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
     let paths = [
         "1/root/etc/os-release",
@@ -139,10 +141,10 @@ fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
 }
 
 fn synchronised(root: &HostRoot) -> bool {
-    let mark = "root/run/systemd/timesync/synchronized";
+    let marker_file = "root/run/systemd/timesync/synchronized";
     ["1", "self"]
         .iter()
-        .any(|process| root.procfs.join(process).join(mark).exists())
+        .any(|process| root.procfs.join(process).join(marker_file).exists())
 }
 
 /// With psi=0 the file exists and returns `EOPNOTSUPP`.

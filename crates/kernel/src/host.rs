@@ -45,7 +45,7 @@ impl HostRoot {
     }
 
     /// For a file that the kernel delivers in one piece, such as `meminfo`: one read is enough.
-    pub fn open_proc_piece(&self, relative: &str) -> Result<OpenFile, ReadError> {
+    pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile, ReadError> {
         open(self.procfs.join(relative), ReadMode::One)
     }
 

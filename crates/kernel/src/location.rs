@@ -16,7 +16,7 @@ const REMOTE_FILE_SYSTEMS: [&str; 9] = [
 /// Maximum symbolic links in one path: the kernel's limit.
 const MAX_LINKS: u32 = 40;
 /// Maximum folders in one path. Each needs a descriptor until the last one is found.
-const MAX_ENTERED: usize = 128;
+const MAX_FOLDERS: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
@@ -110,7 +110,7 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
                         rest = Path::new(OsStr::from_bytes(text.as_bytes())).join(rest);
                     }
                     FileType::Symlink => return Err(Errno::LOOP),
-                    FileType::Directory if entered.len() < MAX_ENTERED => entered.push(next),
+                    FileType::Directory if entered.len() < MAX_FOLDERS => entered.push(next),
                     FileType::Directory => return Err(Errno::NAMETOOLONG),
                     _ if rest.as_os_str().is_empty() => return Ok(next),
                     _ => return Err(Errno::NOTDIR),
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn resolving_many_links_or_folders_uses_bounded_descriptors() {
         let folder = tempfile::tempdir().unwrap();
-        let deep: std::path::PathBuf = std::iter::repeat_n("d", MAX_ENTERED + 1).collect();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", MAX_FOLDERS + 1).collect();
         std::fs::create_dir_all(folder.path().join(&deep)).unwrap();
         let top = open_root(folder.path()).unwrap();
         assert_eq!(open_by_steps(&top, &deep).err(), Some(Errno::NAMETOOLONG));

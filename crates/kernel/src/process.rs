@@ -22,7 +22,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// A count of 0 means unknown.
+/// Reason for a count of 0, which means unknown.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
 /// Opens `{procfs}/PID`. Files opened through this descriptor belong to this process, never to a
@@ -201,7 +201,7 @@ impl ProcessFiles {
     }
 
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        self.unopened("cmdline")
+        self.reopened_file("cmdline")
             .parse(&mut Vec::new(), pid_cmdline::parse)
     }
 
@@ -238,22 +238,22 @@ impl ProcessFiles {
         &self,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<pid_environ::Environment, ReadError> {
-        self.unopened("environ")
+        self.reopened_file("environ")
             .parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
     }
 
     pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
-        self.unopened("mountinfo")
+        self.reopened_file("mountinfo")
             .parse(&mut Vec::new(), mountinfo::parse)
     }
 
     pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
-        self.unopened("limits")
+        self.reopened_file("limits")
             .parse(&mut Vec::new(), pid_limits::parse_all)
     }
 
     /// A file that is opened for each read.
-    fn unopened(&self, name: &str) -> LazyFile {
+    fn reopened_file(&self, name: &str) -> LazyFile {
         lazy_file(
             &self.living_task.0,
             &self.living_task.1,
@@ -262,7 +262,7 @@ impl ProcessFiles {
         )
     }
 
-    /// In state `X` the kernel writes zeros for the totals of the threads.
+    /// Rejects state `X`, in which the kernel writes zeros for the totals of the threads.
     fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
         match stat.state {
             State::Dead => Err(ReadError::Gone {

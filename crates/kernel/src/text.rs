@@ -150,21 +150,21 @@ pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
     }
 }
 
-/// Reads `key value` lines into the fields that `slot` names. Other keys and underflowed counters
+/// Reads `key value` lines into the fields that `field` names. Other keys and underflowed counters
 /// are skipped. An empty text is an error.
 pub(crate) fn fill<T: Default>(
     text: &[u8],
     separator: u8,
-    slot: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
+    field: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
 ) -> Result<T, ParseError> {
-    let mut facts = T::default();
+    let mut parsed = T::default();
     let mut empty = true;
     for line in lines(text) {
         let Some((key, value)) = line.split_at_byte(separator) else {
             return Err(line.error("expected a key and a value"));
         };
-        if let Some(slot) = slot(&mut facts, key) {
-            *slot = amount(value).ok_or_else(|| line.error("expected a number"))?;
+        if let Some(field) = field(&mut parsed, key) {
+            *field = amount(value).ok_or_else(|| line.error("expected a number"))?;
         }
         empty = false;
     }
@@ -175,18 +175,18 @@ pub(crate) fn fill<T: Default>(
             "expected lines of keys and values",
         ))
     } else {
-        Ok(facts)
+        Ok(parsed)
     }
 }
 
-/// The lines after the heading as values; the inner `None` of `read` is left out.
+/// Parses the lines after the header. Leaves out an inner `None` of `read`.
 pub(crate) fn rows<T>(
     text: &[u8],
-    heading: usize,
+    heading_lines: usize,
     what: &'static str,
     read: impl Fn(&[u8]) -> Option<Option<T>>,
 ) -> Result<Vec<T>, ParseError> {
-    let rows = lines(text).skip(heading);
+    let rows = lines(text).skip(heading_lines);
     let rows = rows.map(|line| read(line.text).ok_or_else(|| line.error(what)));
     rows.filter_map(Result::transpose).collect()
 }

@@ -115,11 +115,11 @@ struct LastRead {
 impl LastRead {
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, PidStat)> {
         let (now, before) = (now?, self.stat.0?);
-        let recent = match depth {
+        let is_unchanged = match depth {
             ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME,
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
-        recent.then_some((before, self.stat.1))
+        is_unchanged.then_some((before, self.stat.1))
     }
 
     fn switches(&self, now: Option<Activity>) -> Option<Switches> {
@@ -175,12 +175,12 @@ impl Threads {
             .thread_count_unchanged()
             .map_err(|errno| self.error(errno))?;
         if listed {
-            self.relist().map_err(|errno| self.error(errno))?;
+            self.list_threads().map_err(|errno| self.error(errno))?;
         }
         let all_alive = self.read_tracked(depth)?;
         if !all_alive && !listed {
             // The count matched, so new threads have replaced the ended ones.
-            self.relist().map_err(|errno| self.error(errno))?;
+            self.list_threads().map_err(|errno| self.error(errno))?;
             self.read_tracked(depth)?;
         }
         Ok(&self.samples)
@@ -232,7 +232,7 @@ impl Threads {
         Ok(!self.tracked.is_empty() && links.checked_sub(2) == Some(self.tracked.len()))
     }
 
-    fn relist(&mut self) -> Result<(), Errno> {
+    fn list_threads(&mut self) -> Result<(), Errno> {
         list::numbers(&self.folder, &mut self.listed)?;
         let mut before = std::mem::take(&mut self.tracked).into_iter().peekable();
         self.tracked.reserve_exact(self.listed.len());

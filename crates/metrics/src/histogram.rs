@@ -52,8 +52,8 @@ impl Histogram {
         if self.bounds != other.bounds {
             return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for (count, other_count) in self.counts.iter_mut().zip(&other.counts) {
+            *count += other_count;
         }
         self.native.merge(&other.native);
         self.sum += other.sum;

@@ -60,8 +60,8 @@ impl NativeBuckets {
 
     pub(crate) fn merge(&mut self, other: &NativeBuckets) {
         self.zero += other.zero;
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for (count, other_count) in self.counts.iter_mut().zip(&other.counts) {
+            *count += other_count;
         }
     }
 

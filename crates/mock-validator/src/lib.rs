@@ -214,7 +214,7 @@ pub struct Ledger {
 impl Ledger {
     /// Locks `ledger.lock` and listens at `admin.rpc`, for its own user only. Fails if another
     /// process has the lock.
-    pub fn take(folder: &Path) -> io::Result<Self> {
+    pub fn lock(folder: &Path) -> io::Result<Self> {
         let lock = File::create(folder.join("ledger.lock"))?;
         lock.try_lock()?;
         let path = folder.join("admin.rpc");

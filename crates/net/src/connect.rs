@@ -64,10 +64,14 @@ fn reason(error: &io::Error) -> String {
     text.to_lowercase()
 }
 
-/// Connects within `limit`. An IPv6 address may have brackets. [`ConnectError`] names every tried
-/// address.
-pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream, ConnectError> {
-    let deadline = Instant::now() + limit;
+/// Connects within `connect_timeout`. An IPv6 address may have brackets.
+/// [`ConnectError`] names every tried address.
+pub async fn connect(
+    host: &str,
+    port: u16,
+    connect_timeout: Duration,
+) -> Result<TcpStream, ConnectError> {
+    let deadline = Instant::now() + connect_timeout;
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let failed = |error| ConnectError::Lookup {
         host: name.to_owned(),
@@ -83,10 +87,10 @@ pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream
     connect_until(&addresses, deadline).await
 }
 
-/// Connects to one of a host's addresses within `limit`, on a thread without a runtime.
+/// Connects to one of a host's addresses within `connect_timeout`, on a thread without a runtime.
 pub fn connect_any(
     addresses: &[SocketAddr],
-    limit: Duration,
+    connect_timeout: Duration,
 ) -> Result<std::net::TcpStream, ConnectError> {
     let unavailable = |error: io::Error| {
         let first = addresses.first().map(|address| (*address, error));
@@ -97,7 +101,7 @@ pub fn connect_any(
         .enable_time()
         .build()
         .map_err(unavailable)?;
-    let connected = async { connect_until(addresses, Instant::now() + limit).await };
+    let connected = async { connect_until(addresses, Instant::now() + connect_timeout).await };
     let stream = runtime.block_on(connected)?;
     let stream = stream.into_std().map_err(unavailable)?;
     stream.set_nonblocking(false).map_err(unavailable)?;

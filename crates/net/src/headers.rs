@@ -2,9 +2,9 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, DATE, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
-/// The longest delay that is represented: 136 years. Callers refuse far shorter ones.
-const MAX_DELAY: u64 = u32::MAX as u64;
-const MAX_CODING: usize = 32;
+/// Maximum result in seconds: 136 years. Callers refuse much shorter delays.
+const MAX_DELAY_SECONDS: u64 = u32::MAX as u64;
+const MAX_CODING_CHARS: usize = 32;
 
 /// Delay that a server asks for, in seconds or as a date (RFC 9110, section 10.2.3). A date counts
 /// from the server's own `Date` if there is one; a past date is zero. `None` if the header is
@@ -12,8 +12,8 @@ const MAX_CODING: usize = 32;
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let seconds = text.parse().unwrap_or(MAX_DELAY);
-        return Some(Duration::from_secs(seconds.min(MAX_DELAY)));
+        let seconds = text.parse().unwrap_or(MAX_DELAY_SECONDS);
+        return Some(Duration::from_secs(seconds.min(MAX_DELAY_SECONDS)));
     }
     let date = httpdate::parse_http_date(text).ok()?;
     let server_now = headers
@@ -23,7 +23,7 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(
         delay
             .unwrap_or_default()
-            .min(Duration::from_secs(MAX_DELAY)),
+            .min(Duration::from_secs(MAX_DELAY_SECONDS)),
     )
 }
 
@@ -38,7 +38,7 @@ pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
         .join(", ")
         .chars()
         .filter(|letter| letter.is_ascii_graphic() || *letter == ' ')
-        .take(MAX_CODING)
+        .take(MAX_CODING_CHARS)
         .collect();
     let text = text.trim();
     (!text.is_empty() && !text.eq_ignore_ascii_case("identity")).then(|| text.to_owned())
@@ -103,11 +103,14 @@ mod tests {
 
     #[test]
     fn a_huge_retry_delay_does_not_overflow() {
-        assert_eq!(delay("100000000000000000000", None), Some(MAX_DELAY));
-        assert_eq!(delay(&u64::MAX.to_string(), None), Some(MAX_DELAY));
+        assert_eq!(
+            delay("100000000000000000000", None),
+            Some(MAX_DELAY_SECONDS)
+        );
+        assert_eq!(delay(&u64::MAX.to_string(), None), Some(MAX_DELAY_SECONDS));
         assert_eq!(
             delay("Fri, 31 Dec 9999 23:59:59 GMT", None),
-            Some(MAX_DELAY)
+            Some(MAX_DELAY_SECONDS)
         );
     }
 
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(named(&[b"z\xffstd"]).as_deref(), Some("zstd"));
         assert_eq!(
             named(&[&[b'x'; 500]]).map(|coding| coding.len()),
-            Some(MAX_CODING)
+            Some(MAX_CODING_CHARS)
         );
     }
 
@@ -135,7 +138,7 @@ mod tests {
         #[test]
         fn no_retry_after_header_exceeds_the_maximum_delay(text in "[ -~]{0,40}", date in "[ -~]{0,40}") {
             let delay = delay(&text, Some(&date));
-            prop_assert!(delay.is_none_or(|delay| delay <= MAX_DELAY));
+            prop_assert!(delay.is_none_or(|delay| delay <= MAX_DELAY_SECONDS));
         }
     }
 }

@@ -17,7 +17,7 @@ const MAX_CADENCE: Duration = Duration::from_secs(25);
 const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
-/// Most slots that a cluster can make within this time; unlimited while its slot time is unknown.
+/// Maximum slots that a cluster makes in this time; unlimited while the slot time is unknown.
 pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
     slot_time.map_or(u64::MAX, |slot_time| {
         slots_at_rate(within, slot_time, MAX_RATE)

@@ -7,12 +7,12 @@ use std::time::Duration;
 const MIN_SPAN: Duration = Duration::from_secs(5);
 
 /// Minimum span of a value that decides a phase, or that replaces such a value.
-const SETTLED_SPAN: Duration = Duration::from_secs(30);
+const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
 /// Older samples are dropped, so that a value follows a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A change below 1/200 (0.5 %) is ignored: each new value costs a sample in recordings and pages.
 const CHANGE_DIVISOR: u32 = 200;
@@ -37,8 +37,8 @@ pub(crate) struct SlotTimeMeter {
     /// (tip, first reported at), oldest first.
     samples: VecDeque<(u64, Duration)>,
     newest: Option<(u64, Duration)>,
-    /// Measured over at least [`SETTLED_SPAN`].
-    settled: Option<Duration>,
+    /// Measured over at least [`MIN_STABLE_SPAN`].
+    stable: Option<Duration>,
     /// Measured over at least [`MIN_SPAN`]; used until there is a settled value.
     first: Option<Duration>,
     /// Consecutive reports that were jumps.
@@ -47,20 +47,20 @@ pub(crate) struct SlotTimeMeter {
 
 impl SlotTimeMeter {
     pub(crate) fn set(&mut self, slot_time: Duration) {
-        self.settled = Some(slot_time).filter(|time| !time.is_zero());
+        self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
     /// `None` before the first measurement.
     pub(crate) fn value(&self) -> Option<Duration> {
-        self.settled.or(self.first)
+        self.stable.or(self.first)
     }
 
-    pub(crate) fn settled(&self) -> Option<Duration> {
-        self.settled
+    pub(crate) fn stable(&self) -> Option<Duration> {
+        self.stable
     }
 
     /// Drops the samples, because later ones do not continue them. Measured values stay.
-    pub(crate) fn interrupt(&mut self) {
+    pub(crate) fn clear_samples(&mut self) {
         self.samples.clear();
         self.newest = None;
     }
@@ -75,7 +75,7 @@ impl SlotTimeMeter {
                 return;
             }
             Some((slot, _)) if tip < slot => {
-                self.interrupt();
+                self.clear_samples();
                 self.jumps = 0;
             }
             Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
@@ -83,7 +83,7 @@ impl SlotTimeMeter {
         }
         self.newest = Some((tip, now));
         let last = self.samples.back();
-        if last.is_none_or(|(_, at)| now.saturating_sub(*at) >= SAMPLE_EVERY) {
+        if last.is_none_or(|(_, at)| now.saturating_sub(*at) >= SAMPLE_INTERVAL) {
             self.samples.push_back((tip, now));
         }
         while { self.samples.get(1) }.is_some_and(|(_, at)| now.saturating_sub(*at) >= MAX_SPAN) {
@@ -100,7 +100,7 @@ impl SlotTimeMeter {
     }
 
     fn jump(&mut self) {
-        self.interrupt();
+        self.clear_samples();
         self.jumps += 1;
         if self.jumps >= MAX_JUMPS {
             *self = Self::default();
@@ -116,8 +116,8 @@ impl SlotTimeMeter {
         let Some(slot_time) = span.checked_div(slots).filter(|time| !time.is_zero()) else {
             return;
         };
-        let value = if span >= SETTLED_SPAN {
-            &mut self.settled
+        let value = if span >= MIN_STABLE_SPAN {
+            &mut self.stable
         } else if span >= MIN_SPAN {
             &mut self.first
         } else {
@@ -157,7 +157,7 @@ mod tests {
             assert_eq!(meter.value(), None, "{expected}");
             run(&mut meter, 0..31, 1_000, in_ten);
             assert_eq!(millis(meter.value()), Some(expected));
-            assert_eq!(meter.settled(), meter.value());
+            assert_eq!(meter.stable(), meter.value());
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
         let mut meter = SlotTimeMeter::default();
         run(&mut meter, 0..100, 1_000, 25);
         run(&mut meter, 100..170, 1_250, 50);
-        assert_eq!(millis(meter.settled()), Some(200));
+        assert_eq!(millis(meter.stable()), Some(200));
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         run(&mut meter, 100..700, 1_250, 0);
         run(&mut meter, 700..800, 1_250, 25);
         assert_eq!(meter.value(), before, "a halt is no slow slot");
-        meter.interrupt();
+        meter.clear_samples();
         run(&mut meter, 800..820, 9_000, 200);
         assert_eq!(meter.value(), before, "too short to replace a value");
         run(&mut meter, 900..920, 2_000, 200);
@@ -190,7 +190,7 @@ mod tests {
             let mut meter = SlotTimeMeter::default();
             run(&mut meter, 0..100, 1_000, 50);
             run(&mut meter, 100..140, 1_500 + jump, 50);
-            assert_eq!(millis(meter.settled()), Some(200), "{jump}");
+            assert_eq!(millis(meter.stable()), Some(200), "{jump}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let mut meter = SlotTimeMeter::default();
         run(&mut meter, 0..100, 1_000, 10);
         run(&mut meter, 100..140, 1_100, 400);
-        assert_eq!(millis(meter.settled()), Some(25));
+        assert_eq!(millis(meter.stable()), Some(25));
     }
 
     #[test]
@@ -208,6 +208,6 @@ mod tests {
         for push in 0..5 {
             meter.report(1_000 + push * 50, at(push * 10));
         }
-        assert_eq!(millis(meter.settled()), Some(200));
+        assert_eq!(millis(meter.stable()), Some(200));
     }
 }

@@ -13,8 +13,8 @@ pub struct TipTime {
 }
 
 impl TipTime {
-    /// Whether it was at the tip for 99 % of the time; `None` before any time, and while it depends
-    /// on time in no known phase.
+    /// Whether it was at the tip for 99 % of the time; `None` without any time, and while time of
+    /// unknown phase could decide it either way.
     pub fn kept_up(self) -> Option<bool> {
         let needed = KEPT_UP * (self.at_tip + self.elsewhere + self.unknown).as_secs_f64();
         if needed <= 0.0 {

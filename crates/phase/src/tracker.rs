@@ -27,7 +27,7 @@ const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// For this long after a pause, a slot that is faster than a cluster is still catching up. The
 /// limit exists because slots of a test cluster can be shorter than the slot time.
-const AFTER_PAUSE: Duration = Duration::from_secs(30);
+const PAUSE_RECOVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
@@ -46,7 +46,7 @@ struct Standstill {
 
 /// Without a tip, the own slot measures the slot time once the validator has called itself healthy
 /// for this long. Right after a start it does so even while it replays.
-const HEALTHY_FOR: Duration = Duration::from_secs(60);
+const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
@@ -150,7 +150,7 @@ impl Tracker {
         }
     }
 
-    /// Returns the time that the evidence decides, in order.
+    /// Returns the intervals whose phase the evidence decides, in order.
     pub fn tick(&mut self, now: Duration, evidence: &Evidence) -> Vec<Interval> {
         let before = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
@@ -183,37 +183,36 @@ impl Tracker {
 
     fn reset_process(&mut self) {
         self.process_state = ProcessState::default();
-        self.slot_time.interrupt();
+        self.slot_time.clear_samples();
         self.is_known = true;
     }
 
     fn report(&mut self, now: Duration, evidence: &Evidence) {
         self.forget_purged_slots(evidence);
-        let (of, slot_time) = (&mut self.process_state, self.slot_time.settled());
-        of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
+        let (state, slot_time) = (&mut self.process_state, self.slot_time.stable());
+        state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
-            let tip = of.tip.get_or_insert(SlotTrack::new(slot, now));
+            let tip = state.tip.get_or_insert(SlotTrack::new(slot, now));
             tip.report(slot, now, slot_time);
         }
-        if let Some(own_track) = &mut of.own_track
+        if let Some(own_track) = &mut state.own_track
             && evidence.process == Process::Stopped
         {
             own_track.known_at = now;
         }
         if let Some(slot) = evidence.slot {
-            let ended = of
-                .current_standstill()
-                .filter(|_| of.own_track.is_some_and(|own_track| slot > own_track.slot));
-            of.standstill = ended.or(of.standstill);
-            let own_track = of.own_track.get_or_insert(SlotTrack::new(slot, now));
+            let has_advanced = state.own_track.is_some_and(|track| slot > track.slot);
+            let ended = state.current_standstill().filter(|_| has_advanced);
+            state.standstill = ended.or(state.standstill);
+            let own_track = state.own_track.get_or_insert(SlotTrack::new(slot, now));
             own_track.report(slot, now, slot_time);
             if own_track.advanced_at == now {
-                of.tip_at_own_advance = of.newest_tip();
-                of.is_stalled_at_tip = false;
+                state.tip_at_own_advance = state.newest_tip();
+                state.is_stalled_at_tip = false;
             }
         }
-        if let (Some(tip), Some(own_track)) = (evidence.tip, of.own_track) {
-            of.slots_behind = Some(tip.saturating_sub(own_track.slot));
+        if let (Some(tip), Some(own_track)) = (evidence.tip, state.own_track) {
+            state.slots_behind = Some(tip.saturating_sub(own_track.slot));
         }
         self.measure_slot_time(now, evidence);
     }
@@ -221,47 +220,50 @@ impl Tracker {
     /// A migration to Alpenglow purges slots: the own slot goes back, and the reported tip no
     /// longer exists. Until a new tip appears, only the own slot shows progress.
     fn forget_purged_slots(&mut self, evidence: &Evidence) {
-        let of = &mut self.process_state;
-        let (None, Some(slot), Some(own_track)) = (evidence.tip, evidence.slot, of.own_track)
+        let state = &mut self.process_state;
+        let (None, Some(slot), Some(own_track)) = (evidence.tip, evidence.slot, state.own_track)
         else {
             return;
         };
         let limit = self.rules.at_tip_slots;
-        let was_near = of
+        let was_near = state
             .slots_behind
             .is_none_or(|slots_behind| slots_behind <= limit);
         if was_near && slot.saturating_add(limit) < own_track.slot {
-            of.own_track = None;
-            of.tip = None;
-            of.slots_behind = None;
+            state.own_track = None;
+            state.tip = None;
+            state.slots_behind = None;
         }
     }
 
     fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {
-        let of = &mut self.process_state;
+        let state = &mut self.process_state;
         if evidence.slot.is_some() {
-            of.healthy_since = evidence.is_healthy.then(|| of.healthy_since.unwrap_or(now));
+            state.healthy_since = evidence
+                .is_healthy
+                .then(|| state.healthy_since.unwrap_or(now));
         }
-        let is_healthy =
-            { of.healthy_since }.is_some_and(|since| now.saturating_sub(since) >= HEALTHY_FOR);
-        let (newest, is_near) = match of.slots_behind {
+        let is_healthy = { state.healthy_since }
+            .is_some_and(|since| now.saturating_sub(since) >= MIN_HEALTHY_TIME);
+        let (newest, is_near) = match state.slots_behind {
             Some(slots_behind) => (evidence.tip, slots_behind <= self.rules.at_tip_slots),
             None => (evidence.slot, is_healthy),
         };
         let Some(newest) = newest else {
             return;
         };
-        if is_near && !of.is_fast_after_pause(now) {
+        if is_near && !state.is_fast_after_pause(now) {
             self.slot_time.report(newest, now);
         } else {
-            self.slot_time.interrupt();
+            self.slot_time.clear_samples();
         }
     }
 
     fn update_phase(&mut self, now: Duration, evidence: &Evidence, had_gap: bool) {
         let is_stopped = evidence.process == Process::Stopped;
         let newest = self.newest(now, evidence);
-        let is_news = !self.process_state.has_reported || newest > self.process_state.evidence_at;
+        let has_new_evidence =
+            !self.process_state.has_reported || newest > self.process_state.evidence_at;
         self.process_state.evidence_at = newest.max(self.process_state.evidence_at);
         if let Some(from) = self.standstill_behind_tip(now) {
             self.decide(Some(Phase::AtTip), from);
@@ -272,10 +274,10 @@ impl Tracker {
                 .own_track
                 .is_some_and(|own_track| own_track.advanced_at == from);
         } else if had_gap || is_stopped {
-            self.slot_time.interrupt();
+            self.slot_time.clear_samples();
             self.set_unknown();
-        } else if is_news {
-            self.take_evidence(now, evidence);
+        } else if has_new_evidence {
+            self.apply_evidence(now, evidence);
         } else if now.saturating_sub(self.process_state.evidence_taken_at) >= self.max_silence() {
             self.set_unknown();
         }
@@ -288,27 +290,29 @@ impl Tracker {
     /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
     /// phase.
     fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
-        let of = &self.process_state;
-        let own_track = match (of.own_track, evidence.stage) {
+        let state = &self.process_state;
+        let own_track = match (state.own_track, evidence.stage) {
             (None, stage) => return stage.map(|_| now),
             (Some(_), Some(Stage::Reported(phase))) if !phase.runs() => return Some(now),
             (Some(own_track), Some(Stage::Reported(_))) => return Some(own_track.advanced_at),
             (Some(own_track), _) => own_track,
         };
-        let far = match self.phase {
+        let max_near_slots = match self.phase {
             Phase::AtTip => self.rules.behind_slots,
             _ => self.rules.at_tip_slots,
         };
-        Some(match of.tip {
-            Some(tip) if of.slots_behind > Some(far) => own_track.advanced_at.max(tip.advanced_at),
+        Some(match state.tip {
+            Some(tip) if state.slots_behind > Some(max_near_slots) => {
+                own_track.advanced_at.max(tip.advanced_at)
+            }
             Some(tip) => own_track.last_at_pace.min(tip.last_at_pace),
             None => own_track.last_at_pace,
         })
     }
 
     fn max_silence(&self) -> Duration {
-        let of = &self.process_state;
-        let positions = [of.own_track, of.tip].into_iter().flatten();
+        let state = &self.process_state;
+        let positions = [state.own_track, state.tip].into_iter().flatten();
         positions
             .map(|position| position.max_silence())
             .max()
@@ -319,33 +323,33 @@ impl Tracker {
     /// tip. Slots that the cluster can have made since the standstill do not count. So a halt of
     /// the cluster is not a standstill of the validator.
     fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
-        let of = &self.process_state;
-        let standstills = [of.standstill, of.current_standstill()]
+        let state = &self.process_state;
+        let standstills = [state.standstill, state.current_standstill()]
             .into_iter()
             .flatten();
-        let has_fallen_behind = |still: &Standstill| {
-            let since = now.saturating_sub(still.until);
-            let max_advance = max_slots(since + SHRED_LEAD, self.slot_time.settled());
-            let tip_advance = of.newest_tip().saturating_sub(still.tip);
-            since < AFTER_PAUSE && tip_advance > max_advance
+        let has_fallen_behind = |standstill: &Standstill| {
+            let since = now.saturating_sub(standstill.until);
+            let max_advance = max_slots(since + SHRED_LEAD, self.slot_time.stable());
+            let tip_advance = state.newest_tip().saturating_sub(standstill.tip);
+            since < PAUSE_RECOVERY && tip_advance > max_advance
         };
         { standstills }
             .find(has_fallen_behind)
             .filter(|_| self.phase == Phase::AtTip)
-            .map(|still| still.from)
+            .map(|standstill| standstill.from)
     }
 
     fn set_unknown(&mut self) {
         self.is_known = false;
-        let of = &mut self.process_state;
+        let state = &mut self.process_state;
         (
-            of.near_tip_since,
-            of.far_behind_since,
-            of.evidence_resumed_at,
+            state.near_tip_since,
+            state.far_behind_since,
+            state.evidence_resumed_at,
         ) = (None, None, None);
     }
 
-    fn take_evidence(&mut self, now: Duration, evidence: &Evidence) {
+    fn apply_evidence(&mut self, now: Duration, evidence: &Evidence) {
         self.process_state.evidence_taken_at = now;
         let next = self.next(now, evidence);
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
@@ -416,15 +420,15 @@ impl Tracker {
     }
 
     fn next(&mut self, now: Duration, evidence: &Evidence) -> Phase {
-        let of = &mut self.process_state;
+        let state = &mut self.process_state;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.runs() => {
-                (of.near_tip_since, of.far_behind_since) = (None, None);
+                (state.near_tip_since, state.far_behind_since) = (None, None);
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
                 // An older version did not detect that it fell behind.
-                let is_far = of.slots_behind > Some(self.rules.at_tip_slots);
+                let is_far = state.slots_behind > Some(self.rules.at_tip_slots);
                 self.phase_by_distance(now, phase);
                 if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
                     before
@@ -434,7 +438,7 @@ impl Tracker {
             }
             (_, phase) if phase.runs() => self.phase_by_distance(now, phase),
             (Some(Stage::Running), _) => self.phase_by_distance(now, Phase::CatchingUp),
-            _ if of.slots_behind.is_some() => self.phase_by_distance(now, Phase::CatchingUp),
+            _ if state.slots_behind.is_some() => self.phase_by_distance(now, Phase::CatchingUp),
             (_, Phase::Absent | Phase::Gone) => Phase::Initializing,
             (_, phase) => phase,
         }
@@ -442,24 +446,24 @@ impl Tracker {
 
     /// The phase of a validator whose services run. Without a distance it stays.
     fn phase_by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
-        let (of, rules) = (&mut self.process_state, &self.rules);
-        let Some(slots_behind) = of.slots_behind else {
+        let (state, rules) = (&mut self.process_state, &self.rules);
+        let Some(slots_behind) = state.slots_behind else {
             return phase;
         };
-        let is_fast_after_pause = of.is_fast_after_pause(now);
-        let since = of
+        let is_fast_after_pause = state.is_fast_after_pause(now);
+        let since = state
             .near_tip_since
             .filter(|_| !is_fast_after_pause)
             .unwrap_or(now);
-        of.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since);
-        of.far_behind_since =
-            (slots_behind > rules.behind_slots).then(|| of.far_behind_since.unwrap_or(now));
+        state.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since);
+        state.far_behind_since =
+            (slots_behind > rules.behind_slots).then(|| state.far_behind_since.unwrap_or(now));
         let lasts = |since: Option<Duration>, long| {
             since.is_some_and(|since| now.saturating_sub(since) >= long)
         };
         match phase {
-            Phase::AtTip if lasts(of.far_behind_since, rules.behind_for) => Phase::Behind,
-            Phase::CatchingUp | Phase::Behind if lasts(of.near_tip_since, rules.at_tip_for) => {
+            Phase::AtTip if lasts(state.far_behind_since, rules.behind_for) => Phase::Behind,
+            Phase::CatchingUp | Phase::Behind if lasts(state.near_tip_since, rules.at_tip_for) => {
                 Phase::AtTip
             }
             phase => phase,
@@ -470,7 +474,7 @@ impl Tracker {
 impl ProcessState {
     fn is_fast_after_pause(&self, now: Duration) -> bool {
         let is_after_pause = { self.resumed_at }
-            .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < AFTER_PAUSE);
+            .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < PAUSE_RECOVERY);
         is_after_pause && self.own_track.is_some_and(|own_track| own_track.is_fast)
     }
 

@@ -1,7 +1,7 @@
 use crate::error::{AttachPath, Error};
 use crate::file::{self, TempFile};
 use crate::reader::Recording;
-use crate::writer::end;
+use crate::writer::end_last_session;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 
@@ -53,7 +53,7 @@ pub fn backup_with(
     drop(source);
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .at(to)?;
-    end(&copy, meta).at(to)?;
+    end_last_session(&copy, meta).at(to)?;
     copy.close()
         .map_err(|(_, error)| Error::sqlite(to, error))?;
     part.publish()

@@ -5,8 +5,8 @@ mod whole;
 pub(crate) use guarded::BoundedConnection;
 pub use guarded::ReturnedValues;
 pub(crate) use tables::{PresentTables, excerpt, objects, present};
-use whole::HEADER;
-pub(crate) use whole::cut_off;
+use whole::HEADER_BYTES;
+pub(crate) use whole::detect_truncation;
 
 use crate::error::{AttachPath, Error};
 use crate::schema::{APPLICATION_ID, FORMAT};
@@ -32,7 +32,7 @@ pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
 /// SQLite's page cache in KiB: a tick touches a dozen pages, and the daemon should stay small.
 const CACHE_KIB: i64 = 512;
 
-/// Wait for another connection's short lock.
+/// Maximum wait for another connection's short lock.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Suffixes of SQLite's files beside a database.
@@ -92,14 +92,14 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     check_kind(&absolute, path, kind)?;
     let conn =
         Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
-    guarded::distrust(&conn).at(path)?;
+    guarded::harden(&conn).at(path)?;
     Ok(conn)
 }
 
 /// Rejects foreign files before SQLite creates a log beside them. Reads through SQLite, because
 /// closing another descriptor would drop the locks of a writer in this process.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
-    if length(absolute) < HEADER as u64 {
+    if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
     }
     let mut address = String::from("file:");

@@ -3,14 +3,14 @@ use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
 use crate::schema::{Role, TABLES, TableSpec};
-use crate::writer::{end, make_tables};
+use crate::writer::{end_last_session, make_tables};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const CHUNK: usize = 1000;
+const CHUNK_ROWS: usize = 1000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeSummary {
@@ -69,7 +69,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary, Error> {
     }
     conn.execute_batch("COMMIT").at(to)?;
     let names: Vec<String> = pieces.iter().map(|piece| name(&piece.recording)).collect();
-    end(
+    end_last_session(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
     )
@@ -131,7 +131,7 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
-        let words = |piece: &SourceRecording| {
+        let label_list = |piece: &SourceRecording| {
             let pairs = piece
                 .recording
                 .labels()
@@ -139,16 +139,17 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
                 .map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(", ")
         };
-        let whole = |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
-        if whole(earlier).is_some() && whole(earlier) == whole(later) {
+        let canonical_path =
+            |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
+        if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
         if earlier.recording.labels() != later.recording.labels() {
             let path = later.recording.path().to_owned();
             return Err(Error::OtherLabels {
                 path,
-                found: words(later),
-                wanted: words(earlier),
+                found: label_list(later),
+                wanted: label_list(earlier),
             });
         }
         if later.began < earlier.ended {
@@ -195,7 +196,7 @@ fn add(
         let mut insert = conn
             .prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1))
             .at(to)?;
-        piece.recording.rows(table.name, CHUNK, |rows| {
+        piece.recording.rows(table.name, CHUNK_ROWS, |rows| {
             for row in rows {
                 if let Some(role) = names_of(table) {
                     add_name(conn, table, role, row, &mut names).at(to)?;
@@ -247,8 +248,11 @@ fn add_name(
         .skip(1)
         .map(|column| column.name)
         .collect();
-    let (list, places) = (columns.join(","), vec!["?"; columns.len()].join(","));
-    let find = format!("SELECT id FROM {} WHERE ({list}) = ({places})", table.name);
+    let (list, placeholders) = (columns.join(","), vec!["?"; columns.len()].join(","));
+    let find = format!(
+        "SELECT id FROM {} WHERE ({list}) = ({placeholders})",
+        table.name
+    );
     let parameters = || rusqlite::params_from_iter(parts);
     let found = conn
         .prepare_cached(&find)?
@@ -257,7 +261,7 @@ fn add_name(
     let id = match found {
         Some(id) => id,
         None => {
-            let sql = format!("INSERT INTO {}({list}) VALUES({places})", table.name);
+            let sql = format!("INSERT INTO {}({list}) VALUES({placeholders})", table.name);
             conn.prepare_cached(&sql)?.execute(parameters())?;
             conn.last_insert_rowid()
         }

@@ -15,7 +15,7 @@ pub(crate) use points::{PointRow, PointTable};
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_metrics::metrics::{
-    daemon as d, memory as m, process as p, resources as r, validator as v, votes as w,
+    daemon as d, memory as m, process as p, resources as r, validator as v, votes as vote_metrics,
 };
 use faultline_metrics::{Metric, Unit};
 
@@ -186,11 +186,11 @@ static ELSEWHERE: &[(&[&Metric], &str)] = &[
     ),
     (
         &[
-            &w::NEXT_LEADER_SLOT,
-            &w::RESTART_WINDOW,
-            &w::RESTART_WINDOW_BEGINS,
-            &w::EPOCH_PROGRESS,
-            &w::EPOCH_REMAINING,
+            &vote_metrics::NEXT_LEADER_SLOT,
+            &vote_metrics::RESTART_WINDOW,
+            &vote_metrics::RESTART_WINDOW_BEGINS,
+            &vote_metrics::EPOCH_PROGRESS,
+            &vote_metrics::EPOCH_REMAINING,
         ],
         "not kept: agave_slot and the leader schedule say it, and it changes with every tick",
     ),

@@ -11,7 +11,7 @@ mod samples;
 mod save;
 
 pub(crate) use open::make_tables;
-pub(crate) use save::end;
+pub(crate) use save::end_last_session;
 
 use crate::error::{AttachPath, Error};
 use crate::file::{self, nanos};
@@ -76,17 +76,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
-        open::create(path, opening)
+    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+        open::create(path, new_recording)
     }
 
     /// Creates a file, or adds a session to one with the same labels, as after a restart of the
     /// daemon.
     ///
     /// # Errors
-    /// [`Error::OtherLabels`], [`Error::InUse`], and those of opening for reading.
-    pub fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
-        open::append(path, opening)
+    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
+    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+        open::append(path, new_recording)
     }
 
     pub fn path(&self) -> &Path {
@@ -163,7 +163,7 @@ impl Writer {
     /// Discards uncommitted rows and makes the writer usable again; returns their number.
     pub fn rollback(&mut self) -> u64 {
         if !self.conn.is_autocommit() {
-            // Needs no space and no readers' consent. If it fails, the next write reports it.
+            // A rollback needs no space and waits for no reader. The next write reports a failure.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
         self.failed = false;
@@ -207,9 +207,9 @@ impl Writer {
                 Duration::ZERO
             };
             self.conn.busy_timeout(lock_timeout).at(&self.path)?;
-            let cut = self.checkpoint_log("TRUNCATE");
+            let result = self.checkpoint_log("TRUNCATE");
             self.conn.busy_timeout(file::LOCK_TIMEOUT).at(&self.path)?;
-            cut?;
+            result?;
         }
         Ok(())
     }
@@ -228,13 +228,16 @@ impl Writer {
         })?;
         self.store_row_counts()?;
         self.commit()?;
-        open::one_file(&self.conn, &self.path)
+        open::remove_log(&self.conn, &self.path)
     }
 
-    /// Runs `work` in a transaction; an error requires a rollback.
-    fn write(&mut self, work: impl FnOnce(&mut Self) -> rusqlite::Result<()>) -> Result<(), Error> {
+    /// Runs `operation` in a transaction; an error requires a rollback.
+    fn write(
+        &mut self,
+        operation: impl FnOnce(&mut Self) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
         self.check()?;
-        let done = self.begin().and_then(|()| work(self));
+        let done = self.begin().and_then(|()| operation(self));
         done.map_err(|error| {
             self.failed = true;
             Error::sqlite(&self.path, error)
@@ -350,8 +353,9 @@ impl Writer {
             .into_iter()
             .filter(|source| sampled.get(*source as usize) == Some(&true))
         {
-            let of_it = tick.batches.iter().filter(|batch| batch.source == source);
-            let problems: Vec<&Problem> = of_it.flat_map(|batch| &batch.problems).collect();
+            let source_batches = tick.batches.iter().filter(|batch| batch.source == source);
+            let problems: Vec<&Problem> =
+                source_batches.flat_map(|batch| &batch.problems).collect();
             let Some(reported) = self.reported.get_mut(source as usize) else {
                 continue;
             };
@@ -402,8 +406,8 @@ impl Writer {
         Ok(())
     }
 
-    fn checkpoint_log(&self, how: &str) -> Result<(), Error> {
-        let sql = format!("PRAGMA wal_checkpoint({how})");
+    fn checkpoint_log(&self, mode: &str) -> Result<(), Error> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 

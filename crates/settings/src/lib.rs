@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
-/// Syntax errors that are reported: later ones follow from these.
+/// Maximum reported syntax errors: later ones follow from these.
 const MAX_SYNTAX_ERRORS: usize = 20;
 const MAX_SHOWN_CHARS: usize = 120;
 
@@ -58,7 +58,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// `sections` takes the known keys and finishes the table. For text that is not TOML, returns
+/// `sections` reads the known keys and finishes the table. For text that is not TOML, returns
 /// `None` and only the parser's errors.
 pub fn read<T>(
     text: &str,
@@ -80,7 +80,7 @@ pub fn read_secret<T>(
 
 fn read_lines<T>(
     text: &str,
-    (file, shown): (Option<&Path>, bool),
+    (file, quotes_line): (Option<&Path>, bool),
     sections: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
     let (top, errors) = DeTable::parse_recoverable(text);
@@ -89,7 +89,7 @@ fn read_lines<T>(
         text,
         found: RefCell::default(),
     };
-    found.syntax(&errors, shown);
+    found.syntax(&errors, quotes_line);
     if !found.is_empty() {
         return (None, found.in_order());
     }
@@ -132,13 +132,13 @@ impl ConfigErrors<'_> {
 
     fn in_order(self) -> Vec<ConfigError> {
         let mut found = self.found.into_inner();
-        found.sort_by_key(|mistake| mistake.line);
+        found.sort_by_key(|error| error.line);
         found
     }
 
     /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
-    /// the first error is reported. `shown`: with the line's text.
-    fn syntax(&self, errors: &[toml::de::Error], shown: bool) {
+    /// the first error is reported. `quotes_line`: with the line's text.
+    fn syntax(&self, errors: &[toml::de::Error], quotes_line: bool) {
         let unclosed = errors
             .iter()
             .any(|error| error.message().contains("unclosed"));
@@ -153,18 +153,18 @@ impl ConfigErrors<'_> {
             if !reported.insert(line) {
                 continue;
             }
-            let written = line.filter(|_| shown).map(|line| {
+            let quoted_line = line.filter(|_| quotes_line).map(|line| {
                 let line = self.text.lines().nth(line - 1).unwrap_or_default();
                 let line: String = line.trim().chars().take(MAX_SHOWN_CHARS).collect();
                 format!(": `{line}`")
             });
-            let written = written.unwrap_or_default();
+            let quoted_line = quoted_line.unwrap_or_default();
             let before = if unclosed {
                 "; a bracket, brace or quote before it may lack its end"
             } else {
                 ""
             };
-            self.push(line, format!("{}{written}{before}", error.message()));
+            self.push(line, format!("{}{quoted_line}{before}", error.message()));
         }
     }
 }

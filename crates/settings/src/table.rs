@@ -206,13 +206,15 @@ impl<'a> Table<'a> {
             if self.known.contains(&text) {
                 continue;
             }
-            let near = self
+            let candidates = self
                 .known
                 .iter()
                 .filter(|known| is_misspelling(known, text));
-            let meant = near.min_by_key(|known| levenshtein(known, text)).copied();
-            self.absent.retain(|(absent, _)| meant != Some(absent));
-            let hint = match meant {
+            let suggestion = candidates
+                .min_by_key(|known| levenshtein(known, text))
+                .copied();
+            self.absent.retain(|(absent, _)| suggestion != Some(absent));
+            let hint = match suggestion {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
@@ -226,7 +228,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether one is probably a misspelling: at most two letters differ, or one begins with the other.
+/// Whether `written` is probably a misspelling: two letters differ, or one begins with the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

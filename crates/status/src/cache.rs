@@ -32,17 +32,17 @@ impl ProgramCacheStatus {
         };
         let [observed, configured] = entries(&m::CACHE_CAPACITY);
         let [observed_target, configured_target] = entries(&m::CACHE_SHRINK_TARGET);
-        let differs = observed
+        let difference_note = observed
             .zip(configured)
             .filter(|(observed, configured)| observed != configured);
-        let differs = differs.map(|(observed, configured)| {
+        let difference_note = difference_note.map(|(observed, configured)| {
             format!(
                 "Evictions begin at {} entries; its version or the configuration says {}.",
                 short(observed),
                 short(configured)
             )
         });
-        let hits = readings.number(&m::CACHE_HITS, &[]).map(|_| {
+        let hits_note = readings.number(&m::CACHE_HITS, &[]).map(|_| {
             "Hits are as the validator counts them: before version 4.4.0 too many.".to_owned()
         });
         ProgramCacheStatus {
@@ -50,7 +50,7 @@ impl ProgramCacheStatus {
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),
             warning: warning(readings, now),
-            notes: [differs, hits].into_iter().flatten().collect(),
+            notes: [difference_note, hits_note].into_iter().flatten().collect(),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         .any(|(_, seconds)| seconds < FULL_SOON_SECONDS);
     let is_full = fullest
         .as_ref()
-        .is_some_and(|fullest| fullest.share < MIN_FREE_SHARE);
+        .is_some_and(|fullest| fullest.free_share < MIN_FREE_SHARE);
     let has_sockets = readings.all(&m::UDP_SOCKETS).next().is_some();
     let (state, tone) = match readings.active(&m::FILESYSTEM_READ_ONLY) {
         Some(_) => ("read-only", Tone::Bad),
@@ -65,11 +65,11 @@ pub(crate) fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         .collect()
 }
 
-/// The file system with the smallest share left.
+/// The file system with the smallest free share.
 struct FullestFileSystem<'a> {
     mount: &'a str,
     avail: f64,
-    share: f64,
+    free_share: f64,
     /// The file system that is full first, and seconds until then.
     full: Option<(&'a str, f64)>,
 }
@@ -90,13 +90,13 @@ impl<'a> FullestFileSystem<'a> {
         Some(FullestFileSystem {
             mount,
             avail,
-            share,
+            free_share: share,
             full,
         })
     }
 
     fn words(&self) -> String {
-        let (avail, share) = (bytes_f64(self.avail), percent(self.share));
+        let (avail, share) = (bytes_f64(self.avail), percent(self.free_share));
         let left = format!("{} has {avail} ({share}) left", self.mount);
         match self.full {
             Some((first, time)) if first == self.mount => {

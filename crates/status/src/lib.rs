@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the JSON. It changes when a field changes its meaning or is removed. Readers
-/// ignore what is new.
+/// ignore unknown fields.
 pub const VERSION: u32 = 1;
 
 /// What follows from one tick. An unknown value is absent or `null`.
@@ -93,7 +93,7 @@ impl Status {
         self.figures.get(&figure).copied()
     }
 
-    /// `None` of a source that is disabled.
+    /// `None` for a disabled source.
     pub fn source(&self, source: Source) -> Option<&SourceStatus> {
         self.sources.iter().find(|one| one.name == source.name())
     }

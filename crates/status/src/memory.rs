@@ -61,7 +61,7 @@ impl LevelStatus {
         }
     }
 
-    fn left(&self) -> StatusItem {
+    fn headroom_item(&self) -> StatusItem {
         let (headroom, limit) = (bytes_f64(self.headroom), bytes_f64(self.limit));
         let text = format!("{headroom} of {limit} are left in {}", self.title);
         StatusItem::new(text, self.tone())
@@ -95,10 +95,10 @@ impl MemoryStatus {
         (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
     }
 
-    /// The headroom of each level, that of the level that binds first, and the notes.
+    /// The headroom of each level, the binding level first, then the notes.
     pub fn facts(&self) -> Vec<StatusItem> {
         let first = match self.binding() {
-            Some(level) => level.left(),
+            Some(level) => level.headroom_item(),
             None => StatusItem::new(HEADROOM_UNKNOWN, Tone::Warn),
         };
         let details = self.binding().into_iter().flat_map(LevelStatus::details);
@@ -107,7 +107,7 @@ impl MemoryStatus {
         [first]
             .into_iter()
             .chain(details)
-            .chain(others.map(LevelStatus::left))
+            .chain(others.map(LevelStatus::headroom_item))
             .chain(notes)
             .collect()
     }

@@ -16,7 +16,7 @@ pub struct Pool {
     pub minor_faults: Option<f64>,
     /// User and system.
     pub cpu: Option<f64>,
-    /// Threads were ready and had no CPU.
+    /// Time in which threads were ready and had no CPU.
     pub waiting: Option<f64>,
 }
 

@@ -162,7 +162,7 @@ impl Target {
             ),
         ];
         for (metric, words, otherwise) in flags {
-            state.extend(readings.flag(metric, &[]).map(|is| match is {
+            state.extend(readings.flag(metric, &[]).map(|flag| match flag {
                 true => StatusItem::plain(words),
                 false => otherwise,
             }));
@@ -223,7 +223,7 @@ fn is_frozen(readings: Readings<'_>) -> bool {
 fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let (state, is_frozen) = (state(readings), is_frozen(readings));
     let stopped = state.and_then(|(_, words, _)| *words);
-    // Waiting for a disk is normal for a moment. Without a phase nothing shows that it does anything else.
+    // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
     let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
     let has_phases = readings.number(&v::PHASE, &["absent"]).is_some();
     let hangs = waits && has_phases && readings.active(&v::PHASE).is_none();

@@ -1,10 +1,10 @@
-//! A real Alertmanager, and what its receivers are told.
+//! A real Alertmanager, and the notifications to its receivers.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::eventually::{Look, wait_for};
+use crate::eventually::{Condition, wait_for};
 use crate::process::{Program, Running};
 use crate::prometheus::free_port;
 use crate::sink::Sink;
@@ -16,14 +16,14 @@ pub const SKIP_MESSAGE: &str =
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a receiver was told of an alert.
+/// A notification to a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Told {
+pub struct Notification {
     /// The receiver: `page`, `ticket`.
     pub receiver: String,
     /// The alert's name.
     pub alert: String,
-    /// Whether it is over.
+    /// Whether the alert is resolved.
     pub resolved: bool,
 }
 
@@ -77,9 +77,9 @@ impl Alertmanager {
         wait_for(STARTS_WITHIN, "alertmanager is ready", || {
             running.check()?;
             Ok(match http::get(&address, "/-/ready") {
-                Ok(response) if response.status == 200 => Look::Ready(()),
-                Ok(response) => Look::NotYet(response.text()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(response) if response.status == 200 => Condition::Ready(()),
+                Ok(response) => Condition::NotYet(response.text()),
+                Err(error) => Condition::NotYet(error.to_string()),
             })
         })?;
         Ok(Self {
@@ -95,9 +95,9 @@ impl Alertmanager {
         &self.address
     }
 
-    /// Everything that receivers were told, in its order.
-    pub fn told(&self) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// All notifications so far, in order.
+    pub fn notifications(&self) -> Vec<Notification> {
+        let mut notifications = Vec::new();
         for body in self.receivers.bodies() {
             let message: Value = serde_json::from_slice(&body).unwrap_or_default();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,13 +106,13 @@ impl Alertmanager {
                     text(&message["receiver"]),
                     text(&alert["labels"]["alertname"]),
                 );
-                told.push(Told {
+                notifications.push(Notification {
                     receiver,
                     alert: name,
                     resolved: alert["status"] == "resolved",
                 });
             }
         }
-        told
+        notifications
     }
 }

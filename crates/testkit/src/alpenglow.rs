@@ -112,7 +112,7 @@ impl Node {
     /// # Errors
     /// [`Error::File`] if another process has the folder or it cannot be written.
     pub fn answer_at_ledger(&self, folder: &Path) -> Result<()> {
-        let ledger = Ledger::take(folder).map_err(Error::file(folder))?;
+        let ledger = Ledger::lock(folder).map_err(Error::file(folder))?;
         let started = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();

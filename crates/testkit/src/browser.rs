@@ -28,7 +28,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    complaints: Vec<String>,
+    console_messages: Vec<String>,
     requests: Vec<String>,
     loaded: bool,
     _folder: tempfile::TempDir,
@@ -84,7 +84,7 @@ impl Browser {
             messages,
             session: None,
             last: 0,
-            complaints: Vec::new(),
+            console_messages: Vec::new(),
             requests: Vec::new(),
             loaded: false,
             _folder: folder,
@@ -262,8 +262,8 @@ impl Browser {
     }
 
     /// Everything the console got since the start: messages, uncaught exceptions, refusals by the page's policy.
-    pub fn complaints(&self) -> &[String] {
-        &self.complaints
+    pub fn console_messages(&self) -> &[String] {
+        &self.console_messages
     }
 
     /// Every address asked for since the start, the page itself included.
@@ -315,7 +315,7 @@ impl Browser {
             Err(RecvTimeoutError::Timeout) => Err(Error::Late {
                 what: format!("the browser: {what}"),
                 deadline: PATH_CALL_TIMEOUT,
-                last_seen: self.complaints.last().cloned().unwrap_or_default(),
+                last_seen: self.console_messages.last().cloned().unwrap_or_default(),
             }),
         }
     }
@@ -325,13 +325,13 @@ impl Browser {
         match message["method"].as_str() {
             Some("Page.loadEventFired") => self.loaded = true,
             Some("Runtime.consoleAPICalled") => {
-                self.complaints.push(parameters["args"].to_string())
+                self.console_messages.push(parameters["args"].to_string())
             }
             Some("Runtime.exceptionThrown") => self
-                .complaints
+                .console_messages
                 .push(parameters["exceptionDetails"].to_string()),
             Some("Log.entryAdded") => self
-                .complaints
+                .console_messages
                 .push(parameters["entry"]["text"].to_string()),
             Some("Network.requestWillBeSent") => {
                 self.requests.push(

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::binaries::{Binaries, SKIP_MESSAGE};
-use crate::eventually::{Look, wait_for};
+use crate::eventually::{Condition, wait_for};
 use crate::ports::PortBlock;
 use crate::process::{Running, tail};
 use crate::rpc::Rpc;
@@ -23,7 +23,7 @@ use crate::voter::Stake;
 use crate::{Error, Result};
 use commands::Layout;
 pub use commands::metrics_config;
-pub use place::{Follower, PLACES, Place};
+pub use place::{Follower, FollowerAddress, MAX_FOLLOWERS};
 
 /// The slot the leader starts at.
 pub const WARP_SLOT: u64 = 10;
@@ -93,7 +93,7 @@ impl Default for ClusterOptions {
             slots_per_epoch: None,
             follower_arguments: Vec::new(),
             follower_program: None,
-            first_snapshot: FirstSnapshot::Handed,
+            first_snapshot: FirstSnapshot::Copied,
             ports_base: 18_000,
             folder: None,
             deadline: Duration::from_secs(180),
@@ -105,7 +105,7 @@ impl Default for ClusterOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstSnapshot {
     /// Copied from the leader's folder: the follower follows within some 15 s.
-    Handed,
+    Copied,
     /// Found by gossip and fetched over HTTP like anywhere else, once the leader has made one at slot 100.
     Downloaded,
 }
@@ -179,7 +179,7 @@ impl Cluster {
     /// [`Error::Start`], [`Error::File`].
     pub fn start_follower(&mut self) -> Result<u32> {
         self.kill_follower()?;
-        if self.options.first_snapshot == FirstSnapshot::Handed {
+        if self.options.first_snapshot == FirstSnapshot::Copied {
             self.layout.hand_snapshot_over()?;
         }
         let follower = Running::start(
@@ -192,20 +192,21 @@ impl Cluster {
         Ok(pid)
     }
 
-    /// What starts a follower of this cluster, for somebody else to do: see [`Cluster::places`]. It finds its snapshot by
+    /// The command of a follower that another program starts, see [`Cluster::places`]. It finds
+    /// its snapshot by
     /// gossip, so the leader needs [`FirstSnapshot::Downloaded`].
     pub fn follower(&self) -> Follower {
         self.layout.follower(&self.genesis_hash)
     }
 
-    /// The whole command line of the follower at the first place, which votes if it has stake: for somebody else to start.
+    /// The whole command line of a follower at the first address. It votes if it has stake.
     pub fn follower_command(&self, ledger: &Path) -> Vec<String> {
         self.layout
             .follower_command(&self.options, &self.genesis_hash, ledger)
     }
 
-    /// Where such followers have room. The first is that of [`Cluster::start_follower`].
-    pub fn places(&self) -> &[Place; PLACES] {
+    /// The addresses for followers. [`Cluster::start_follower`] uses the first one.
+    pub fn places(&self) -> &[FollowerAddress; MAX_FOLLOWERS] {
         &self.layout.places
     }
 
@@ -227,14 +228,14 @@ impl Cluster {
             .map_or(Ok(()), |mut follower| follower.kill())
     }
 
-    /// Lets the running follower go on with the keypair in this file as its identity, through its admin socket.
+    /// Changes the running follower's identity to this keypair file, through its admin socket.
     ///
     /// # Errors
     /// [`Error::Start`]; [`Error::Ended`] when it refuses.
     pub fn set_follower_identity(&self, keypair: &Path) -> Result<()> {
         let ledger = self.follower_ledger().to_string_lossy();
         let keypair = keypair.to_string_lossy();
-        crate::process::succeed(
+        crate::process::run_to_success(
             self.layout.validator(),
             &["--ledger", &ledger, "set-identity", &keypair],
         )
@@ -254,15 +255,15 @@ impl Cluster {
                 self.check()?;
                 let own = match follower.processed_slot() {
                     Ok(slot) => slot,
-                    Err(error) => return Ok(Look::NotYet(error.to_string())),
+                    Err(error) => return Ok(Condition::NotYet(error.to_string())),
                 };
                 let tip = leader.processed_slot()?;
                 let replayed = own.saturating_sub(*first.get_or_insert(own));
                 let follows = replayed >= REPLAYED && tip.saturating_sub(own) <= NEAR;
                 Ok(if follows {
-                    Look::Ready(())
+                    Condition::Ready(())
                 } else {
-                    Look::NotYet(format!("follower at {own}, leader at {tip}"))
+                    Condition::NotYet(format!("follower at {own}, leader at {tip}"))
                 })
             },
         )
@@ -333,7 +334,7 @@ impl Cluster {
     fn wait_for_snapshot(&mut self) -> Result<()> {
         let rpc = self.leader_rpc();
         let wanted = match self.options.first_snapshot {
-            FirstSnapshot::Handed => WARP_SLOT,
+            FirstSnapshot::Copied => WARP_SLOT,
             FirstSnapshot::Downloaded => 100,
         };
         let leader = &mut self.leader;
@@ -341,10 +342,10 @@ impl Cluster {
             leader.check()?;
             Ok(match rpc.call("getHighestSnapshotSlot", json!([])) {
                 Ok(slots) if slots["full"].as_u64().is_some_and(|slot| slot >= wanted) => {
-                    Look::Ready(())
+                    Condition::Ready(())
                 }
-                Ok(slots) => Look::NotYet(slots.to_string()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(slots) => Condition::NotYet(slots.to_string()),
+                Err(error) => Condition::NotYet(error.to_string()),
             })
         })
     }

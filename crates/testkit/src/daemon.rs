@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::eventually::{Look, wait_for};
+use crate::eventually::{Condition, wait_for};
 use crate::expose::{self, Page};
 use crate::process::{Program, Running};
 use crate::{Error, Result, http};
@@ -60,8 +60,8 @@ impl Daemon {
                     match line
                         .and_then(|line| Some((word(line, "metrics=")?, word(line, "ingest="))))
                     {
-                        Some(found) => Look::Ready(found),
-                        None => Look::NotYet(text),
+                        Some(found) => Condition::Ready(found),
+                        None => Condition::NotYet(text),
                     },
                 )
             })?;
@@ -132,9 +132,9 @@ impl Daemon {
     pub fn stop(mut self) -> Result<Option<i32>> {
         self.signal("TERM")?;
         wait_for(ENDS_WITHIN, "faultlined ends", || {
-            Ok(match self.running.ended_with()? {
-                Some(status) => Look::Ready(status.code()),
-                None => Look::NotYet(self.log()),
+            Ok(match self.running.exit_status()? {
+                Some(status) => Condition::Ready(status.code()),
+                None => Condition::NotYet(self.log()),
             })
         })
     }

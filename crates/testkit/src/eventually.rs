@@ -1,36 +1,36 @@
-//! Waiting for a condition, with a deadline and with words for the case that it never comes.
+//! Waits for a condition with a deadline, and describes a condition that did not hold in time.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// Pause between two looks: short enough for tests that wait often, long enough to leave two cores to a validator.
-const PAUSE: Duration = Duration::from_millis(25);
+/// Short for tests that wait often, and long enough to leave two cores to a validator.
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// One look at the world.
+/// The state of a condition at one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look<T> {
-    /// The condition holds; the value it gives.
+pub enum Condition<T> {
+    /// The condition holds, with its value.
     Ready(T),
-    /// It does not hold yet; the state in words.
+    /// The condition does not hold yet, with a description of the state.
     NotYet(String),
 }
 
-/// Looks until the condition holds.
+/// Checks until the condition holds.
 ///
 /// # Errors
-/// [`Error::Late`] with the last state seen when `deadline` has passed, or the first error of `look`.
+/// [`Error::Late`] with the last state when `deadline` has passed, or the first error of `check`.
 pub fn wait_for<T>(
     deadline: Duration,
     what: &str,
-    mut look: impl FnMut() -> Result<Look<T>>,
+    mut check: impl FnMut() -> Result<Condition<T>>,
 ) -> Result<T> {
     let start = Instant::now();
     loop {
-        let last_seen = match look()? {
-            Look::Ready(value) => return Ok(value),
-            Look::NotYet(state) => state,
+        let last_seen = match check()? {
+            Condition::Ready(value) => return Ok(value),
+            Condition::NotYet(state) => state,
         };
         if start.elapsed() >= deadline {
             return Err(Error::Late {
@@ -39,33 +39,33 @@ pub fn wait_for<T>(
                 last_seen,
             });
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 
-/// Looks until `look` gives a value.
+/// Checks until `check` returns a value.
 ///
 /// # Panics
 /// When `deadline` has passed, with the description.
 #[track_caller]
-pub fn eventually<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    eventually_seeing(deadline, what, || look().ok_or("nothing"))
+pub fn eventually<T>(deadline: Duration, what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    eventually_ok(deadline, what, || check().ok_or("nothing"))
 }
 
-/// Looks until `look` gives `Ok`; what it gives as `Err` is the state seen so far.
+/// Checks until `check` returns `Ok`. `Err` is the current state.
 ///
 /// # Panics
 /// When `deadline` has passed, with the description and the last state seen.
 #[track_caller]
-pub fn eventually_seeing<T, S: Debug>(
+pub fn eventually_ok<T, S: Debug>(
     deadline: Duration,
     what: &str,
-    mut look: impl FnMut() -> std::result::Result<T, S>,
+    mut check: impl FnMut() -> std::result::Result<T, S>,
 ) -> T {
     let waited = wait_for(deadline, what, || {
-        Ok(match look() {
-            Ok(value) => Look::Ready(value),
-            Err(state) => Look::NotYet(format!("{state:?}")),
+        Ok(match check() {
+            Ok(value) => Condition::Ready(value),
+            Err(state) => Condition::NotYet(format!("{state:?}")),
         })
     });
     match waited {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the moon is full: not within 1ms; last seen: \"waning\"")]
     fn a_condition_that_never_becomes_true_panics_with_the_last_state() {
-        eventually_seeing(Duration::from_millis(1), "the moon is full", || {
+        eventually_ok(Duration::from_millis(1), "the moon is full", || {
             Err::<(), _>("waning")
         });
     }
@@ -105,7 +105,7 @@ mod tests {
         let waited = wait_for(
             Duration::from_secs(3600),
             "never",
-            || -> Result<Look<()>> { Err(Error::Missing("broken".to_owned())) },
+            || -> Result<Condition<()>> { Err(Error::Missing("broken".to_owned())) },
         );
         assert!(matches!(waited, Err(Error::Missing(_))));
     }

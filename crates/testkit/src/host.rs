@@ -1,4 +1,5 @@
-//! A host that is only a folder: `proc/` and `sys/fs/cgroup/` as files that a test may change under the reader's hands.
+//! A fake host: a folder with `proc/` and `sys/fs/cgroup/`. A test may change its files while
+//! they are read.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,11 +9,11 @@ use crate::{Error, Result};
 
 /// A temporary folder laid out like a host's root; removed when dropped.
 #[derive(Debug)]
-pub struct PretendHost {
+pub struct FakeHost {
     root: tempfile::TempDir,
 }
 
-impl PretendHost {
+impl FakeHost {
     /// A host with nothing but empty `proc` and `sys/fs/cgroup`.
     ///
     /// # Errors
@@ -36,12 +37,12 @@ impl PretendHost {
         Ok(host)
     }
 
-    /// The folder to give where `/` would be.
+    /// The folder that replaces `/`.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The place of `path` (with or without a leading `/`) in this host.
+    /// The path of `path` (with or without a leading `/`) in this host's folder.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.path().join(path.trim_start_matches('/'))
     }
@@ -75,7 +76,8 @@ impl PretendHost {
         Ok(self)
     }
 
-    /// Takes every permission from a file or folder. Root reads it all the same: see [`PretendHost::forbidden_works`].
+    /// Takes every permission from a file or folder. Root can still read it, see
+    /// [`FakeHost::permissions_apply`].
     ///
     /// # Errors
     /// [`Error::File`].
@@ -83,7 +85,7 @@ impl PretendHost {
         self.set_mode(path, 0)
     }
 
-    /// Gives back what [`PretendHost::forbid`] took.
+    /// Gives back what [`FakeHost::forbid`] took.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -95,7 +97,7 @@ impl PretendHost {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn forbidden_works() -> Result<bool> {
+    pub fn permissions_apply() -> Result<bool> {
         let host = Self::empty()?;
         host.write("proc/secret", "text")?.forbid("proc/secret")?;
         Ok(fs::read(host.path("proc/secret")).is_err())
@@ -134,12 +136,12 @@ mod tests {
 
     #[test]
     fn a_fixture_is_copied_with_its_links_and_stays_untouched() -> Result<()> {
-        let fixture = PretendHost::empty()?;
+        let fixture = FakeHost::empty()?;
         fixture
             .write("proc/7/stat", "7 (a) S")?
             .write("sys/fs/cgroup/memory.max", "max\n")?;
         std::os::unix::fs::symlink("7", fixture.path("proc/self")).unwrap();
-        let host = PretendHost::from_fixture(fixture.root())?;
+        let host = FakeHost::from_fixture(fixture.root())?;
         host.write("/proc/7/stat", "7 (a) R")?;
         assert_eq!(
             fs::read_to_string(host.path("proc/self/stat")).unwrap(),
@@ -159,7 +161,7 @@ mod tests {
     #[test]
     fn an_open_file_reader_sees_the_rewritten_text() -> Result<()> {
         use std::os::unix::fs::FileExt;
-        let host = PretendHost::empty()?;
+        let host = FakeHost::empty()?;
         host.write("proc/uptime", "1.00 2.00")?;
         let file = fs::File::open(host.path("proc/uptime")).unwrap();
         host.write("proc/uptime", "3")?;
@@ -171,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_removed_process_is_gone_and_removing_it_again_fails() -> Result<()> {
-        let host = PretendHost::empty()?;
+        let host = FakeHost::empty()?;
         host.write("proc/7/task/7/stat", "")?.remove("proc/7")?;
         assert!(!host.path("proc/7").exists());
         assert!(matches!(host.remove("proc/7"), Err(Error::File { .. })));
@@ -180,11 +182,11 @@ mod tests {
 
     #[test]
     fn a_forbidden_file_is_read_after_permission_is_granted() -> Result<()> {
-        let host = PretendHost::empty()?;
+        let host = FakeHost::empty()?;
         host.write("proc/io", "x")?.forbid("proc/io")?;
         assert_eq!(
             fs::read(host.path("proc/io")).is_err(),
-            PretendHost::forbidden_works()?
+            FakeHost::permissions_apply()?
         );
         host.allow("proc/io")?;
         assert_eq!(fs::read(host.path("proc/io")).unwrap(), b"x");

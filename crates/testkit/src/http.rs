@@ -1,4 +1,4 @@
-//! A blocking HTTP/1.1 client, one connection a request, small enough to be believed.
+//! A small blocking HTTP/1.1 client with one connection per request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// An answer, body undone of its transfer coding.
+/// An answer, its body without the transfer coding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -49,7 +49,7 @@ pub fn post(address: &str, path: &str, body: &[u8]) -> Result<Response> {
     Request::new("POST", path).body(body).send(address)
 }
 
-/// A request with everything that can be said in it.
+/// A request with any method, headers and body.
 #[derive(Debug, Clone)]
 pub struct Request {
     method: String,

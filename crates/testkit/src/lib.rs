@@ -13,7 +13,7 @@
 //! | a node around a migration to Alpenglow, as a release writes it | [`alpenglow::Node`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
 //! | a real browser that shows a page | [`browser::Browser`] |
-//! | a host that is only a folder | [`host::PretendHost`] |
+//! | a host that is only a folder | [`host::FakeHost`] |
 //! | the command lines that the documents show | [`documents::command_lines`] |
 //! | a second opinion about a live process | [`proc`] |
 //! | to wait for something without sleeping blindly | [`eventually::eventually`] |

@@ -35,7 +35,7 @@ pub struct Calls {
     /// Equal seeds call the same programs in the same order.
     pub seed: u64,
     /// The load ends by itself after so many transactions.
-    pub most: u64,
+    pub max_transactions: u64,
 }
 
 impl Default for Calls {
@@ -45,7 +45,7 @@ impl Default for Calls {
             programs: 640,
             payers: PAYERS,
             seed: 1,
-            most: u64::MAX,
+            max_transactions: u64::MAX,
         }
     }
 }
@@ -113,7 +113,7 @@ impl Load {
         self.shared.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether all of [`Calls::most`] were sent.
+    /// Whether [`Calls::max_transactions`] were sent.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -158,7 +158,7 @@ impl Sender {
             rpc,
             payers,
             popularity,
-            left: calls.most,
+            left: calls.max_transactions,
             blockhash,
             blockhash_at: Instant::now(),
         })

@@ -39,12 +39,12 @@ pub fn buffer(address: Address, authority: &Keypair, code: &[u8]) -> GenesisAcco
     }
 }
 
-/// Deploys a program for the first time, with room for so much code.
+/// Deploys a program, whose code may later have up to `max_code_bytes` bytes.
 pub fn deployment(
     authority: &Keypair,
     program: &Keypair,
     buffer: Address,
-    room: u64,
+    max_code_bytes: u64,
     blockhash: [u8; 32],
 ) -> Vec<u8> {
     let system = [0; 32];
@@ -76,7 +76,7 @@ pub fn deployment(
             },
             signs(payer),
         ],
-        data: [&DEPLOY.to_le_bytes()[..], &room.to_le_bytes()].concat(),
+        data: [&DEPLOY.to_le_bytes()[..], &max_code_bytes.to_le_bytes()].concat(),
     };
     transaction(&[authority, program], &[create, deploy], blockhash)
 }

@@ -60,7 +60,7 @@ struct Shared {
     closed: AtomicBool,
     connections: AtomicUsize,
     waiting: AtomicUsize,
-    most_waiting: AtomicUsize,
+    max_waiting: AtomicUsize,
 }
 
 /// Listens until it is dropped; at one port for good, also while it is closed.
@@ -83,7 +83,7 @@ impl MockNode {
             closed: AtomicBool::new(true),
             connections: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            most_waiting: AtomicUsize::new(0),
+            max_waiting: AtomicUsize::new(0),
         };
         let mut node = MockNode {
             shared: Arc::new(shared),
@@ -175,8 +175,8 @@ impl MockNode {
     }
 
     /// The most connections that waited for an answer at the same time.
-    pub fn most_waiting(&self) -> usize {
-        self.shared.most_waiting.load(Ordering::SeqCst)
+    pub fn max_waiting(&self) -> usize {
+        self.shared.max_waiting.load(Ordering::SeqCst)
     }
 }
 
@@ -241,7 +241,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> Option<()> {
             }
             Reply::Never => {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;
-                shared.most_waiting.fetch_max(waiting, Ordering::SeqCst);
+                shared.max_waiting.fetch_max(waiting, Ordering::SeqCst);
                 // Until the client goes away.
                 reader.read_exact(&mut [0]).ok();
                 shared.waiting.fetch_sub(1, Ordering::SeqCst);

@@ -33,8 +33,8 @@ impl PortBlock {
     }
 
     /// The port at that place of the block; place 0 is the guard.
-    pub fn port(&self, place: u16) -> u16 {
-        self.first + place.min(BLOCK - 1)
+    pub fn port(&self, index: u16) -> u16 {
+        self.first + index.min(BLOCK - 1)
     }
 
     fn try_claim(first: u16) -> Option<Self> {

@@ -35,7 +35,7 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Start`]; [`Error::Ended`] with what it wrote when it fails.
-pub fn succeed(path: &Path, arguments: &[&str]) -> Result<()> {
+pub fn run_to_success(path: &Path, arguments: &[&str]) -> Result<()> {
     let ended = Command::new(path)
         .args(arguments)
         .stdin(Stdio::null())
@@ -140,7 +140,7 @@ impl Running {
     ///
     /// # Errors
     /// [`Error::Ended`] when the system cannot say.
-    pub fn ended_with(&mut self) -> Result<Option<ExitStatus>> {
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
         self.child
             .try_wait()
             .map_err(|error| self.ended(&error.to_string()))
@@ -230,7 +230,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::eventually::eventually_seeing;
+    use crate::eventually::eventually_ok;
     use crate::proc::is_alive;
 
     fn shell(script: &str, output: &Path) -> Running {
@@ -263,7 +263,7 @@ mod tests {
             "echo $GREETING ${HOME-nowhere}; exit 3",
             &folder.path().join("out"),
         );
-        let error = eventually_seeing(Duration::from_secs(30), "the shell ends", || {
+        let error = eventually_ok(Duration::from_secs(30), "the shell ends", || {
             running.check().err().ok_or("runs")
         });
         assert_eq!(
@@ -279,7 +279,7 @@ mod tests {
         let starter = std::thread::spawn(move || shell("echo begun; exec sleep 1000", &output));
         let mut running = starter.join().unwrap();
         let output = folder.path().join("out");
-        eventually_seeing(Duration::from_secs(30), "the shell speaks", || {
+        eventually_ok(Duration::from_secs(30), "the shell speaks", || {
             let said = tail(&output, 1);
             if said == "begun" { Ok(()) } else { Err(said) }
         });
@@ -298,7 +298,7 @@ mod tests {
         };
         // With setpriv in between it is setpriv that cannot find it.
         if let Ok(mut running) = Running::start(&program) {
-            let ended = eventually_seeing(Duration::from_secs(30), "setpriv ends", || {
+            let ended = eventually_ok(Duration::from_secs(30), "setpriv ends", || {
                 running.check().err().ok_or("runs")
             });
             assert!(ended.to_string().contains("/no/such/program"), "{ended}");

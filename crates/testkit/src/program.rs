@@ -29,9 +29,9 @@ pub fn main<A: Parser>(name: &str, run: impl FnOnce(A) -> Result<()>) -> ExitCod
     }
 }
 
-/// A program in this one's folder.
+/// Path of a program in this program's folder.
 #[must_use]
-pub fn beside(program: &str) -> PathBuf {
+pub fn sibling_program(program: &str) -> PathBuf {
     std::env::current_exe()
         .unwrap_or_default()
         .with_file_name(program)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::eventually::{Look, wait_for};
+use crate::eventually::{Condition, wait_for};
 use crate::process::{Program, Running};
 use crate::{Error, Result, binaries, http};
 
@@ -48,8 +48,8 @@ pub struct PrometheusOptions {
 /// One series of an answer: labels (the name as `__name__`) and value.
 pub type Series = (BTreeMap<String, String>, f64);
 
-/// One series over time: labels, and (seconds since 1970, value).
-pub type Course = (BTreeMap<String, String>, Vec<(f64, f64)>);
+/// Labels of a series, and its samples (seconds since 1970, value).
+pub type TimeSeries = (BTreeMap<String, String>, Vec<(f64, f64)>);
 
 /// A rule that Prometheus has loaded.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub struct Rule {
     /// An alert; otherwise it records a series.
     pub is_alert: bool,
     /// Seconds for which the expression of an alert must hold before it fires: its `for`.
-    pub lasting: f64,
+    pub for_seconds: f64,
     /// Seconds between two evaluations.
     pub interval: f64,
     /// What the rule adds.
@@ -118,9 +118,9 @@ impl Prometheus {
         wait_for(STARTS_WITHIN, "prometheus is ready", || {
             running.check()?;
             Ok(match http::get(&address, "/-/ready") {
-                Ok(response) if response.status == 200 => Look::Ready(()),
-                Ok(response) => Look::NotYet(response.text()),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(response) if response.status == 200 => Condition::Ready(()),
+                Ok(response) => Condition::NotYet(response.text()),
+                Err(error) => Condition::NotYet(error.to_string()),
             })
         })?;
         Ok(Self {
@@ -147,9 +147,9 @@ impl Prometheus {
                 .iter()
                 .map(|target| format!("{} {}", target["health"], target["lastError"]));
             Ok(if up {
-                Look::Ready(())
+                Condition::Ready(())
             } else {
-                Look::NotYet(errors.collect::<Vec<_>>().join("; "))
+                Condition::NotYet(errors.collect::<Vec<_>>().join("; "))
             })
         })
     }
@@ -210,7 +210,7 @@ impl Prometheus {
                 name: text(&rule["name"]),
                 expression: text(&rule["query"]),
                 is_alert: rule["type"] == "alerting",
-                lasting: rule["duration"].as_f64().unwrap_or_default(),
+                for_seconds: rule["duration"].as_f64().unwrap_or_default(),
                 interval: group["interval"].as_f64().unwrap_or_default(),
                 labels: labels
                     .map(|(name, value)| (name.clone(), text(value)))
@@ -283,23 +283,23 @@ impl Prometheus {
         expression: &str,
         (from, to): (f64, f64),
         step: u32,
-    ) -> Result<Vec<Course>> {
+    ) -> Result<Vec<TimeSeries>> {
         let expression = percent_encoded(expression);
         self.matrix(&format!(
             "/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"
         ))
     }
 
-    /// What was scraped of all series of a name in the seconds before a moment, as it was.
+    /// The raw samples of all series with this name in the `seconds` before `before`.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub fn samples(&self, name: &str, before: f64, seconds: u32) -> Result<Vec<Course>> {
+    pub fn samples(&self, name: &str, before: f64, seconds: u32) -> Result<Vec<TimeSeries>> {
         let expression = percent_encoded(&format!("{{__name__={name:?}}}[{seconds}s]"));
         self.matrix(&format!("/api/v1/query?query={expression}&time={before}"))
     }
 
-    fn matrix(&self, path: &str) -> Result<Vec<Course>> {
+    fn matrix(&self, path: &str) -> Result<Vec<TimeSeries>> {
         let data = self.get(path)?;
         let refuse = || Error::malformed("not a matrix", &data.to_string());
         let sample = |pair: &Value| Some((pair.get(0)?.as_f64()?, number(pair)?));

@@ -1,4 +1,4 @@
-//! A metrics server that remembers: what a validator, or the daemon's forwarder, pushes to.
+//! A metrics server that stores the pushes of a validator or of the daemon's forwarder.
 
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::http::{UnknownLength, read_body, read_headers, read_line};
 use crate::server::Server;
 
-/// One request as it came.
+/// One received request.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     /// When its last byte was read.
@@ -21,19 +21,19 @@ pub struct Arrival {
     pub target: String,
     /// Header names in lower case with their values.
     pub headers: Vec<(String, String)>,
-    /// The body, undone of its transfer coding.
+    /// The body without the transfer coding.
     pub body: Vec<u8>,
 }
 
 /// How the sink treats requests from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Behaviour {
+pub enum ResponseMode {
     /// Answers at once with that status; 204 unless changed.
     Answer(u16),
     /// Answers with that status after a while, as an overloaded server does.
     AnswerAfter(Duration, u16),
     /// Reads the request, then closes the connection without an answer.
-    HangUp,
+    CloseConnection,
 }
 
 /// A listening sink; ends when dropped.
@@ -46,7 +46,7 @@ pub struct Sink {
 #[derive(Debug)]
 struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
-    behaviour: Mutex<Behaviour>,
+    behaviour: Mutex<ResponseMode>,
 }
 
 impl Sink {
@@ -57,7 +57,7 @@ impl Sink {
     pub fn start() -> Result<Self> {
         let shared = Arc::new(Shared {
             arrivals: Mutex::new(Vec::new()),
-            behaviour: Mutex::new(Behaviour::Answer(204)),
+            behaviour: Mutex::new(ResponseMode::Answer(204)),
         });
         let of_server = Arc::clone(&shared);
         let server = Server::start(move |connection, stop| {
@@ -77,8 +77,8 @@ impl Sink {
         format!("http://{}", self.address())
     }
 
-    /// Changes how requests are treated whose last byte has not arrived yet.
-    pub fn behave(&self, behaviour: Behaviour) {
+    /// Sets the mode for requests whose last byte has not arrived yet.
+    pub fn set_response_mode(&self, behaviour: ResponseMode) {
         *lock(&self.shared.behaviour) = behaviour;
     }
 
@@ -120,12 +120,12 @@ fn serve(connection: TcpStream, shared: &Shared, stop: &AtomicBool) -> Option<()
         lock(&shared.arrivals).push(arrival);
         let behaviour = *lock(&shared.behaviour);
         let status = match behaviour {
-            Behaviour::Answer(status) => status,
-            Behaviour::AnswerAfter(delay, status) => {
+            ResponseMode::Answer(status) => status,
+            ResponseMode::AnswerAfter(delay, status) => {
                 std::thread::sleep(delay);
                 status
             }
-            Behaviour::HangUp => return None,
+            ResponseMode::CloseConnection => return None,
         };
         let length = if status == 204 {
             ""
@@ -215,9 +215,9 @@ mod tests {
     fn a_failing_sink_still_stores_pushes() {
         let sink = Sink::start().unwrap();
         let address = sink.address().to_string();
-        sink.behave(Behaviour::Answer(503));
+        sink.set_response_mode(ResponseMode::Answer(503));
         assert_eq!(http::post(&address, "/write", b"a").unwrap().status, 503);
-        sink.behave(Behaviour::HangUp);
+        sink.set_response_mode(ResponseMode::CloseConnection);
         assert!(matches!(
             http::post(&address, "/write", b"b"),
             Err(Error::Connection { .. })
@@ -229,7 +229,7 @@ mod tests {
     fn a_slow_sink_delays_only_its_own_response() {
         let sink = Sink::start().unwrap();
         let address = sink.address().to_string();
-        sink.behave(Behaviour::AnswerAfter(Duration::from_secs(3600), 204));
+        sink.set_response_mode(ResponseMode::AnswerAfter(Duration::from_secs(3600), 204));
         let impatient = http::Request::new("POST", "/write")
             .body(b"a")
             .timeout(Duration::from_millis(50));
@@ -237,7 +237,7 @@ mod tests {
             impatient.send(&address),
             Err(Error::Connection { .. })
         ));
-        sink.behave(Behaviour::Answer(204));
+        sink.set_response_mode(ResponseMode::Answer(204));
         assert_eq!(http::post(&address, "/write", b"b").unwrap().status, 204);
     }
 

@@ -166,9 +166,9 @@ pub fn program_address(index: u32) -> Address {
 /// writes a block, 60 calls at the default of 200,000: one payer alone would cap the load at 150 transactions a second.
 pub const PAYERS: u32 = 16;
 
-/// So many payers; a cluster funds its own at genesis.
-pub fn payers(many: u32) -> Vec<Keypair> {
-    (0..many)
+/// The first payers; a cluster funds its own at genesis.
+pub fn payers(count: u32) -> Vec<Keypair> {
+    (0..count)
         .map(|index| Keypair::from_seed(numbered(b"payer", index)))
         .collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::load::Load;
 use faultline_testkit::proc::{is_alive, stat_field, status_bytes, thread_names};
 use faultline_testkit::sink::Sink;
@@ -68,7 +68,7 @@ fn load_lands(cluster: &Cluster) -> Result<Load> {
     let before = cluster.follower_rpc().transaction_count()?;
     let slot_before = cluster.follower_rpc().processed_slot()?;
     let load = Load::start(cluster.leader_rpc().address(), 300, cluster.programs())?;
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "1,500 transactions have landed on the follower beside one vote a slot",
         || {

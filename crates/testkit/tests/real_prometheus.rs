@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose;
 use faultline_testkit::prometheus::{
     Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
@@ -59,15 +59,14 @@ fn a_real_prometheus_can_query_served_samples() -> Result<()> {
         ..Default::default()
     })?;
     prometheus.wait_until_up(Duration::from_secs(60))?;
-    let series =
-        eventually_seeing(
-            Duration::from_secs(60),
-            "the series is there",
-            || match prometheus.query("things_total{kind=\"a b\"} + 1") {
-                Ok(series) if series.len() == 1 => Ok(series),
-                other => Err(other.map_err(|error| error.to_string())),
-            },
-        );
+    let series = eventually_ok(
+        Duration::from_secs(60),
+        "the series is there",
+        || match prometheus.query("things_total{kind=\"a b\"} + 1") {
+            Ok(series) if series.len() == 1 => Ok(series),
+            other => Err(other.map_err(|error| error.to_string())),
+        },
+    );
     assert_eq!(series[0].0.get("instance"), Some(&target.to_string()));
     assert_eq!(series[0].1, 42.0);
     assert_eq!(prometheus.query("scalar(vector(2))")?[0].1, 2.0);

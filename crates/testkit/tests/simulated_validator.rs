@@ -6,7 +6,7 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::proc::{is_alive, stat_field, status_bytes, thread_names};
 use faultline_testkit::process::{Program, Running, describe, signal};
@@ -80,7 +80,7 @@ impl Simulated {
 
     fn end(&mut self) -> String {
         eventually(PATIENCE, "it ends", || {
-            self.running.ended_with().expect("a status").map(describe)
+            self.running.exit_status().expect("a status").map(describe)
         })
     }
 }
@@ -168,7 +168,7 @@ fn simulated_cache_misses_follow_size_and_slot_in_all_instances() -> Result<()> 
         start(&sinks[2], "1024")?,
     ];
     let misses = |sink: &Sink| by_slot(sink, "loaded-programs-cache-stats", "misses");
-    let [one, two, large] = eventually_seeing(PATIENCE, "fifty common slots", || {
+    let [one, two, large] = eventually_ok(PATIENCE, "fifty common slots", || {
         let all = [misses(&sinks[0]), misses(&sinks[1]), misses(&sinks[2])];
         if common_slots(all.each_ref()).count() >= 50 {
             Ok(all)

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Most characters written as `[U+202E]`, which takes up to ten times the bytes of the character.
+/// Maximum characters written as `[U+202E]`, which takes up to ten times their bytes.
 const MAX_ESCAPES: usize = 256;
 
 /// Makes untrusted text safe to show: one line, without characters that are invalid in XML,
@@ -14,8 +14,8 @@ pub fn clean(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) && escapes == MAX_ESCAPES => clean.push('?'),
-            letter if is_unfit(letter) => {
+            letter if is_unsafe_char(letter) && escapes == MAX_ESCAPES => clean.push('?'),
+            letter if is_unsafe_char(letter) => {
                 escapes += 1;
                 write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
             }
@@ -36,7 +36,7 @@ pub fn path(path: &Path) -> String {
     shown.collect()
 }
 
-pub fn is_unfit(letter: char) -> bool {
+pub fn is_unsafe_char(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

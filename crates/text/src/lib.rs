@@ -2,7 +2,7 @@ mod foreign;
 mod parse;
 mod time;
 
-pub use foreign::{clean, escaped, is_unfit, path};
+pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
 pub use time::{moment, seconds, stamp, time};
 

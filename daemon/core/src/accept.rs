@@ -15,8 +15,8 @@ const MAX_ABORTING: usize = 64;
 const GRACE: Duration = Duration::from_secs(2);
 /// Maximum queued connections of our own sockets that are still accepted after the stop signal.
 const MAX_QUEUED_AFTER_STOP: usize = 64;
-/// Pause after a failed accept. The usual cause is a lack of descriptors: an immediate retry would
-/// only use CPU.
+/// Pause after a failed accept. The usual cause is a lack of descriptors, which a retry does not
+/// cure.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`, then lets requests in progress end. Connections queued in an inherited
@@ -50,8 +50,8 @@ pub async fn run<F: Future<Output = ()> + Send + 'static>(
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);
-                    // Reads its request first. Otherwise many new connections could close it
-                    // before it is served.
+                    // Lets the task read its request first. Otherwise new connections could
+                    // evict it unserved.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LOG_EVERY: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Failures of one listener. Clones share the counts.
+/// Counts and logs failures of one listener. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct AuthFailures {
     listener: &'static str,
@@ -28,7 +28,7 @@ impl AuthFailures {
         let counts = Counts {
             total: 0,
             logged: 0,
-            log_limit: RateLimit::new(1, LOG_EVERY),
+            log_limit: RateLimit::new(1, LOG_INTERVAL),
         };
         AuthFailures {
             listener,
@@ -36,16 +36,16 @@ impl AuthFailures {
         }
     }
 
-    pub fn note(&self, peer: Peer, now: Duration) {
+    pub fn record_failure(&self, peer: Peer, now: Duration) {
         // Logging may block, so the lock is released first.
         let failures = self.counts.lock().count(now);
         if let Some(failures) = failures {
-            let (listener, within) = (self.listener, LOG_EVERY.as_secs());
+            let (listener, seconds) = (self.listener, LOG_INTERVAL.as_secs());
             tracing::warn!(
                 listener,
                 %peer,
                 failures,
-                "authentication failed; further failures are logged together after {within} s"
+                "authentication failed; further failures are logged together after {seconds} s"
             );
         }
     }
@@ -83,7 +83,7 @@ mod tests {
         let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));
         assert_eq!(logged, [Some(1), None, None, None, Some(4), Some(1)]);
         for _ in 0..3 {
-            failures.note(Peer::LOCAL, at(200));
+            failures.record_failure(Peer::LOCAL, at(200));
         }
         assert_eq!(failures.reading().value.number(), Some(9.0));
     }

@@ -63,12 +63,12 @@ impl Clock {
 /// Reads two clocks at one moment. Reads again if the thread was descheduled in between.
 fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     const MAX_READ_TIME: Duration = Duration::from_millis(50);
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         let began = Instant::now();
         let read = (first(), second());
-        tries += 1;
-        if began.elapsed() < MAX_READ_TIME || tries == 10 {
+        attempts += 1;
+        if began.elapsed() < MAX_READ_TIME || attempts == 10 {
             return read;
         }
     }
@@ -133,7 +133,7 @@ impl Schedule {
     }
 
     /// `None` if no tick is due yet.
-    pub fn take(&mut self, uptime: Duration) -> Option<DueTick> {
+    pub fn due_tick(&mut self, uptime: Duration) -> Option<DueTick> {
         let number =
             u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
         if number <= self.last {
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn tick_lateness_does_not_accumulate() {
         let mut schedule = Schedule::every(ms(100));
-        assert_eq!(schedule.take(ms(99)), None);
+        assert_eq!(schedule.due_tick(ms(99)), None);
         assert_eq!(
-            schedule.take(ms(130)),
+            schedule.due_tick(ms(130)),
             Some(DueTick {
                 number: 1,
                 lateness: ms(30),
@@ -176,7 +176,7 @@ mod tests {
         );
         assert_eq!(schedule.next(), ms(200));
         assert_eq!(
-            schedule.take(ms(200)),
+            schedule.due_tick(ms(200)),
             Some(DueTick {
                 number: 2,
                 lateness: ms(0),
@@ -233,14 +233,14 @@ mod tests {
     fn missed_ticks_are_skipped_and_counted() {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(
-            schedule.take(ms(450)),
+            schedule.due_tick(ms(450)),
             Some(DueTick {
                 number: 4,
                 lateness: ms(50),
                 missed: 3
             })
         );
-        assert_eq!(schedule.take(ms(460)), None);
+        assert_eq!(schedule.due_tick(ms(460)), None);
         assert_eq!(schedule.next(), ms(500));
     }
 }

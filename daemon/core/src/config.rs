@@ -55,9 +55,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Disables what a non-validator target cannot have: pushes, a datapoint log, JSON-RPC, the
-    /// admin socket.
-    pub fn settle(&mut self) {
+    /// Disables the sources that only a validator has, if the target is another process.
+    pub fn disable_unsupported(&mut self) {
         if matches!(self.target.find, TargetSelector::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
             self.probe.enabled = false;
@@ -252,11 +251,11 @@ pub struct Forward {
 pub struct Phase {
     /// Maximum slots behind the tip to count as at the tip.
     pub at_tip_slots: u64,
-    /// How long that must hold before the phase changes to at the tip.
+    /// The phase changes to at the tip after this time within `at_tip_slots`.
     pub at_tip_for: Duration,
     /// More slots behind the tip than this count as behind.
     pub behind_slots: u64,
-    /// How long that must hold, after the validator was at the tip.
+    /// The phase changes from at the tip to behind after this time above `behind_slots`.
     pub behind_for: Duration,
 }
 

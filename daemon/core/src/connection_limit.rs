@@ -1,5 +1,5 @@
-//! Timeouts of a listener's connections, and which one closes at the limit. Every new connection is
-//! accepted, so that idle or slow ones keep nobody out.
+//! The timeouts of connections, and the connection limit of a listener. At the limit a new
+//! connection closes an older one, so that idle or slow clients cannot block others.
 
 use crate::clock::Clock;
 use crate::rate_limit::RateLimit;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A phase that lasts longer counts as slow. A scraper's head and a validator's push take
+/// A phase that lasts longer counts as slow: a scraper's head or a validator's push takes
 /// milliseconds.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
@@ -46,7 +46,7 @@ struct ConnectionState {
     useful: bool,
 }
 
-/// A connection as the listener sees it.
+/// The state of a connection. Its task and the listener share it.
 #[derive(Debug)]
 pub struct Connection {
     clock: Clock,
@@ -104,7 +104,7 @@ impl Connection {
         });
     }
 
-    pub async fn closed(&self) {
+    pub async fn close_requested(&self) {
         self.close.notified().await;
     }
 
@@ -158,14 +158,14 @@ pub struct Connections {
 impl Connections {
     /// `network` and `file_system` are the limits; `listener` is for the log.
     pub fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
-        let limited = |max| ConnectionPool {
+        let pool = |max| ConnectionPool {
             max,
             open: Vec::new(),
         };
         Connections {
             listener,
-            network: limited(network),
-            file_system: limited(file_system),
+            network: pool(network),
+            file_system: pool(file_system),
             closing: VecDeque::new(),
             log_limit: RateLimit::new(1, LOG_INTERVAL),
         }
@@ -182,18 +182,18 @@ impl Connections {
 
     /// Adds a connection and its task. Closes another connection if the limit is reached.
     pub fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
-        let limited = if connection.peer.is_local() {
+        let pool = if connection.peer.is_local() {
             &mut self.file_system
         } else {
             &mut self.network
         };
-        let Some(evicted) = limited.admit(OpenConnection { connection, task }, now) else {
+        let Some(evicted) = pool.admit(OpenConnection { connection, task }, now) else {
             return;
         };
         if self.log_limit.allows(now) {
             tracing::warn!(
                 listener = self.listener,
-                limit = limited.max,
+                limit = pool.max,
                 "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
             );
         }
@@ -225,7 +225,7 @@ struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    fn admit(&mut self, newcomer: OpenConnection, now: Duration) -> Option<OpenConnection> {
+    fn admit(&mut self, new_connection: OpenConnection, now: Duration) -> Option<OpenConnection> {
         self.open.retain(|open| !open.task.is_finished());
         let evicted = if self.open.len() < self.max {
             None
@@ -233,12 +233,12 @@ impl ConnectionPool {
             self.index_to_evict(now)
         };
         let evicted = evicted.map(|index| self.open.remove(index));
-        self.open.push(newcomer);
+        self.open.push(new_connection);
         evicted
     }
 
-    /// The connection to close: preferably one that is in its phase for at least two seconds. Ties
-    /// are decided in this order: not useful, peer with the most connections, longest in its phase.
+    /// The connection to close. Prefers, in this order: at least two seconds in its phase, not
+    /// useful, peer with the most connections, longest in its phase.
     fn index_to_evict(&self, now: Duration) -> Option<usize> {
         let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
@@ -308,14 +308,14 @@ mod tests {
     /// In which order they are closed for others that come all at once; by their place in the list.
     fn order(open: &[Arc<Connection>]) -> Vec<usize> {
         let mut tasks = Tasks::new();
-        let mut limited = Connections::new("test", open.len(), 0).network;
+        let mut pool = Connections::new("test", open.len(), 0).network;
         for one in open {
-            assert!(limited.admit(tasks.open(one), NOW).is_none());
+            assert!(pool.admit(tasks.open(one), NOW).is_none());
         }
         let newcomers = (100..).take(open.len());
         let closed = newcomers.map(|last| {
-            let newcomer = tasks.open(&connection(last, 0, true));
-            let closed = limited.admit(newcomer, NOW).unwrap().connection;
+            let new_connection = tasks.open(&connection(last, 0, true));
+            let closed = pool.admit(new_connection, NOW).unwrap().connection;
             let position = open.iter().position(|one| Arc::ptr_eq(one, &closed));
             position.unwrap()
         });
@@ -344,15 +344,16 @@ mod tests {
     #[test]
     fn only_ended_connections_free_their_slot() {
         let mut tasks = Tasks::new();
-        let mut limited = Connections::new("test", 2, 0).network;
-        let [stays, ends, newcomer] = [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
+        let mut pool = Connections::new("test", 2, 0).network;
+        let [stays, ends, new_connection] =
+            [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
         let task = ends.task.clone();
-        assert!(limited.admit(stays, NOW).is_none());
-        assert!(limited.admit(ends, NOW).is_none());
+        assert!(pool.admit(stays, NOW).is_none());
+        assert!(pool.admit(ends, NOW).is_none());
         task.abort();
         tasks.poll();
-        assert!(limited.admit(newcomer, NOW).is_none());
-        assert_eq!(limited.open.len(), 2);
+        assert!(pool.admit(new_connection, NOW).is_none());
+        assert_eq!(pool.open.len(), 2);
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
         assert_eq!(cut.count(), 1);
         assert!(admitted[0].1.is_finished(), "the first one");
         let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
-            connection.closed().now_or_never().is_some()
+            connection.close_requested().now_or_never().is_some()
         };
         assert_eq!(admitted.iter().filter(asked).count(), MAX_CLOSING + 1);
     }
@@ -474,13 +475,13 @@ mod tests {
             comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
         ) {
             let mut tasks = Tasks::new();
-            let mut limited = Connections::new("test", most, 0).network;
+            let mut pool = Connections::new("test", most, 0).network;
             for (last, age, useful) in comers {
                 let comer = connection(last, age, useful);
-                limited.admit(tasks.open(&comer), NOW);
-                let newest = limited.open.last().map(|open| &open.connection);
+                pool.admit(tasks.open(&comer), NOW);
+                let newest = pool.open.last().map(|open| &open.connection);
                 prop_assert!(newest.is_some_and(|newest| Arc::ptr_eq(newest, &comer)));
-                prop_assert!(limited.open.len() <= most);
+                prop_assert!(pool.open.len() <= most);
             }
         }
     }

@@ -2,9 +2,9 @@ use faultline_metrics::Tick;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Called on the tick's thread: it stores or enqueues and returns at once.
+/// Receives every tick on the sampling thread, so it must not block.
 pub trait Sink: Send {
-    /// A sink that is full drops the tick and counts it.
+    /// A full sink drops the tick and counts it.
     fn tick(&mut self, tick: &Arc<Tick>);
 }
 

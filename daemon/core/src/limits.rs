@@ -1,7 +1,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, because each validator thread needs two.
-/// Returns the limit.
+/// Raises the soft limit of open files to the hard one and returns the limit. Each thread of the
+/// validator needs two open files.
 pub fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -14,8 +14,8 @@ pub fn raise_open_file_limit() -> u64 {
     }
 }
 
-/// Disables core dumps of this process, which a watchdog kill would write: its memory contains
-/// passwords.
+/// Disables core dumps of this process, because its memory contains passwords. A watchdog kill
+/// would write one.
 pub fn disable_core_dumps() {
     let none = Rlimit {
         current: Some(0),

@@ -11,9 +11,9 @@
 //! **copies** (24 MiB): bodies for the upstream Influx server. A copy never waits: without free
 //! memory it drops older copies, else it is given up and counts as lost.
 //!
-//! No deadlock: copies never wait. A push waits only at its start, for a decoder while it holds
-//! nothing, then for the rest. Holders of the rest do not wait for decoders. Every holder returns
-//! its memory in bounded time: a body has a deadline, and its response waits for no sink.
+//! No deadlock: copies never wait. A push waits only at its start, first for the decoder share and
+//! then for the push share. With memory of the push share it never waits for a decoder. Every push
+//! returns its memory in bounded time: a body has a deadline, and its response waits for no sink.
 //!
 //! Not charged: read buffers of the connections (2 MiB, see `ingest`) and the allocator's rounding.
 
@@ -59,12 +59,12 @@ impl PushMemory {
 
     /// Waits for free bytes. A request above the share's size gets the whole share.
     pub async fn push(&self, bytes: u32) -> Option<Permit> {
-        self.pushes.take(bytes).await
+        self.pushes.acquire(bytes).await
     }
 
     /// The same for a gzip decoder. Call it before [`PushMemory::push`].
     pub async fn decoder(&self, bytes: u32) -> Option<Permit> {
-        self.decoders.take(bytes).await
+        self.decoders.acquire(bytes).await
     }
 
     /// `None` if the bytes are not free now.
@@ -88,7 +88,7 @@ impl Share {
     }
 
     /// Never `None`: only a closed semaphore returns it, and this one is never closed.
-    async fn take(&self, bytes: u32) -> Option<Permit> {
+    async fn acquire(&self, bytes: u32) -> Option<Permit> {
         let bytes = bytes.min(self.bytes);
         Arc::clone(&self.free).acquire_many_owned(bytes).await.ok()
     }

@@ -6,34 +6,34 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct RateLimit {
     burst: u32,
-    pause: Duration,
+    interval: Duration,
     /// When the whole burst is available again.
-    used_until: Duration,
+    full_at: Duration,
 }
 
 impl RateLimit {
-    pub const fn new(burst: u32, pause: Duration) -> Self {
+    pub const fn new(burst: u32, interval: Duration) -> Self {
         RateLimit {
             burst,
-            pause,
-            used_until: Duration::ZERO,
+            interval,
+            full_at: Duration::ZERO,
         }
     }
 
     /// Time until the next action is allowed; zero if it is allowed now.
     pub fn wait(&self, now: Duration) -> Duration {
-        let used = self.used_until.saturating_sub(now);
-        used.saturating_sub(self.pause * (self.burst - 1))
+        let used = self.full_at.saturating_sub(now);
+        used.saturating_sub(self.interval * (self.burst - 1))
     }
 
-    /// Whether the whole burst is available.
-    pub fn is_unused(&self, now: Duration) -> bool {
-        self.used_until <= now
+    /// True if the whole burst is available.
+    pub fn is_full(&self, now: Duration) -> bool {
+        self.full_at <= now
     }
 
     /// Counts an action, whether it is allowed or not.
     pub fn count(&mut self, now: Duration) {
-        self.used_until = self.used_until.max(now) + self.pause;
+        self.full_at = self.full_at.max(now) + self.interval;
     }
 
     /// Returns whether an action is allowed, and counts it if so.
@@ -46,8 +46,8 @@ impl RateLimit {
     }
 
     /// Removes the last counted action.
-    pub fn uncount(&mut self) {
-        self.used_until = self.used_until.saturating_sub(self.pause);
+    pub fn refund(&mut self) {
+        self.full_at = self.full_at.saturating_sub(self.interval);
     }
 }
 
@@ -65,12 +65,12 @@ mod tests {
         ];
         assert_eq!(allowed, expected);
         assert_eq!(limit.wait(at(202)), at(28));
-        limit.uncount();
+        limit.refund();
         assert_eq!(
             [203, 204].map(|now| limit.allows(at(now))),
             [true, false],
             "one was given back"
         );
-        assert!(!limit.is_unused(at(259)) && limit.is_unused(at(260)));
+        assert!(!limit.is_full(at(259)) && limit.is_full(at(260)));
     }
 }

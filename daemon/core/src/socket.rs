@@ -1,10 +1,10 @@
-//! Listening sockets, bound here or inherited from systemd. Inherited ones outlive the daemon:
-//! during a restart the kernel queues new connections.
+//! Listening sockets, bound here or inherited from systemd. The latter outlive the daemon: during
+//! a restart the kernel queues new connections.
 
 mod inherited;
 mod owner;
 
-pub use inherited::{InheritError, Inherited};
+pub use inherited::{InheritError, InheritedSockets};
 pub use owner::OwnerError;
 pub use owner::owner;
 
@@ -63,7 +63,7 @@ pub fn connect(path: &Path) -> Result<UnixStream, Errno> {
     Ok(UnixStream::from(socket))
 }
 
-pub fn places(sockets: &[BoundSocket]) -> Vec<String> {
+pub fn listen_addresses(sockets: &[BoundSocket]) -> Vec<String> {
     sockets
         .iter()
         .map(|socket| socket.listen_address.to_string())
@@ -172,9 +172,9 @@ impl ListeningSockets {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         let count = self.sockets.len();
-        for turn in 0..count {
-            let number = (self.first + turn) % count;
-            let accepted = match &self.sockets[number].accepting {
+        for offset in 0..count {
+            let index = (self.first + offset) % count;
+            let accepted = match &self.sockets[index].accepting {
                 Either::Left(socket) => socket
                     .poll_accept(cx)
                     .map_ok(|(stream, _)| Either::Left(stream)),
@@ -183,15 +183,15 @@ impl ListeningSockets {
                     .map_ok(|(stream, _)| Either::Right(stream)),
             };
             if accepted.is_ready() {
-                self.first = number + 1;
+                self.first = index + 1;
                 return accepted;
             }
         }
         Poll::Pending
     }
 
-    /// Closes our own sockets. First accepts at most `max_queued` queued connections, which closing would
-    /// reset. Connections queued in inherited sockets wait for the next process.
+    /// Accepts at most `max_queued` queued connections of our own sockets and closes these sockets.
+    /// Connections queued in inherited sockets wait for the next process.
     pub(crate) async fn close(mut self, max_queued: usize) -> Vec<Stream> {
         /// A queued connection is accepted within this time.
         const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
@@ -210,7 +210,7 @@ impl ListeningSockets {
 /// A TCP connection (usually from loopback), or a connection of a file system socket.
 pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 
-/// The other end of a connection, for limits per client. Of an IPv6 address only the first 64 bits
+/// The other end of a connection, for limits per client. Only the first 64 bits of an IPv6 address
 /// count, because one machine has many addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer(Option<IpAddr>);
@@ -221,10 +221,8 @@ impl Peer {
 
     pub fn at(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
-            IpAddr::V6(long) => {
-                IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX)))
-            }
-            short @ IpAddr::V4(_) => short,
+            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+            v4 @ IpAddr::V4(_) => v4,
         }))
     }
 
@@ -237,7 +235,7 @@ impl Peer {
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
-            // ::1, of which [`Peer::at`] keeps only the first 64 bits, all zero.
+            // [`Peer::at`] keeps the first 64 bits. Those of ::1 are all zero.
             IpAddr::V6(network) => network.is_unspecified(),
         })
     }
@@ -246,8 +244,8 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(IpAddr::V4(short)) => short.fmt(f),
-            Some(IpAddr::V6(long)) => write!(f, "{long}/64"),
+            Some(IpAddr::V4(v4)) => v4.fmt(f),
+            Some(IpAddr::V6(v6)) => write!(f, "{v6}/64"),
             None => f.write_str("a local socket"),
         }
     }
@@ -265,7 +263,7 @@ pub fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Sends writes at once; file system sockets need no option.
+/// Disables Nagle's algorithm. File system sockets do not have it.
 pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),

@@ -8,7 +8,7 @@
 
 mod path_thread;
 
-pub use path_thread::{PATH_CALL_TIMEOUT, PathError, PathThread, UNANSWERED};
+pub use path_thread::{PATH_CALL_TIMEOUT, PathError, PathThread, UNRESPONSIVE_FILE_SYSTEM};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -115,6 +115,7 @@ impl Stop {
     }
 }
 
+/// Threads and tasks that are stopped together.
 #[derive(Debug)]
 pub struct Stage {
     name: &'static str,
@@ -157,8 +158,8 @@ impl Stage {
         Ok(())
     }
 
-    /// For a thread that reads paths of the validator, whose file system may hang. A hanging thread
-    /// is abandoned at the end.
+    /// For a thread that reads paths of the validator, whose file system may hang. [`Stage::end`]
+    /// abandons a hanging thread.
     pub fn path_thread(
         &mut self,
         name: &'static str,
@@ -169,8 +170,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Runs a task on its own thread. Its wake-up every second wakes no other thread; a busy worker
-    /// of the shared runtime would. The second argument limits its concurrent blocking calls.
+    /// Runs a task on its own thread. On the shared runtime each of its wake-ups would wake another
+    /// worker too. The second argument limits its concurrent blocking calls.
     ///
     /// # Errors
     /// The system cannot start a thread or its event loop.
@@ -188,7 +189,7 @@ impl Stage {
             .max_blocking_threads(max_blocking_calls)
             .build()?;
         let thread = self.spawn(name, TASK_STACK, move |stop| {
-            // A descriptor wakes `block_on` even from its own thread, which would not wake a task.
+            // A spawned task wakes itself without a system call. The `block_on` future needs one.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");

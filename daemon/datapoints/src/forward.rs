@@ -6,13 +6,13 @@
 //! upstream. Sends one push at a time, in order.
 //!
 //! A push whose response is lost arrives twice; Influx overwrites equal points. Connection errors,
-//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The pause starts
-//! at 0.5 s and doubles to 30 s, less up to half of it at random; a longer `Retry-After` replaces
+//! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The backoff starts
+//! at 0.5 s and doubles to 30 s, with up to half of it as jitter. A longer `Retry-After` replaces
 //! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
 //!
-//! A full queue drops its oldest waiting push. A push that does not fit at all is not copied. Every
-//! push with 204 counts exactly once as sent, lost or refused, unless it still waits. Cut or
-//! refused bodies do not count.
+//! A full queue drops its oldest push that is not being sent. A push larger than the queue is not
+//! copied. Every push with 204 counts once as sent, lost or refused when it leaves the queue. Other
+//! pushes do not count.
 
 mod client;
 mod queue;
@@ -47,7 +47,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The percent-decoded precision of a query; `None` for a word that Influx does not know.
+    /// The percent-decoded precision of a query; `None` if Influx does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "" | "n" | "ns" => Precision::Nanoseconds,
@@ -60,7 +60,7 @@ impl Precision {
         })
     }
 
-    pub const fn word(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Precision::Nanoseconds => "n",
             Precision::Microseconds => "u",
@@ -104,8 +104,8 @@ enum Health {
 }
 
 impl Health {
-    /// Replaces the state. Logs the new one if it is of another kind, but not a mere change of the
-    /// reason, which may differ between attempts.
+    /// Replaces the state. Logs the new one if its kind or HTTP status differs. The reason may
+    /// differ between attempts.
     fn replace_health(&mut self, newer: Health, upstream: &str) {
         let older = std::mem::replace(self, newer);
         match (&older, &*self) {
@@ -145,11 +145,11 @@ pub fn check(config: &config::Forward) -> Result<(), Error> {
 pub fn build(
     config: &config::Forward,
     clock: Clock,
-    budget: &PushMemory,
+    push_memory: &PushMemory,
 ) -> Result<(Handle, Forwarder), Error> {
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {
-        queue: Queue::new(config.queue_bytes, clock, budget.clone()),
+        queue: Queue::new(config.queue_bytes, clock, push_memory.clone()),
         health: Mutex::new(Health::default()),
         upstream: upstream.name().to_owned(),
         give_up_after: config.give_up_after,
@@ -173,7 +173,7 @@ impl Handle {
             out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
             out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
         }
-        out.whole(&FORWARD_QUEUE, [], queue.waiting().1);
+        out.whole(&FORWARD_QUEUE, [], queue.size().1);
     }
 
     pub fn problems(&self) -> Vec<(Status, String)> {

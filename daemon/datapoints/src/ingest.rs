@@ -5,17 +5,18 @@
 //! once.
 //!
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
-//! (see below) or 413 (more than [`MAX_BODY`] bytes). Unreadable pushes get 400 (broken gzip,
-//! unknown precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]). A body that
-//! breaks off counts as `cut`. Lines that arrived before the error count.
+//! (see below) or 413 (more than [`MAX_BODY_BYTES`] bytes). Unreadable pushes get 400 (broken gzip,
+//! unknown precision), 415 (another coding) or 408 (not complete within [`BODY_TIMEOUT`]). A body
+//! that breaks off counts as `cut`. Lines that arrived before the error count.
 //!
 //! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
 //! counts as bad; the push gets 204 and is forwarded with its precision.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
-//! connection lives [`IDLE_TIME`], a head may take [`HEAD_TIME`] and a body [`BODY_TIME`]. At
-//! [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`). An
-//! idle one gets a short grace time; one in a request is cut, and its complete lines count.
+//! connection lives [`IDLE_TIMEOUT`], a head may take [`HEAD_TIMEOUT`] and a body [`BODY_TIMEOUT`].
+//! At [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`).
+//! An idle connection gets a short grace time. During a request a connection is cut, and its
+//! complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, senders
 //! whose user id is unknown or not the validator's get 403 too.
@@ -48,19 +49,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
-pub const MAX_BODY: u64 = 64 * 1024 * 1024;
-pub const HEALTH: &str = "{\"status\":\"pass\"}\n";
+pub const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
+pub const HEALTH_RESPONSE: &str = "{\"status\":\"pass\"}\n";
 /// Limited because each may need memory for a push ([`faultline_core::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
 /// Part of [`MAX_CONNECTIONS`] that is for file system sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
 /// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
 /// loses it.
-pub const IDLE_TIME: Duration = Duration::from_secs(75);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Maximum time for a request's head from its first byte.
-pub const HEAD_TIME: Duration = Duration::from_secs(10);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time for a body. Agave itself gives up after 5 s.
-pub const BODY_TIME: Duration = Duration::from_secs(60);
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -83,7 +84,7 @@ pub enum Error {
 pub struct IngestParts<I> {
     pub intake: I,
     pub clock: Clock,
-    pub budget: PushMemory,
+    pub push_memory: PushMemory,
     pub forward: Option<forward::Handle>,
 }
 
@@ -105,15 +106,15 @@ struct Limits {
     connections: usize,
     idle: Duration,
     head: Duration,
-    body_time: Duration,
+    body_timeout: Duration,
 }
 
 const LIMITS: Limits = Limits {
-    body: MAX_BODY,
+    body: MAX_BODY_BYTES,
     connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING,
-    idle: IDLE_TIME,
-    head: HEAD_TIME,
-    body_time: BODY_TIME,
+    idle: IDLE_TIMEOUT,
+    head: HEAD_TIMEOUT,
+    body_timeout: BODY_TIMEOUT,
 };
 
 /// Binds nothing.
@@ -121,17 +122,17 @@ const LIMITS: Limits = Limits {
 /// # Errors
 /// The address is not loopback, and the configuration does not allow others.
 pub fn check(config: &config::Ingest) -> Result<(), Error> {
-    allowed(config, &ListenAddress::Tcp(config.listen))
+    check_address(config, &ListenAddress::Tcp(config.listen))
 }
 
-/// True if pushes of a validator with this configuration have the required credentials.
+/// True if a validator with this configuration pushes with the required credentials.
 pub fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
     url.rsplit_once('?')
         .is_some_and(|(_, query)| request::Query::parse(query).matches_credentials(wanted))
 }
 
-fn allowed(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
+fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Result<(), Error> {
     if listen_address.is_local() || config.beyond_loopback {
         Ok(())
     } else {
@@ -163,7 +164,7 @@ impl<I: Intake> Listener<I> {
     ) -> Result<Self, Error> {
         sockets
             .iter()
-            .try_for_each(|socket| allowed(config, socket.listen_address()))?;
+            .try_for_each(|socket| check_address(config, socket.listen_address()))?;
         let shared = Arc::new(Shared {
             parts,
             config: config.clone(),
@@ -173,8 +174,8 @@ impl<I: Intake> Listener<I> {
         Ok(Listener { sockets, shared })
     }
 
-    pub fn places(&self) -> Vec<String> {
-        socket::places(&self.sockets)
+    pub fn listen_addresses(&self) -> Vec<String> {
+        socket::listen_addresses(&self.sockets)
     }
 
     pub fn local_addr(&self) -> Option<SocketAddr> {

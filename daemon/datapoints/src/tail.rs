@@ -1,8 +1,8 @@
 //! The validator's log as the second input: a file followed over rotation, or a unit's journal.
 //!
-//! The log contains the same datapoints as the pushes, so one input is enough. It starts at the
-//! log's end, without history. Then every line counts once, over rotations and restarts of
-//! `journalctl`. `faultline_log_tail` and [`journal`] list the exceptions.
+//! The log contains the same datapoints as the pushes, so one input is enough. Reading starts at
+//! the log's end. Then every line counts once, over rotations and restarts of `journalctl`.
+//! `faultline_log_tail` and [`journal`] list the exceptions.
 
 pub mod file;
 pub mod journal;
@@ -23,7 +23,7 @@ use faultline_metrics::Stamp;
 use std::io;
 
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct LogTailParts {
     pub intake: Intake,
     pub clock: Clock,
 }
@@ -37,7 +37,7 @@ pub enum LogTail {
 impl LogTail {
     /// An unreadable file is no error, because the validator may create it later. The status
     /// reports it. The existing content of the log never counts.
-    pub fn build(config: &Log, parts: Parts) -> Self {
+    pub fn build(config: &Log, parts: LogTailParts) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, parts)),
             Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, parts)),

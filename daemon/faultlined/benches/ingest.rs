@@ -318,7 +318,7 @@ impl Server {
         let parts = IngestParts {
             intake: intake(case),
             clock: Clock::start(),
-            budget: PushMemory::default(),
+            push_memory: PushMemory::default(),
             forward: None,
         };
         let listener = Listener::build(&config, parts).expect("a free port");

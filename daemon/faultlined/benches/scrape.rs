@@ -10,7 +10,7 @@ use faultline_core::config::{Metrics, TargetSelector};
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{self, ConstantLabels, Dialect, DroppedSeries};
+use faultline_http::sinks::prometheus::{self, ConstantLabels, DroppedSeries, ExpositionFormat};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
 use std::io::{Read, Write};
@@ -103,9 +103,9 @@ fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize 
 fn pages(constant: &ConstantLabels) {
     let one = tick(1);
     for (what, dialect) in [
-        ("page, classic", Dialect::Classic),
-        ("page, OpenMetrics", Dialect::OpenMetrics),
-        ("page, protobuf", Dialect::Protobuf),
+        ("page, classic", ExpositionFormat::Classic),
+        ("page, OpenMetrics", ExpositionFormat::OpenMetrics),
+        ("page, protobuf", ExpositionFormat::Protobuf),
     ] {
         report(
             what,
@@ -150,7 +150,7 @@ fn main() {
         interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        constant: none,
+        constant_labels: none,
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,

@@ -16,7 +16,7 @@ use anyhow::Context;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError, TargetSelector};
 use faultline_core::hub::{Hub, Latest};
-use faultline_core::socket::Inherited;
+use faultline_core::socket::InheritedSockets;
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
@@ -27,7 +27,7 @@ use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::manifest::ProcessFacts;
 use faultline_sources::Registry;
-use faultline_sources::discovery::{self, Finder, Following};
+use faultline_sources::discovery::{self, Finder, TargetHandle};
 use faultline_sources::tick::{BuildContext, Ticker};
 pub use live::LiveConfig;
 pub use permanent_errors::is_permanent;
@@ -35,7 +35,7 @@ use signals::Signals;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const GRACE: Duration = Duration::from_secs(7);
+const STAGE_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
 const MAX_BLOCKING_CALLS: usize = 4;
 
@@ -47,13 +47,13 @@ pub struct Options {
     pub reload: Option<Reload>,
     pub demo: bool,
     /// Sockets from systemd replace the configured listen addresses.
-    pub inherited: Inherited,
+    pub inherited: InheritedSockets,
 }
 
 pub struct App {
     live: LiveConfig,
     clock: Clock,
-    following: Following,
+    following: TargetHandle,
     sources: Registry,
     push_addresses: Option<Vec<String>>,
     ticker: Ticker,
@@ -74,7 +74,7 @@ impl App {
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
         let pushes = listeners::pushes(&config, options.inherited.ingest, &intake, clock)?;
-        let push_addresses = pushes.listener.as_ref().map(Listener::places);
+        let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
         let demo = options
             .demo
             .then(|| start_demo(&mut config, pushes.listener.as_ref()))
@@ -83,7 +83,7 @@ impl App {
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let (host_root, followed) = (root.clone(), following.clone());
-        intake.set_user_lookup(move || discovery::validators_user(&host_root, &followed));
+        intake.set_user_lookup(move || discovery::validator_user(&host_root, &followed));
         let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
         let context = BuildContext {
             config: &config,
@@ -92,7 +92,7 @@ impl App {
             following: &following,
         };
         let mut sources = Registry::default();
-        sources.member(|stage| stage.thread("target", |stop| finder.run(stop)));
+        sources.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));
         let (rpc, admin) = faultline_sources::register(
             &mut sources,
             &context,
@@ -145,11 +145,11 @@ impl App {
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, web_stage] = &mut stages;
-        let (metrics, pushes) = (self.web.places(), self.push_addresses);
-        let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
+        let (metrics, pushes) = (self.web.listen_addresses(), self.push_addresses);
+        let addresses = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
         let page = self.web.page();
-        // Created before anything starts that needs an orderly stop. Until the servers run, clients
-        // queue in the sockets.
+        // The ready file is created before anything starts that needs an orderly stop. Until the
+        // servers run, clients queue in the sockets.
         ready_file
             .as_mut()
             .map(|file| file.create(metrics, pushes))
@@ -166,7 +166,7 @@ impl App {
             recording.start(sinks)?;
         }
         web_stage.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
-        tracing::info!(metrics = %places.0, ingest = places.1.map(tracing::field::display), "listening");
+        tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
@@ -174,7 +174,7 @@ impl App {
             watched = signals.watch(&self.live, self.flight.as_ref(), &self.ticks, self.clock, &stages) => watched,
             never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
         };
-        signals::stopping();
+        signals::notify_stopping();
         let Some(ended) = end_in_order(stages, self.clock).await else {
             return Ok(false);
         };
@@ -184,15 +184,15 @@ impl App {
     }
 }
 
-/// Whether every stage ended in time; `None` after a second signal.
+/// True if every stage ended in time; `None` after a second signal.
 async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
-    // Listens before the first stage ends, so that a signal between two stages counts.
+    // Subscribed before the first stage ends, so that a signal between two stages counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
     let mut on_time = true;
     for stage in stages {
         let name = stage.name();
         on_time &= tokio::select! {
-            busy = stage.end(GRACE) => busy.is_empty(),
+            busy = stage.end(STAGE_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {
                 tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
                 return None;
@@ -203,22 +203,22 @@ async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
 }
 
 pub fn check_config(read: (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
-    let (config, mut mistakes) = read;
-    mistakes.extend(self::mistakes(&config, &mistakes));
-    if mistakes.is_empty() {
+    let (config, mut config_errors) = read;
+    config_errors.extend(self::config_errors(&config, &config_errors));
+    if config_errors.is_empty() {
         Ok(config)
     } else {
-        Err(mistakes)
+        Err(config_errors)
     }
 }
 
 /// Checks what the parser cannot check: files and public addresses. Omits errors that only follow
 /// from the errors in `known`.
-pub fn mistakes(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
+pub fn config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     let has_no_error = |keys: &[&str]| {
         !known
             .iter()
-            .any(|mistake| keys.iter().any(|key| mistake.is_about(key)))
+            .any(|error| keys.iter().any(|key| error.is_about(key)))
     };
     let mut found: Vec<String> = Vec::new();
     if has_no_error(&["metrics.web_config"]) {
@@ -241,11 +241,11 @@ pub fn mistakes(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     if has_no_error(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
         found.extend(places::port_conflict(config));
     }
-    found.extend(places::mistakes(config));
+    found.extend(places::config_errors(config));
     found
         .into_iter()
         .map(ConfigError::new)
-        .chain(recording::mistakes(config))
+        .chain(recording::config_errors(config))
         .collect()
 }
 

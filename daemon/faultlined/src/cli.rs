@@ -145,7 +145,7 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Also returns every error. Uses the defaults without a file.
+    /// Returns the configuration and every error. Without a file it is the default.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         self.config.as_deref().map(config::load).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ impl TargetArgs {
         };
         if let Some(find) = find {
             config.target.find = find;
-            config.settle();
+            config.disable_unsupported();
         }
         config.target.program_cache_entries = self
             .program_cache_entries
@@ -180,7 +180,7 @@ impl TargetArgs {
         set(&mut config.paths.cgroup, &self.cgroup);
     }
 
-    fn mistakes(&self) -> Vec<ConfigError> {
+    fn config_errors(&self) -> Vec<ConfigError> {
         let rpc_error = self
             .rpc
             .as_deref()
@@ -194,19 +194,19 @@ impl TargetArgs {
 
 impl RunArgs {
     pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
-        let (config, mistakes) = self.read();
-        if mistakes.is_empty() {
+        let (config, config_errors) = self.read();
+        if config_errors.is_empty() {
             Ok(config)
         } else {
-            Err(mistakes)
+            Err(config_errors)
         }
     }
 
     /// Also returns every error. Replaces invalid values by their defaults.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        let mut mistakes = self.target.mistakes();
+        let mut config_errors = self.target.config_errors();
         let (mut config, found) = self.file.read();
-        mistakes.extend(found);
+        config_errors.extend(found);
         self.target.apply(&mut config);
         if let Some(listen) = self.listen {
             config.metrics.listen = listen;
@@ -220,51 +220,51 @@ impl RunArgs {
                 config.sampling.interval,
                 config::MIN_INTERVAL
             );
-            mistakes.push(ConfigError::new(what));
+            config_errors.push(ConfigError::new(what));
         }
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
                 let what = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
-                mistakes.push(ConfigError::new(what));
+                config_errors.push(ConfigError::new(what));
             }
         }
         if let Err(what) = config
             .ingest
-            .settle(std::env::var_os(config::INGEST_VARIABLE).as_deref())
+            .set_default_credentials(std::env::var_os(config::INGEST_VARIABLE).as_deref())
         {
-            mistakes.push(ConfigError::new(what));
+            config_errors.push(ConfigError::new(what));
         }
         config
             .flight
-            .settle(std::env::var_os("STATE_DIRECTORY").as_deref());
-        let folder_is_wrong = mistakes
+            .set_default_folder(std::env::var_os("STATE_DIRECTORY").as_deref());
+        let folder_is_wrong = config_errors
             .iter()
-            .any(|mistake| mistake.is_about("flight.folder"));
+            .any(|error| error.is_about("flight.folder"));
         if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong
         {
             let what =
                 "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
-            mistakes.push(ConfigError::new(what));
+            config_errors.push(ConfigError::new(what));
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
         }
-        self.apply_labels(&mut config, &mut mistakes);
-        (config, mistakes)
+        self.apply_labels(&mut config, &mut config_errors);
+        (config, config_errors)
     }
 
-    fn apply_labels(&self, config: &mut Config, mistakes: &mut Vec<ConfigError>) {
+    fn apply_labels(&self, config: &mut Config, config_errors: &mut Vec<ConfigError>) {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
             if let Some(before) = names.insert(name, value) {
                 let what = format!(
                     "--label {name} is given twice, as {before:?} and as {value:?}: keep one"
                 );
-                mistakes.push(ConfigError::new(what));
+                config_errors.push(ConfigError::new(what));
             }
             match config.labels.by_name(name) {
-                Some(apply_labels) => *apply_labels = Some(value.clone()),
+                Some(label) => *label = Some(value.clone()),
                 None => drop(config.record.labels.insert(name.clone(), value.clone())),
             }
         }
@@ -273,14 +273,14 @@ impl RunArgs {
 
 impl OnceArgs {
     pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
-        let mut mistakes = self.target.mistakes();
+        let mut config_errors = self.target.config_errors();
         let (mut config, found) = self.file.read();
-        mistakes.extend(found);
+        config_errors.extend(found);
         self.target.apply(&mut config);
-        if mistakes.is_empty() {
+        if config_errors.is_empty() {
             Ok(config)
         } else {
-            Err(mistakes)
+            Err(config_errors)
         }
     }
 }
@@ -355,7 +355,7 @@ mod tests {
             labelled.record.file.as_deref(),
             Some(std::path::Path::new("r"))
         );
-        let mistakes = parse(&[
+        let config_errors = parse(&[
             "--interval",
             "10ms",
             "--ingest",
@@ -364,7 +364,7 @@ mod tests {
             "localhost",
         ])
         .unwrap_err();
-        assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+        assert_eq!(config_errors.len(), 3, "{config_errors:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::process::{Child, ExitCode, Stdio};
 use tempfile::TempDir;
 
 /// Set only in the child's environment: the process id of its daemon.
-const MARK: &str = "FAULTLINE_DEMO_TARGET";
+const CHILD_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 /// The line that the child writes to standard output once it can be followed.
 const READY: &str = "ready";
@@ -66,7 +66,7 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
         // No machine has so many CPUs, so nothing is pinned and no CPU is reserved.
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
-        .env(MARK, std::process::id().to_string())
+        .env(CHILD_VARIABLE, std::process::id().to_string())
         .env(
             METRICS_CONFIG,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
@@ -83,7 +83,7 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
 }
 
 pub fn is_child() -> bool {
-    std::env::var_os(MARK).is_some()
+    std::env::var_os(CHILD_VARIABLE).is_some()
 }
 
 /// Runs until it is killed. Call it from the main thread, before anything else.

@@ -1,7 +1,7 @@
 use clap::{CommandFactory, Parser};
 use faultline_core::config::{self, ConfigError};
 use faultline_core::limits;
-use faultline_core::socket::Inherited;
+use faultline_core::socket::InheritedSockets;
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::ready_file::ReadyFile;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
 /// A task did not stop in time.
-const FORCED: u8 = 2;
+const FORCED_EXIT: u8 = 2;
 /// Wrong usage or configuration, as in sysexits.h.
 const USAGE: u8 = 64;
 
@@ -67,7 +67,7 @@ fn run(args: RunArgs) -> ExitCode {
     };
     let (demo, from_file) = (args.demo, args.file.config.is_some());
     let reload: Reload = Box::new(move || app::check_config(args.read()));
-    let inherited = match Inherited::take() {
+    let inherited = match InheritedSockets::take() {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error.into()),
     };
@@ -78,7 +78,7 @@ fn run(args: RunArgs) -> ExitCode {
     };
     match App::build(config, options).and_then(|app| app.run(ready_file)) {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(FORCED),
+        Ok(false) => ExitCode::from(FORCED_EXIT),
         Err(error) => fail(&error),
     }
 }
@@ -114,8 +114,8 @@ fn run_once(args: &OnceArgs) -> ExitCode {
 
 fn check(args: &ConfigArgs) -> ExitCode {
     let (config, mut mistakes) = args.read();
-    mistakes.extend(app::mistakes(&config, &mistakes));
-    let refused = report_config_errors(&mistakes);
+    mistakes.extend(app::config_errors(&config, &mistakes));
+    let exit_code = report_config_errors(&mistakes);
     let warnings = app::warnings(&config);
     for warning in &warnings {
         print_error(&format!("warning: {warning}"));
@@ -130,13 +130,13 @@ fn check(args: &ConfigArgs) -> ExitCode {
         (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
         (wrong, _) => {
             print_error(&format!("{what}: {}, {warned}", count(wrong, "mistake")));
-            refused
+            exit_code
         }
     }
 }
 
-fn count(number: usize, of: &str) -> String {
-    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
+fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn manual(folder: &Path) -> ExitCode {
@@ -154,9 +154,9 @@ fn manual(folder: &Path) -> ExitCode {
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
-/// A directive for `faultlined` is meant for all of the daemon's crates. A later directive of a
-/// crate takes precedence.
-fn of_all_crates(filter: &str) -> String {
+/// Applies a directive for `faultlined` to all of the daemon's crates. A later directive of a crate
+/// takes precedence.
+fn expand_filter(filter: &str) -> String {
     let levels = filter
         .split(',')
         .filter_map(|directive| directive.trim().strip_prefix("faultlined="));
@@ -170,7 +170,7 @@ fn of_all_crates(filter: &str) -> String {
 /// journald adds time and priority to standard error.
 fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").ok();
-    let filter = filter.and_then(|filter| EnvFilter::try_new(of_all_crates(&filter)).ok());
+    let filter = filter.and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
@@ -214,8 +214,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Ignores write errors: standard error may be a file on a full disk.
-fn print_error(words: &str) {
-    let _ = writeln!(std::io::stderr(), "{words}");
+fn print_error(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
 }
 
 #[cfg(test)]
@@ -224,12 +224,12 @@ mod tests {
 
     #[test]
     fn a_log_filter_for_the_daemon_includes_its_crates() {
-        let filter = of_all_crates("warn,faultlined=debug");
+        let filter = expand_filter("warn,faultlined=debug");
         assert!(filter.starts_with("faultline_core=debug,"));
         assert!(filter.ends_with("faultline_sources=debug,warn,faultlined=debug"));
-        assert_eq!(of_all_crates("info"), "info");
+        assert_eq!(expand_filter("info"), "info");
         assert_eq!(
-            of_all_crates("faultlined::app=trace"),
+            expand_filter("faultlined::app=trace"),
             "faultlined::app=trace"
         );
     }

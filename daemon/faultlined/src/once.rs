@@ -118,7 +118,7 @@ async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspect
 }
 
 fn configuration(config: &Config) -> Check {
-    match app::mistakes(config, &[]).as_slice() {
+    match app::config_errors(config, &[]).as_slice() {
         [] => Check::ok("config", "the daemon can start with this configuration"),
         some => {
             let all: Vec<String> = some.iter().map(ToString::to_string).collect();

@@ -1,10 +1,10 @@
 //! The ready file: listen addresses and target as JSON, for programs that start the daemon.
 //!
-//! It exists from the bind of the listeners until the stop signal. Each update renames a new file
-//! over it, so that it is always complete and a symbolic link never redirects a privileged daemon.
+//! The file exists from the bind of the listeners until the stop signal. Each update renames a new
+//! file over it, so it is always complete. A symbolic link never redirects a privileged daemon.
 
 use faultline_kernel::ProcessId;
-use faultline_sources::discovery::Following;
+use faultline_sources::discovery::TargetHandle;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// True if it needs the operator, unlike a full disk.
+    /// True if an operator must fix it, unlike a full disk.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self.source.kind(),
@@ -66,11 +66,11 @@ impl From<ProcessId> for Target {
 #[derive(Debug)]
 pub struct ReadyFile {
     path: PathBuf,
-    /// Kept open, so that later files are in this folder even if its path changes.
+    /// Stays open, so that later files are in this folder even if its path changes.
     folder: OwnedFd,
     name: OsString,
     contents: Contents,
-    there: bool,
+    exists: bool,
 }
 
 impl ReadyFile {
@@ -96,7 +96,7 @@ impl ReadyFile {
             folder,
             name,
             contents,
-            there: false,
+            exists: false,
         };
         file.new_part().map_err(with_path)?;
         file.remove(&file.part_name());
@@ -113,13 +113,13 @@ impl ReadyFile {
             path: self.path.clone(),
             source,
         })?;
-        self.there = true;
+        self.exists = true;
         Ok(())
     }
 
     /// Updates the file at every change of target. Never returns; dropping the future removes the
     /// file. Writes block the daemon's main task, which delays only signals.
-    pub async fn update_until_dropped(mut self, following: Following) -> Infallible {
+    pub async fn update_until_dropped(mut self, following: TargetHandle) -> Infallible {
         let mut process = following.process();
         loop {
             let followed = *process.borrow_and_update();
@@ -127,21 +127,21 @@ impl ReadyFile {
             tokio::select! {
                 // The sender lives in `following`: the channel cannot close.
                 _ = process.changed() => {}
-                () = tokio::time::sleep(RETRY_INTERVAL), if !self.there => {}
+                () = tokio::time::sleep(RETRY_INTERVAL), if !self.exists => {}
             }
         }
     }
 
     /// Removes the file if it cannot be written: no file is better than one with the wrong process.
     fn update(&mut self, target: Option<Target>) {
-        if self.there && self.contents.target == target {
+        if self.exists && self.contents.target == target {
             return;
         }
         self.contents.target = target;
         match self.write() {
-            Ok(()) => self.there = true,
+            Ok(()) => self.exists = true,
             Err(error) => {
-                if std::mem::take(&mut self.there) {
+                if std::mem::take(&mut self.exists) {
                     tracing::warn!(file = %self.path.display(), %error, "cannot write the ready file; it is removed until that works");
                     self.remove(&self.name);
                 }
@@ -190,13 +190,13 @@ impl ReadyFile {
 
 impl Drop for ReadyFile {
     fn drop(&mut self) {
-        if self.there {
+        if self.exists {
             self.remove(&self.name);
         }
     }
 }
 
-pub async fn update_until_dropped(file: Option<ReadyFile>, following: Following) -> Infallible {
+pub async fn update_until_dropped(file: Option<ReadyFile>, following: TargetHandle) -> Infallible {
     match file {
         Some(file) => file.update_until_dropped(following).await,
         None => std::future::pending().await,
@@ -217,9 +217,9 @@ fn open_folder(path: &Path) -> io::Result<(OwnedFd, OsString)> {
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
-    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+    let file_type = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
         .map(|stat| FileType::from_raw_mode(stat.st_mode));
-    match there {
+    match file_type {
         Ok(FileType::RegularFile | FileType::Symlink) | Err(Errno::NOENT) => {
             Ok((folder, name.to_owned()))
         }

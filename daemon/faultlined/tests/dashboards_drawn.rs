@@ -8,7 +8,7 @@
 )]
 
 use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::process::succeed;
+use faultline_testkit::process::run_to_success;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use serde_json::Value;
 use series::Target;
@@ -72,7 +72,7 @@ fn stored(targets: &[Target], folder: &Path) -> Prometheus {
         .expect("room for a file");
     let [text, data] = [&text, &storage].map(|path| path.display().to_string());
     let promtool = in_search_path("promtool").expect("promtool");
-    succeed(
+    run_to_success(
         &promtool,
         &[
             "tsdb",

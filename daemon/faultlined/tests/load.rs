@@ -16,11 +16,11 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::{Daemon, value};
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http::Request;
 use faultline_testkit::proc::status_bytes;
 use faultline_testkit::process::{Program, Running};
-use faultline_testkit::sink::{Behaviour, Sink};
+use faultline_testkit::sink::{ResponseMode, Sink};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{Read, Write};
@@ -297,7 +297,7 @@ fn push_among_neighbours(scene: &Scene, ingest: &str, body: &[u8], pushes: u32) 
 /// Copies wait for the upstream as long as they may; once it is back, memory is free again.
 fn memory_comes_back(daemon: &Daemon) {
     let begun = Instant::now();
-    let resident = eventually_seeing(BACK_WITHIN, "memory comes back", || {
+    let resident = eventually_ok(BACK_WITHIN, "memory comes back", || {
         let resident = memory(daemon, "RssAnon").map_err(|error| error.to_string())?;
         if resident <= ANONYMOUS_AFTERWARDS {
             Ok(resident)
@@ -316,7 +316,7 @@ fn memory_comes_back(daemon: &Daemon) {
 fn a_push_is_answered_with_bounded_memory_despite_other_clients() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (target, upstream) = (target(folder.path())?, Sink::start()?);
-    upstream.behave(Behaviour::HangUp);
+    upstream.set_response_mode(ResponseMode::CloseConnection);
     let config = configuration(folder.path(), &upstream);
     let pid = target.pid().to_string();
     let program = std::env::var("FAULTLINE_DAEMON").unwrap_or_else(|_| FAULTLINED.to_owned());
@@ -367,7 +367,7 @@ fn a_push_is_answered_with_bounded_memory_despite_other_clients() -> Result<()> 
         value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(pushes)
     );
 
-    upstream.behave(Behaviour::Answer(204));
+    upstream.set_response_mode(ResponseMode::Answer(204));
     memory_comes_back(&daemon);
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())

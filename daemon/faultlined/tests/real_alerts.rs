@@ -11,11 +11,11 @@
 
 use disk::Disk;
 use faster::faster;
-use faultline_testkit::alertmanager::{Alertmanager, Told};
+use faultline_testkit::alertmanager::{Alertmanager, Notification};
 use faultline_testkit::binaries::Binaries;
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
 use faultline_testkit::transaction::base58;
 use faultline_testkit::voter::{Stake, vote_account};
@@ -94,8 +94,8 @@ impl Scene {
     }
 
     /// What receivers were told since the last fault, but for what is wrong with this machine all the time.
-    fn told(&self) -> Vec<Told> {
-        let mut told = self.alertmanager.told().split_off(self.before);
+    fn told(&self) -> Vec<Notification> {
+        let mut told = self.alertmanager.notifications().split_off(self.before);
         told.retain(|told| !of_this_machine().contains(&told.alert.as_str()));
         told
     }
@@ -119,7 +119,7 @@ impl Scene {
         (receiver, alert): (&str, &str),
         mend: impl FnOnce(&mut Scene) -> Result<()>,
     ) -> Result<()> {
-        let wanted = |resolved| Told {
+        let wanted = |resolved| Notification {
             receiver: receiver.to_owned(),
             alert: alert.to_owned(),
             resolved,
@@ -132,9 +132,9 @@ impl Scene {
                 Err((told, scene.prometheus.firing()))
             }
         };
-        eventually_seeing(PATIENCE, what, || has(self, false));
+        eventually_ok(PATIENCE, what, || has(self, false));
         mend(self)?;
-        eventually_seeing(PATIENCE, &format!("{what}: it is over"), || has(self, true));
+        eventually_ok(PATIENCE, &format!("{what}: it is over"), || has(self, true));
         std::thread::sleep(QUIET);
         let told = self.told();
         println!("{what}: {told:?}");
@@ -143,7 +143,7 @@ impl Scene {
             BTreeSet::from([alert.to_owned()]),
             "{what}: {told:?}"
         );
-        self.before = self.alertmanager.told().len();
+        self.before = self.alertmanager.notifications().len();
         Ok(())
     }
 }
@@ -251,7 +251,7 @@ fn votes_stop(scene: &mut Scene) -> Result<()> {
     let [own, other] = scene.cluster.places().clone();
     scene.cluster.set_follower_identity(&other.identity)?;
     let told = |scene: &Scene, alert: &str, resolved| {
-        let wanted = Told {
+        let wanted = Notification {
             receiver: "page".to_owned(),
             alert: alert.to_owned(),
             resolved,
@@ -263,11 +263,11 @@ fn votes_stop(scene: &mut Scene) -> Result<()> {
             Err((told, scene.prometheus.firing()))
         }
     };
-    eventually_seeing(PATIENCE, "votes stop: delinquent", || {
+    eventually_ok(PATIENCE, "votes stop: delinquent", || {
         told(scene, "AgaveDelinquent", false)
     });
     scene.cluster.set_follower_identity(&own.identity)?;
-    eventually_seeing(PATIENCE, "votes stop: it is over", || {
+    eventually_ok(PATIENCE, "votes stop: it is over", || {
         told(scene, "AgaveDelinquent", true)
     });
     std::thread::sleep(QUIET);
@@ -275,7 +275,7 @@ fn votes_stop(scene: &mut Scene) -> Result<()> {
     let mut others = scene.names();
     others.retain(|alert| !["AgaveDelinquent", "AgaveVotesNotLanding"].contains(&alert.as_str()));
     assert_eq!(others, BTreeSet::new(), "votes stop: {:?}", scene.told());
-    scene.before = scene.alertmanager.told().len();
+    scene.before = scene.alertmanager.notifications().len();
     Ok(())
 }
 

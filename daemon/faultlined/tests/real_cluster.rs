@@ -15,7 +15,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::{Daemon, value};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::load::Load;
 use faultline_testkit::proc::{is_alive, stat_field, status_bytes};
 use faultline_testkit::prometheus::{self, Prometheus, PrometheusOptions, promtool_check_metrics};
@@ -96,7 +96,7 @@ trait OnceTicking {
 impl OnceTicking for Daemon {
     /// The first page there is.
     fn scrape_once_ticking(&self) -> faultline_testkit::expose::Page {
-        eventually_seeing(PATIENCE, "the first page", || self.scrape())
+        eventually_ok(PATIENCE, "the first page", || self.scrape())
     }
 }
 
@@ -161,7 +161,7 @@ fn daemon_metrics_of_a_real_validator_match_independent_observers() -> Result<()
     }
     let mut scene = Scene::start()?;
     let load = Load::start(scene.cluster.leader_rpc().address(), 300, PROGRAMS)?;
-    eventually_seeing(PATIENCE, "the cache thrashes", || {
+    eventually_ok(PATIENCE, "the cache thrashes", || {
         let seen = (
             scene.number(MISSES, &[]),
             scene.number("agave_program_cache_reloads_total", &[]),
@@ -203,7 +203,7 @@ fn the_target_is_described(scene: &Scene) -> Result<()> {
         ("client", "agave"),
         ("cluster", "loopback"),
     ];
-    eventually_seeing(PATIENCE, "the target's labels", || {
+    eventually_ok(PATIENCE, "the target's labels", || {
         let page = scene.daemon.scrape().map_err(|error| error.to_string())?;
         match page.matching("agave_target_info", &labels).len() {
             1 => Ok(()),
@@ -235,7 +235,7 @@ fn memory_and_faults_are_those_of_proc(scene: &Scene) -> Result<()> {
         let labels = [("type", kind)];
         let before = stat_field(pid, field)? as f64;
         // A tick that began after `before` was read has counted at least as much.
-        let told = eventually_seeing(PATIENCE, "a page newer than the witness", || {
+        let told = eventually_ok(PATIENCE, "a page newer than the witness", || {
             let told = scene.number("agave_process_page_faults_total", &labels);
             told.filter(|told| *told >= before).ok_or((told, before))
         });
@@ -273,7 +273,7 @@ fn pools_add_up_to_the_process(scene: &Scene) -> Result<()> {
         Some(pools.iter().map(|sample| sample.value).sum::<f64>())
     };
     let before = stat_field(pid, 10)? as f64;
-    let told = eventually_seeing(PATIENCE, "pools newer than the witness", || {
+    let told = eventually_ok(PATIENCE, "pools newer than the witness", || {
         sum().filter(|told| *told >= before).ok_or((sum(), before))
     });
     let after = stat_field(pid, 10)? as f64;
@@ -296,7 +296,7 @@ fn transactions_are_those_of_rpc(scene: &Scene) -> Result<()> {
     let rpc = scene.cluster.follower_rpc();
     let begin = scene.daemon.scrape()?;
     let before = rpc.transaction_count()? as f64;
-    let told = eventually_seeing(PATIENCE, "a count newer than the witness", || {
+    let told = eventually_ok(PATIENCE, "a count newer than the witness", || {
         let told = scene.number("agave_bank_transactions", &[]);
         told.filter(|told| *told >= before).ok_or((told, before))
     });
@@ -343,7 +343,7 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
             .ok()
             .and_then(|series| Some(series.first()?.1))
     };
-    eventually_seeing(PATIENCE, "Prometheus has what the page says", || {
+    eventually_ok(PATIENCE, "Prometheus has what the page says", || {
         let (stored, told) = (ask(&format!("{MISSES}{{@}}")), scene.number(MISSES, &[]));
         if stored.is_some() && stored == told {
             Ok(())
@@ -356,7 +356,7 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
         "rate(agave_transactions_total{@}[30s])",
         "histogram_quantile(0.9, rate(agave_program_cache_time_seconds_bucket{@}[60s]))",
     ] {
-        eventually_seeing(PATIENCE, expression, || {
+        eventually_ok(PATIENCE, expression, || {
             ask(expression).filter(|x| *x > 0.0).ok_or(ask(expression))
         });
     }
@@ -400,7 +400,7 @@ fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
         ("reloads", "agave_program_cache_reloads_total"),
         ("insertions", "agave_program_cache_insertions_total"),
     ] {
-        let told = eventually_seeing(PATIENCE, name, || {
+        let told = eventually_ok(PATIENCE, name, || {
             let witness = witness::sum(
                 &scene.upstream.bodies(),
                 "loaded-programs-cache-stats",
@@ -440,7 +440,7 @@ fn the_log_tells_the_same_as_the_pushes(scene: &Scene) {
         "agave_program_cache_evictions_total",
         "agave_program_cache_reloads_total",
     ] {
-        eventually_seeing(PATIENCE, &format!("{name} from the log"), || {
+        eventually_ok(PATIENCE, &format!("{name} from the log"), || {
             let read = scene
                 .reader
                 .scrape()
@@ -489,7 +489,7 @@ fn a_killed_follower_is_noticed_and_its_successor_followed(scene: &mut Scene) ->
     });
     assert_eq!(again.sum("agave_process_restarts_total"), Some(1.0));
     assert!(again.get("agave_process_start_time_seconds", &[]) > started);
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "the successor's points are added to the sums",
         || {

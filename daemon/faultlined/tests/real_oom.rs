@@ -10,7 +10,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use limited::LimitedCgroup;
 use std::fs;
 use std::time::Duration;
@@ -52,11 +52,11 @@ fn an_oom_killed_validator_shows_its_limit_approach_and_exit_reason() -> Result<
         .write("cgroup.procs", pid.into())
         .expect("a process can be moved");
     it_approaches_the_limit_until_it_is_killed(&daemon, &cgroup);
-    eventually_seeing(PATIENCE, "the reason of the end", || {
+    eventually_ok(PATIENCE, "the reason of the end", || {
         killed_once(&daemon, "agave_process_ends_total")
     });
     cluster.start_follower()?;
-    eventually_seeing(PATIENCE, "the successor and the reason", || {
+    eventually_ok(PATIENCE, "the successor and the reason", || {
         killed_once(&daemon, "agave_process_restarts_total")
     });
     assert_eq!(daemon.stop()?, Some(0));
@@ -69,7 +69,7 @@ fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 
 fn it_approaches_the_limit_until_it_is_killed(daemon: &Daemon, cgroup: &LimitedCgroup) {
     let mut most = 0.0_f64;
-    eventually_seeing(PATIENCE, "the limit and the approach", || {
+    eventually_ok(PATIENCE, "the limit and the approach", || {
         let limit = number(daemon, "agave_memory_effective_limit_bytes", &[]);
         most = most.max(number(daemon, "agave_memory_unreclaimable_bytes", &[]).unwrap_or(0.0));
         if limit == Some(LIMIT as f64) && most > 0.7 * LIMIT as f64 {
@@ -78,10 +78,10 @@ fn it_approaches_the_limit_until_it_is_killed(daemon: &Daemon, cgroup: &LimitedC
             Err((limit, most))
         }
     });
-    eventually_seeing(PATIENCE, "the kill", || {
+    eventually_ok(PATIENCE, "the kill", || {
         cgroup.kills().filter(|kills| *kills > 0).ok_or(most)
     });
-    eventually_seeing(PATIENCE, "the end", || {
+    eventually_ok(PATIENCE, "the end", || {
         let up = number(daemon, "agave_up", &[]);
         if up == Some(0.0) { Ok(()) } else { Err(up) }
     });

@@ -20,7 +20,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::rpc::Rpc;
 use faultline_testkit::transaction::{base58, follower_identities};
@@ -73,7 +73,7 @@ fn page(
     what: &str,
     mut fits: impl FnMut(&Page) -> std::result::Result<(), String>,
 ) -> Page {
-    eventually_seeing(PATIENCE, what, || {
+    eventually_ok(PATIENCE, what, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         fits(&page).map(|()| page)
     })
@@ -209,7 +209,7 @@ fn no_figures_remain(found: &Daemon) {
 /// Waits for a leader slot of the validator that does not run yet. The leader has another key in each run, hence the cluster another
 /// schedule: a validator that is quick to start may have none to skip.
 fn it_skips_a_slot(leader: &Rpc, identity: &str) {
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "a leader slot of the validator that does not run yet",
         || {
@@ -232,7 +232,7 @@ fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
     let blockhash = leader.latest_blockhash()?;
     leader.send(&voter::deactivation(1, blockhash))?;
     leader.send(&voter::delegation(2, blockhash))?;
-    let moved = eventually_seeing(PATIENCE, "the follower has both transactions", || {
+    let moved = eventually_ok(PATIENCE, "the follower has both transactions", || {
         let moving =
             moving_stake(&cluster.follower_rpc(), vote).map_err(|error| error.to_string())?;
         must(moving.0 > 0.0 && moving.1 > 0.0, || format!("{moving:?}")).map(|()| moving)

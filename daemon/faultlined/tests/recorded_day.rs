@@ -9,7 +9,7 @@
 )]
 
 use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
 use faults::Fault;
 use recording::{HOUR, Node, Recording};
@@ -160,7 +160,7 @@ fn in_a_fleet_each_nodes_fault_fires_only_its_own_alert() -> Result<()> {
                 .collect(),
         );
     }
-    eventually_seeing(PATIENCE, "of each node its alerts and no other", || {
+    eventually_ok(PATIENCE, "of each node its alerts and no other", || {
         let mut firing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for labels in prometheus
             .firing_with_labels()

@@ -56,7 +56,7 @@ pub struct WebState {
     pub ticks: Latest<Tick>,
     pub history: History,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
-    pub constant: ConstantLabels,
+    pub constant_labels: ConstantLabels,
     pub page: Arc<PageInfo>,
     pub recorder: Option<recorder::Handle>,
     pub flight: Option<flight::Handle>,
@@ -110,12 +110,12 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
             .into_iter()
             .collect();
     };
-    let (web, mut mistakes) = config::WebConfig::read(path);
-    mistakes.extend(web.tls.iter().flat_map(tls::TlsFiles::mistakes));
-    if mistakes.is_empty() {
-        mistakes.extend(check_protection(config.listen, Some(&web)).err());
+    let (web, mut errors) = config::WebConfig::read(path);
+    errors.extend(web.tls.iter().flat_map(tls::TlsFiles::errors));
+    if errors.is_empty() {
+        errors.extend(check_protection(config.listen, Some(&web)).err());
     }
-    mistakes
+    errors
 }
 
 /// Warnings about a valid web config file; `now` is Unix time. Also returns the files with secrets:
@@ -127,11 +127,11 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
     let expiry_warning = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
-    let shown = users
+    let messages = users
         .map(|what| format!("{}: {what}", path.display()))
         .chain(expiry_warning)
         .collect();
-    (shown, std::iter::once(path.clone()).chain(key).collect())
+    (messages, std::iter::once(path.clone()).chain(key).collect())
 }
 
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
@@ -160,7 +160,7 @@ fn check_protection(listen: SocketAddr, web: Option<&config::WebConfig>) -> Resu
 #[derive(Debug)]
 pub struct Server {
     sockets: Vec<BoundSocket>,
-    site: Arc<Router>,
+    router: Arc<Router>,
     tls: Option<Arc<tls::Acceptor>>,
 }
 
@@ -223,16 +223,16 @@ impl Server {
         // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
         let names = (tls.is_none() && users.is_none())
             .then(|| AllowedHosts::new(&config.hosts, state.host_name.as_deref()));
-        let site = Router::new(state, users, headers, names, config.native_histograms);
+        let router = Router::new(state, users, headers, names, config.native_histograms);
         Ok(Server {
             sockets,
-            site: Arc::new(site),
+            router: Arc::new(router),
             tls: tls.map(Arc::new),
         })
     }
 
-    pub fn places(&self) -> Vec<String> {
-        socket::places(&self.sockets)
+    pub fn listen_addresses(&self) -> Vec<String> {
+        socket::listen_addresses(&self.sockets)
     }
 
     pub fn local_addr(&self) -> Option<SocketAddr> {
@@ -251,15 +251,19 @@ impl Server {
 
     /// Serves until `stop`, then lets open requests finish. Needs a runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
-        let Server { sockets, site, tls } = self;
+        let Server {
+            sockets,
+            router,
+            tls,
+        } = self;
         let network = MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS;
         let connections = Connections::new("metrics", network, MAX_UNIX_CONNECTIONS);
-        let clock = site.clock();
+        let clock = router.clock();
         let serve = |stream, connection| {
             connection::serve(
                 stream,
                 tls.clone(),
-                Arc::clone(&site),
+                Arc::clone(&router),
                 connection,
                 stop.clone(),
             )

@@ -1,10 +1,11 @@
 //! Follows a log file over rotation.
 //!
-//! The caller polls every [`POLL_INTERVAL`]. inotify would not avoid the polls: it misses changes on network
-//! file systems and behind symbolic links.
+//! The caller polls every [`POLL_INTERVAL`]. inotify would not avoid the polls: it misses changes
+//! on network file systems and behind symbolic links.
 //!
-//! **Start**: at the end of the file. A file that appears later is read from its beginning. If it
-//! is older than the daemon and only now got the name or became readable, it is read from its end.
+//! **Start**: at the end of the file. A file that appears later is read from its beginning. A file
+//! that is older than the daemon, and only now got the name or became readable, is read from its
+//! end.
 //!
 //! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
 //! and later do only after the start-up. So the old file is read until the new one has data and the
@@ -14,7 +15,7 @@
 //! offset again, by the last KiB before the offset. Every read compares it first.
 //!
 //! **Copies**: a new file with the same KiB at the same offset (`sed -i`, an undone rotation) is
-//! read on from there.
+//! read from that offset on.
 //!
 //! Lines are lost in three cases: they were written between the last poll and a truncation; their
 //! file had the name only between two polls; a truncated file grew again to the same KiB at the
@@ -75,8 +76,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts at the end of `path`. The status reports a file that cannot be read yet. Blocks as
-    /// long as the file system does.
+    /// Starts at the end of `path`. The status reports a file that cannot be read yet. Blocks while
+    /// the file system does.
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
         writer.status().begin(&path, now);
@@ -94,7 +95,7 @@ impl Follower {
             buffer: vec![0; CHUNK_BYTES],
         };
         let problem = follower.update_current(now, true);
-        follower.writer.status().settle(problem);
+        follower.writer.status().set_problem(problem);
         follower
     }
 
@@ -107,7 +108,8 @@ impl Follower {
     }
 
     /// Finds the file at the path, reads a limited amount of new data, and closes finished files.
-    /// Returns true if data is left. Then the caller polls again at once, else after [`POLL_INTERVAL`].
+    /// Returns true if there is more data: then the caller polls again at once, else after
+    /// [`POLL_INTERVAL`].
     pub fn poll(&mut self, now: Stamp) -> bool {
         self.writer.status().begin(&self.path, now);
         let mut problem = self.update_current(now, false);
@@ -122,10 +124,10 @@ impl Follower {
                 }
             }
         }
-        // The next poll opens it again and continues at the saved offset.
+        // The next poll reopens a failed file and continues at its saved offset.
         failed.into_iter().for_each(|id| self.close(id, now));
         self.close_finished_files(now);
-        self.writer.status().settle(problem);
+        self.writer.status().set_problem(problem);
         has_more
     }
 
@@ -186,7 +188,7 @@ impl Follower {
             self.start_offset(&file, &metadata, now)
         };
         self.open_files
-            .push(FollowedFile::from(file, id, offset, now.uptime)?);
+            .push(FollowedFile::new(file, id, offset, now.uptime)?);
         Ok(id)
     }
 
@@ -241,7 +243,7 @@ impl Follower {
     }
 
     fn close_finished_files(&mut self, now: Stamp) {
-        let successor = self
+        let has_successor = self
             .open_files
             .iter()
             .any(|file| Some(file.id) == self.current_id && file.has_data());
@@ -254,14 +256,14 @@ impl Follower {
         // at most one.
         old.sort_by_key(|file| file.last_active);
         let surplus = self.open_files.len().saturating_sub(MAX_FILES);
-        let done = old.into_iter().enumerate().filter(|(index, file)| {
+        let finished = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.last_active);
             *index < surplus
-                || (successor && quiet >= OLD_FILE_QUIET)
+                || (has_successor && quiet >= OLD_FILE_QUIET)
                 || (quiet >= UNLINKED_QUIET && file.is_unlinked())
         });
-        let done: Vec<FileId> = done.map(|(_, file)| file.id).collect();
-        done.into_iter().for_each(|id| self.close(id, now));
+        let finished: Vec<FileId> = finished.map(|(_, file)| file.id).collect();
+        finished.into_iter().for_each(|id| self.close(id, now));
     }
 
     fn close(&mut self, id: FileId, now: Stamp) {

@@ -1,7 +1,7 @@
 //! Follows the validator's log: bytes in, records out.
 //!
-//! Path and time are given: nothing here reads a clock, spawns or waits. Nothing panics on its
-//! input.
+//! The caller passes path and time: this crate reads no clock, starts no thread and never waits. No
+//! input causes a panic.
 
 mod file;
 mod records;

@@ -70,7 +70,7 @@ impl RecordBatch<'_> {
         });
     }
 
-    /// Ends the text. A last line without newline counts as bad: its last number may be cut.
+    /// Ends the text. A last line without newline counts as bad, as its last number may be cut.
     pub fn cut(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }

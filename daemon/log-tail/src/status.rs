@@ -54,7 +54,8 @@ impl StatusHandle {
         self.lock().polling = Some((Arc::clone(path), now));
     }
 
-    pub fn settle(&self, problem: Option<Problem>) {
+    /// Ends a poll. `None`: the log is being read. Logs a change.
+    pub fn set_problem(&self, problem: Option<Problem>) {
         let mut status = self.lock();
         let is_up = problem.is_none();
         let has_changed = status.up != is_up || status.problem != problem;

@@ -31,7 +31,7 @@ pub struct Parts {
     pub folder: PathBuf,
     pub config: config::Flight,
     pub name: String,
-    pub account: Arc<RecorderStatus>,
+    pub status: Arc<RecorderStatus>,
 }
 
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
@@ -41,16 +41,17 @@ pub struct Parts {
 pub fn build(
     parts: Parts,
     handle: &Handle,
-    opening: NewRecording,
+    new_recording: NewRecording,
 ) -> Result<(Ring, Saver), String> {
     if let Err(PrepareError::Unusable(why)) = folder::prepare(&parts.folder) {
         return Err(why);
     }
-    let (jobs, waiting) = saver::channel();
-    let saver = Saver::new(&parts, handle.clone(), waiting);
-    Ok((Ring::new(parts, handle.clone(), opening, jobs), saver))
+    let (jobs, queued_jobs) = saver::channel();
+    let saver = Saver::new(&parts, handle.clone(), queued_jobs);
+    Ok((Ring::new(parts, handle.clone(), new_recording, jobs), saver))
 }
 
+/// The host name as a part of file names.
 pub fn name(root: &HostRoot) -> String {
     let read = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text).into_owned())

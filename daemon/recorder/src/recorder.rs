@@ -15,7 +15,7 @@ pub use account::RecorderStatus;
 pub use recording_file::RecordingFile;
 
 use crate::manifest::Described;
-use account::RecorderSource;
+use account::{PROBLEM_SHOWN_FOR, RecorderSource};
 use events::{Describe, Events};
 use faultline_core::clock::Clock;
 use faultline_core::hub::{Latest, Sink};
@@ -23,7 +23,7 @@ use faultline_core::supervisor::Stop;
 use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
-use faultline_sources::discovery::{Following, Target};
+use faultline_sources::discovery::{Target, TargetHandle};
 use faultline_sources::tick::{Poll, SourceOutput};
 use marks::Marks;
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ use std::time::Duration;
 /// Transaction interval, and the maximum loss if the daemon is killed.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Offset of the transaction after the full second, so that the tick is on disk soon.
+/// Time from the full second, when the tick comes, to the transaction.
 const DELAY_AFTER_TICK: Duration = Duration::from_millis(250);
 
 const GAP_REASON: &str =
@@ -78,8 +78,8 @@ impl FollowedProcess {
 
 /// Called on the recorder's thread once a second, also without entries.
 pub trait RecordingSink: Send {
-    /// Takes the entries since the last call, in order; the sink counts its own losses.
-    fn take(&mut self, entries: &[Entry], now: Stamp);
+    /// Writes the entries since the last call, in order. The sink counts its own losses.
+    fn write_entries(&mut self, entries: &[Entry], now: Stamp);
 
     fn finish(self: Box<Self>, now: Stamp);
 }
@@ -88,7 +88,7 @@ pub trait RecordingSink: Send {
 pub struct Handle {
     queue: Arc<Queue>,
     seen: Arc<Mutex<FollowedAtTick>>,
-    accounts: Vec<Arc<RecorderStatus>>,
+    statuses: Vec<Arc<RecorderStatus>>,
     marks: Arc<Marks>,
 }
 
@@ -108,7 +108,7 @@ impl Handle {
     /// Polled before the tick reaches the sinks. `more` adds readings.
     pub fn source(
         &self,
-        following: Following,
+        following: TargetHandle,
         more: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Poll> {
         Box::new(RecorderSource {
@@ -121,11 +121,11 @@ impl Handle {
 
     /// Counts the mark by kind; false if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
-        let set = self.queue.push(Message::Mark(at, name));
-        if set {
+        let is_queued = self.queue.push(Message::Mark(at, name));
+        if is_queued {
             self.marks.count(kind);
         }
-        set
+        is_queued
     }
 }
 
@@ -142,24 +142,24 @@ pub struct Recorder {
     events: Events,
     describe: Describe,
     completed_manifests: Latest<Described>,
-    known: Option<Arc<Described>>,
+    last_manifest: Option<Arc<Described>>,
     lost: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
 impl Recorder {
-    /// `accounts` belong to the sinks that are added later. `describe` returns the manifest of a
+    /// `statuses` belong to the sinks that are added later. `describe` returns the manifest of a
     /// process. It runs on the recorder's thread, once per process.
     pub fn new(
         clock: Clock,
-        accounts: Vec<Arc<RecorderStatus>>,
+        statuses: Vec<Arc<RecorderStatus>>,
         describe: impl Fn(&Target) -> Value + Send + 'static,
     ) -> (Handle, Recorder) {
         let queue = Arc::new(Queue::default());
         let handle = Handle {
             queue: Arc::clone(&queue),
             seen: Arc::default(),
-            accounts,
+            statuses,
             marks: Arc::default(),
         };
         let describe: Describe = Box::new(describe);
@@ -172,14 +172,14 @@ impl Recorder {
                 events,
                 describe,
                 completed_manifests,
-                known: None,
+                last_manifest: None,
                 lost: 0,
                 sinks: Vec::new(),
             },
         )
     }
 
-    pub fn with_news(mut self, completed_manifests: Latest<Described>) -> Self {
+    pub fn with_completed_manifests(mut self, completed_manifests: Latest<Described>) -> Self {
         self.completed_manifests = completed_manifests;
         self
     }
@@ -200,26 +200,26 @@ impl Recorder {
     }
 
     /// Returns each completed manifest of the followed process once.
-    fn completed_manifests(&mut self) -> Option<Entry> {
+    fn next_manifest(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
-        let completed_manifests = self
+        let manifest = self
             .completed_manifests
             .get()
-            .filter(|completed_manifests| completed_manifests.target == *followed)?;
+            .filter(|manifest| manifest.target == *followed)?;
         if self
-            .known
+            .last_manifest
             .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, &completed_manifests))
+            .is_some_and(|last| Arc::ptr_eq(last, &manifest))
         {
             return None;
         }
-        self.known = Some(Arc::clone(&completed_manifests));
-        Some(Entry::Manifest(completed_manifests))
+        self.last_manifest = Some(Arc::clone(&manifest));
+        Some(Entry::Manifest(manifest))
     }
 
     fn process_queue(&mut self) {
         let mut entries = Vec::new();
-        for message in self.queue.take() {
+        for message in self.queue.drain() {
             match message {
                 Message::Tick(tick, seen) => {
                     self.events.tick(&tick, &seen, &self.describe, &mut entries)
@@ -230,7 +230,7 @@ impl Recorder {
                 }
             }
         }
-        entries.extend(self.completed_manifests());
+        entries.extend(self.next_manifest());
         let now = self.clock.now();
         let before = std::mem::replace(&mut self.lost, self.queue.lost());
         if self.lost > before {
@@ -239,7 +239,7 @@ impl Recorder {
         }
         self.sinks
             .iter_mut()
-            .for_each(|sink| sink.take(&entries, now));
+            .for_each(|sink| sink.write_entries(&entries, now));
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
     struct Memory(Arc<Mutex<Vec<Entry>>>);
 
     impl RecordingSink for Memory {
-        fn take(&mut self, entries: &[Entry], _: Stamp) {
+        fn write_entries(&mut self, entries: &[Entry], _: Stamp) {
             self.0.lock().extend_from_slice(entries);
         }
 
@@ -318,7 +318,7 @@ mod tests {
             Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
         let (saved_entries, completed_manifests) = (Arc::default(), Latest::default());
         let mut recorder = recorder
-            .with_news(completed_manifests.clone())
+            .with_completed_manifests(completed_manifests.clone())
             .with(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.seen.lock() = FollowedAtTick {

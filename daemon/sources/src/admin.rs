@@ -10,7 +10,7 @@ mod socket;
 pub use poller::Poller;
 
 use super::Registry;
-use crate::discovery::Following;
+use crate::discovery::TargetHandle;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_agave::PublicKey;
 use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
@@ -38,8 +38,8 @@ pub struct PollTarget {
 /// Returns the current target. Called at every poll on the runtime, so it must not block.
 pub type PollTargetLookup = Box<dyn Fn() -> Option<PollTarget> + Send + Sync>;
 
-/// Only a validator is polled.
-pub fn target_lookup(following: &Following) -> PollTargetLookup {
+/// Returns a lookup that finds only validators.
+pub fn target_lookup(following: &TargetHandle) -> PollTargetLookup {
     let following = following.clone();
     Box::new(move || {
         let target = following.current()?;
@@ -57,7 +57,7 @@ pub fn target_lookup(following: &Following) -> PollTargetLookup {
     })
 }
 
-/// Immutable; the poller publishes a new one.
+/// Facts from the admin socket. Each poll publishes a new value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
@@ -68,8 +68,8 @@ pub struct AdminFacts {
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
     pub identity: Option<PublicKey>,
-    /// The configured address, which may be unspecified; requested once per process. `None` before
-    /// that, and without JSON-RPC.
+    /// The configured address, such as 0.0.0.0, requested once per process. `None` before that, and
+    /// without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
     /// Requested every minute after the start. `None` like `progress`, and with a version that does
     /// not report it.

@@ -5,7 +5,7 @@ mod headroom;
 
 use super::Registry;
 use super::host::{SharedMeminfo, minor_faults, pressure};
-use crate::discovery::{Following, FoundCgroup};
+use crate::discovery::{FoundCgroup, TargetHandle};
 use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use counters::Counters;
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
@@ -27,13 +27,13 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Cgroup {
-    following: Following,
+    following: TargetHandle,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
     followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
-    /// On a hybrid host the process may be in the root cgroup of version 2, whose pressure is the
-    /// whole machine's.
+    /// False in the root cgroup of version 2, whose pressure is the whole machine's. A hybrid host
+    /// may have the process there.
     own_pressure: bool,
     path: Option<Arc<str>>,
     memory: SharedMeminfo,
@@ -47,7 +47,7 @@ struct Cgroup {
 }
 
 impl Cgroup {
-    fn new(memory: SharedMeminfo, following: Following) -> Self {
+    fn new(memory: SharedMeminfo, following: TargetHandle) -> Self {
         Cgroup {
             following,
             process: None,
@@ -66,7 +66,7 @@ impl Cgroup {
     }
 
     /// True if the files changed since the last tick.
-    fn find(
+    fn locate_cgroups(
         &mut self,
         context: &SampleContext<'_>,
         process: ProcessId,
@@ -89,7 +89,7 @@ impl Cgroup {
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
-        if let Some(top) = not_mounted(&cgroups) {
+        if let Some(top) = missing_mount(&cgroups) {
             let what = format!(
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
                 top.display()
@@ -151,17 +151,17 @@ impl Cgroup {
             self.counters_cgroup = Some(cgroups.clone());
         }
         if let Some(process) = changed {
-            report(&self.following, process, cgroups, &sample);
+            publish_cgroup(&self.following, process, cgroups, &sample);
         }
         let frozen = output.take(sample.frozen.clone()).flatten();
         context.process_state.frozen.set(frozen);
         output.readings.flag(&c::FROZEN, [], frozen);
         self.pressures(&sample, output);
         let io = sample.io.clone();
-        read(sample, output);
+        add_readings(sample, output);
         self.io(io, context, output);
         if moved {
-            self.counters.moved(&output.readings);
+            self.counters.rebase(&output.readings);
         }
         self.counters.continue_counts(&mut output.readings);
         output.take(levels)
@@ -197,8 +197,8 @@ impl Cgroup {
 }
 
 /// Passes the cgroup to the finder, which needs its OOM kills for the end reason of the process.
-fn report(
-    following: &Following,
+fn publish_cgroup(
+    following: &TargetHandle,
     process: ProcessId,
     cgroups: &ProcessCgroups,
     sample: &CgroupSample,
@@ -215,7 +215,7 @@ fn report(
 
 /// The top folder of the memory hierarchy if it is missing. A cgroup may vanish with its process, a
 /// mount does not.
-fn not_mounted(cgroups: &ProcessCgroups) -> Option<&Path> {
+fn missing_mount(cgroups: &ProcessCgroups) -> Option<&Path> {
     let memory = cgroups.memory.as_ref().ok()?;
     (!memory.top.is_dir()).then_some(&*memory.top)
 }
@@ -239,7 +239,7 @@ impl Poll for Cgroup {
         let Some(process) = process else {
             return output;
         };
-        let changed = self.find(context, process, &mut output);
+        let changed = self.locate_cgroups(context, process, &mut output);
         if let Some(path) = &self.path {
             // Set once: this source runs once per tick.
             drop(context.process_state.cgroup.set(Arc::clone(path)));
@@ -251,7 +251,7 @@ impl Poll for Cgroup {
     }
 }
 
-fn read(sample: CgroupSample, output: &mut SourceOutput) {
+fn add_readings(sample: CgroupSample, output: &mut SourceOutput) {
     let usage = output.take(sample.memory_usage);
     output.whole(&c::USAGE, [], usage);
     let peak = output.take(sample.memory_peak);
@@ -269,8 +269,8 @@ fn read(sample: CgroupSample, output: &mut SourceOutput) {
             .map(|(both, memory)| both.saturating_sub(memory)),
         // Each version lacks the file of the other one. The error of its own file is the reason.
         (Err(error), Err(other)) => {
-            let lacks = error.kind() == ErrorKind::Absent;
-            output.problem(if lacks { &other } else { &error });
+            let is_absent = error.kind() == ErrorKind::Absent;
+            output.problem(if is_absent { &other } else { &error });
             None
         }
     };

@@ -35,7 +35,7 @@ use std::time::Duration;
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
 pub struct Conclusions {
-    live: Latest<config::Config>,
+    latest_config: Latest<config::Config>,
     config: Arc<config::Config>,
     inputs: Inputs,
     tracker: Tracker,
@@ -74,12 +74,16 @@ impl SourceFacts {
 }
 
 impl Conclusions {
-    pub fn new(live: Latest<config::Config>, inputs: Inputs, slot_time: Latest<Duration>) -> Self {
-        let config = live.get().unwrap_or_default();
+    pub fn new(
+        latest_config: Latest<config::Config>,
+        inputs: Inputs,
+        slot_time: Latest<Duration>,
+    ) -> Self {
+        let config = latest_config.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
         let (slots, consensus, followed, followed_at, validator) = Default::default();
         Conclusions {
-            live,
+            latest_config,
             config,
             inputs,
             tracker,
@@ -94,7 +98,7 @@ impl Conclusions {
 
     fn reconfigure(&mut self) {
         if let Some(config) = self
-            .live
+            .latest_config
             .get()
             .filter(|config| !Arc::ptr_eq(config, &self.config))
         {
@@ -202,7 +206,7 @@ impl Conclusions {
         {
             self.inputs
                 .intake
-                .rpc_slots(info.absolute_slot, facts.max_shred, at);
+                .set_rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
     }
 
@@ -231,12 +235,12 @@ impl Conclusions {
             .admin
             .as_ref()
             .and_then(|facts| facts.progress.as_ref());
-        let answers = source_facts.rpc.as_ref().is_some_and(|facts| facts.up);
+        let rpc_is_up = source_facts.rpc.as_ref().is_some_and(|facts| facts.up);
         let has_answered = source_facts
             .rpc
             .as_ref()
             .is_some_and(|facts| facts.slot_at.is_some());
-        let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
+        let running = rpc_is_up || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(from_start_progress);
         // The log reports a start, but not its end.
         let start = start.or_else(|| {
@@ -247,7 +251,7 @@ impl Conclusions {
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
-            .filter(|_| self.received_at(source_facts).is_some_and(is_recent));
+            .filter(|_| self.last_reported_at(source_facts).is_some_and(is_recent));
         let process = if context.target.is_none() {
             Process::None
         } else if is_stopped(context) {
@@ -262,8 +266,8 @@ impl Conclusions {
         }
     }
 
-    /// The last sign of life of this process in any source.
-    fn received_at(&self, source_facts: &SourceFacts) -> Option<Stamp> {
+    /// Time of the last report by this process from any source.
+    fn last_reported_at(&self, source_facts: &SourceFacts) -> Option<Stamp> {
         let line = self
             .inputs
             .log
@@ -410,7 +414,7 @@ fn rules(config: &config::Config) -> Rules {
     }
 }
 
-/// By a signal, or its cgroup is frozen.
+/// True if a signal stopped the process or its cgroup is frozen.
 fn is_stopped(context: &SampleContext<'_>) -> bool {
     let state = context.process_state.state.get();
     context.process_state.frozen.get() == Some(true)
@@ -454,10 +458,10 @@ fn display_version(version: &str) -> String {
 }
 
 fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
-    let stock = version
+    let stock_capacity = version
         .and_then(|version| Version::parse(version).ok())
         .map(|version| version.program_cache_capacity());
-    let Some(cache_capacity) = configured.or(stock) else {
+    let Some(cache_capacity) = configured.or(stock_capacity) else {
         return;
     };
     output.whole(&v::CACHE_CAPACITY, ["configured"], Some(cache_capacity));
@@ -471,7 +475,7 @@ fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut S
 /// The client by reported version, else by program; `None` for non-validators.
 pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
-    let stated = version
+    let reported_client = version
         .and_then(|version| Version::parse(version).ok())
         .and_then(|version| version.client);
     let by_program = match program {
@@ -480,7 +484,7 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
         Program::JitoValidator => "jito",
         Program::Fdctl => "frankendancer",
     };
-    Some(stated.map_or(by_program.to_owned(), |client| client.name().to_owned()))
+    Some(reported_client.map_or(by_program.to_owned(), |client| client.name().to_owned()))
 }
 
 /// The host id of a validator before it has read its identity.

@@ -21,7 +21,7 @@ impl Poll for Datapoints {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         // Problems of pushes are states, so every tick reports them.
         let mut output = SourceOutput {
-            up: self.intake.up(context.now),
+            up: self.intake.has_recent_push(context.now),
             repeated: true,
             ..SourceOutput::with_capacity(128)
         };
@@ -56,7 +56,7 @@ pub(super) fn register(
         });
     }
     if let Some(listener) = listener {
-        registry.member(|stage| {
+        registry.on_start(|stage| {
             stage.task("ingest", |stop| listener.run(stop));
             Ok(())
         });

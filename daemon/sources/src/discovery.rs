@@ -28,11 +28,11 @@ use faultline_core::config;
 use faultline_core::supervisor::{PathThread, Stop};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
-pub use following::{EndReason, Following, FoundCgroup, Report};
+pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
 use kills::OomKillWatch;
 use method::Method;
-pub use owner::{user, validators_user};
-use process::Fingerprint;
+pub use owner::{user, validator_user};
+use process::ExecDetector;
 pub use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct Target {
 
 impl Target {
     /// True if `before` was a wrapper, followed only until its validator, this target, appeared.
-    pub fn succeeds_wrapper(&self, before: &Target) -> bool {
+    pub fn replaces_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
 }
@@ -78,7 +78,7 @@ struct SearchContext<'a> {
     before: Option<&'a Target>,
     /// False if `procfs` belongs to another pid namespace: its pids are then invalid for system
     /// calls.
-    own_procfs: bool,
+    shares_pid_namespace: bool,
     /// False if there will be no further search.
     will_retry: bool,
     stop: &'a Stop,
@@ -92,8 +92,8 @@ pub struct Finder {
     root: HostRoot,
     clock: Clock,
     method: Method,
-    following: Following,
-    own_procfs: bool,
+    following: TargetHandle,
+    shares_pid_namespace: bool,
     ended: Option<(Arc<Target>, EndReason)>,
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
@@ -104,15 +104,16 @@ pub struct Finder {
 impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
         let own = std::fs::read_link(root.procfs.join("self"));
-        let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+        let shares_pid_namespace =
+            own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
         let method = Method::new(&config.find);
-        let following = Following::new(Method::looking_for(&config.find));
+        let following = TargetHandle::new(Method::search_description(&config.find));
         Finder {
             root,
             clock,
             method,
             following,
-            own_procfs,
+            shares_pid_namespace,
             ended: None,
             searching_since: None,
             last_logged: String::new(),
@@ -120,7 +121,7 @@ impl Finder {
         }
     }
 
-    pub fn following(&self) -> Following {
+    pub fn following(&self) -> TargetHandle {
         self.following.clone()
     }
 
@@ -135,7 +136,7 @@ impl Finder {
             let followed = match self.search(true, &stop) {
                 Some(target) => self.follow(target, &stop),
                 None => {
-                    self.end_left_wrapper();
+                    self.end_abandoned_wrapper();
                     false
                 }
             };
@@ -153,7 +154,7 @@ impl Finder {
             clock: self.clock,
             now,
             before: self.ended.as_ref().map(|(target, _)| &**target),
-            own_procfs: self.own_procfs,
+            shares_pid_namespace: self.shares_pid_namespace,
             will_retry,
             stop,
             paths: &self.paths,
@@ -176,20 +177,20 @@ impl Finder {
         let took = self.clock.now().since(now);
         let report = &mut self.following.state().report;
         (report.problems, report.searched_at, report.took) = (problems, Some(now), took);
-        self.following.search_is_over();
+        self.following.notify_searched();
         found
     }
 
     /// Follows a process until its end or `stop`; false if it ended before.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
-        let Some(watch) = Watch::begin(&self.root, id, self.own_procfs) else {
+        let Some(watch) = Watch::begin(&self.root, id, self.shares_pid_namespace) else {
             let message = format!("process {} ended before it could be followed", id.pid);
             self.following.state().report.problems = vec![Problem::new(Status::Gone, message)];
             return false;
         };
         let mut kills = OomKillWatch::begin(&self.root, id, self.clock.now());
-        let mut fingerprint = Fingerprint::of(&self.root, id);
+        let mut exec_detector = ExecDetector::of(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
         let mut inspection_timer = InspectionTimer::new(searched_at);
@@ -199,18 +200,18 @@ impl Finder {
                 _ => SEARCH_INTERVAL,
             };
             let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
-            let waited = watch.wait(&self.root, id, stop, until_search);
+            let wait_outcome = watch.wait(&self.root, id, stop, until_search);
             let now = self.clock.now();
-            match waited {
+            match wait_outcome {
                 _ if stop.is_set() => return true,
                 WaitOutcome::Notified => break EndReason::Exit,
-                WaitOutcome::FoundGone => break EndReason::Unknown,
+                WaitOutcome::EndedUnnoticed => break EndReason::Unknown,
                 WaitOutcome::Alive if now.since(searched_at) < interval => {}
                 WaitOutcome::Alive => {
                     searched_at = now;
                     let oom_counts = self.following.state().oom_kills.clone();
                     kills.count(&oom_counts, now);
-                    let Ok(target) = self.check_exec(&current, &mut fingerprint, now) else {
+                    let Ok(target) = self.check_exec(&current, &mut exec_detector, now) else {
                         break EndReason::Unknown;
                     };
                     if !Arc::ptr_eq(&target, &current) {
@@ -236,14 +237,14 @@ impl Finder {
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
-        fingerprint: &mut Fingerprint,
+        exec_detector: &mut ExecDetector,
         now: Stamp,
     ) -> Result<Arc<Target>, ()> {
-        let fingerprint = fingerprint.inspect(&self.root);
-        // A process that exits has neither a program nor arguments. A large one takes seconds.
+        let program = exec_detector.inspect(&self.root);
+        // An exiting process has no program and no arguments. A large one exits for seconds.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let same = fingerprint
-            .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+        let same =
+            program.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
         let fresh = if same {
             None
         } else {
@@ -256,7 +257,7 @@ impl Finder {
         }
         // The watch reports a reused pid.
         let changed = fresh
-            .map(|seen| seen.target)
+            .map(|inspected| inspected.target)
             .filter(|target| target.process == current.process && *target != **current);
         match changed {
             None => Ok(Arc::clone(current)),
@@ -265,8 +266,8 @@ impl Finder {
         }
     }
 
-    /// True if a validator runs below a followed process that is none. Otherwise reports
-    /// descendants that hold most of the memory.
+    /// True if the followed process is no validator but has one as descendant. Otherwise reports
+    /// descendants with most of the memory.
     fn is_wrapper(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
@@ -315,7 +316,7 @@ impl Finder {
         state.report.problems = self.method.target_problems(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
-        self.following.search_is_over();
+        self.following.notify_searched();
         target
     }
 
@@ -336,7 +337,7 @@ impl Finder {
     }
 
     /// Ends a followed wrapper if the search did not find the validator below it.
-    fn end_left_wrapper(&mut self) {
+    fn end_abandoned_wrapper(&mut self) {
         if let Some(wrapper) = self.following.current() {
             self.end(wrapper, EndReason::Unknown);
         }

@@ -17,13 +17,13 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DistanceEvidence {
-    /// Distance of the two slots in one JSON-RPC response; `None` if it expired.
+    /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
     measured: Option<u64>,
     /// Such a response arrived within [`RPC_PRECEDENCE`].
     has_recent_measurement: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
-    /// The node's own health, and the maximum distance for it.
+    /// Whether the node calls itself healthy, and its maximum distance for that.
     health: Option<(bool, u64)>,
 }
 
@@ -59,8 +59,8 @@ impl DistanceEvidence {
     pub(super) fn by_pushes(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
-        let is_believed = is_proven || !self.health.is_some_and(contradicts);
-        is_believed.then_some(behind)
+        let is_trusted = is_proven || !self.health.is_some_and(contradicts);
+        is_trusted.then_some(behind)
     }
 
     /// Slots; `None` without trusted evidence.
@@ -69,7 +69,7 @@ impl DistanceEvidence {
         self.measured.or_else(by_pushes)
     }
 
-    /// By the distance, else by `getHealth`; `None` if both are unknown.
+    /// Decided by the distance, else by `getHealth`; `None` if both are unknown.
     pub fn is_near_tip(&self) -> Option<bool> {
         let by_health = self.health.map(|(healthy, _)| healthy);
         self.behind()

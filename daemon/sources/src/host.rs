@@ -1,5 +1,5 @@
 use super::Registry;
-use crate::discovery::Following;
+use crate::discovery::TargetHandle;
 use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
@@ -30,17 +30,17 @@ impl SharedMeminfo {
         if let Some((_, read)) = cache.read.as_ref().filter(|(at, _)| *at == context.now) {
             return read.clone();
         }
-        let read = cache.read_anew(context.root);
+        let read = cache.read_file(context.root);
         cache.read = Some((context.now, read.clone()));
         read
     }
 }
 
 impl CachedMeminfo {
-    fn read_anew(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
+    fn read_file(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => root.open_proc_piece("meminfo")?,
+            None => root.open_proc_single_read("meminfo")?,
         };
         self.file
             .insert(file)
@@ -52,13 +52,13 @@ impl CachedMeminfo {
 pub struct Host {
     files: HostFiles,
     memory: SharedMeminfo,
-    following: Following,
+    following: TargetHandle,
     limits: Throttle,
     buffer: Vec<u8>,
 }
 
 impl Host {
-    pub fn new(root: &HostRoot, memory: SharedMeminfo, following: Following) -> Self {
+    pub fn new(root: &HostRoot, memory: SharedMeminfo, following: TargetHandle) -> Self {
         Host {
             files: HostFiles::new(root),
             memory,
@@ -117,8 +117,8 @@ impl Poll for Host {
         pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
         pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
-        let most = output.take(sample.max_map_count);
-        output.whole(&h::MAX_MAPS, [], most);
+        let max_map_count = output.take(sample.max_map_count);
+        output.whole(&h::MAX_MAPS, [], max_map_count);
         output
     }
 }

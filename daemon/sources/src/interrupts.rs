@@ -59,7 +59,7 @@ impl Poll for Interrupts {
 struct Reader {
     interrupts: Totals,
     softirqs: Totals,
-    /// The process and its thread of proof of history.
+    /// The process, and the path of its proof-of-history thread below `procfs`.
     poh_thread: Option<(ProcessId, String)>,
 }
 
@@ -68,7 +68,7 @@ impl Reader {
         let mut output = SourceOutput::default();
         if let Some(table) = read(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            let counters = self.interrupts.of_cpus(&table);
+            let counters = self.interrupts.totals_by_cpu(&table);
             for (cpu, devices, others) in counters {
                 for (from, count) in [("device", devices), ("local", others)] {
                     let labels = [cpu.to_string().into(), from.into()];
@@ -78,11 +78,12 @@ impl Reader {
         }
         if let Some(table) = read(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
-            for (cpu, _, count) in self.softirqs.of_cpus(&table) {
+            for (cpu, _, count) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
                 output.readings.counter(&h::SOFTIRQS, labels, count);
             }
-            self.softirqs.of_kinds(&h::SOFTIRQS_BY_TYPE, &mut output);
+            self.softirqs
+                .export_kinds(&h::SOFTIRQS_BY_TYPE, &mut output);
         }
         let of_process = process.map(|process| {
             let cpu = self.poh_cpu(root, process);
@@ -152,7 +153,7 @@ struct Counter {
 }
 
 /// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
-const NEARLY_FULL: u32 = u32::MAX - (1 << 28);
+const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
 impl Counter {
     fn starting_at(now: u32) -> Self {
@@ -162,17 +163,17 @@ impl Counter {
         }
     }
 
-    fn advance(&mut self, now: u32, continues: bool) {
-        if continues && let Some(growth) = self.growth(now) {
+    fn advance(&mut self, now: u32, is_continuous: bool) {
+        if is_continuous && let Some(growth) = self.growth(now) {
             self.total += u64::from(growth);
         }
         self.last = now;
     }
 
-    /// The kernel's counters wrap. `None` if it went back otherwise.
+    /// Increase since the last value, also over a wrap; `None` after a reset.
     fn growth(&self, now: u32) -> Option<u32> {
-        let continues = now >= self.last || self.last >= NEARLY_FULL && now < 1 << 31;
-        continues.then(|| now.wrapping_sub(self.last))
+        let is_continuous = now >= self.last || self.last >= MIN_BEFORE_WRAP && now < 1 << 31;
+        is_continuous.then(|| now.wrapping_sub(self.last))
     }
 }
 
@@ -185,7 +186,7 @@ impl Totals {
             .iter()
             .map(|row| (row.name.as_str(), row.sum))
             .collect();
-        let continues = self.rows.iter().all(|(name, row)| {
+        let is_continuous = self.rows.iter().all(|(name, row)| {
             let now = rows.get(name.as_str());
             now.is_some_and(|now| row.growth(*now).is_some())
         });
@@ -193,7 +194,7 @@ impl Totals {
         for (name, now) in rows {
             let row = self.rows.entry(name.to_owned());
             row.or_insert(Counter::starting_at(now))
-                .advance(now, continues);
+                .advance(now, is_continuous);
         }
         let sums = table.devices.iter().zip(&table.others);
         for (cpu, (devices, others)) in table.cpus.iter().zip(sums) {
@@ -201,13 +202,13 @@ impl Totals {
             let counters = self.cpus.entry(*cpu);
             let counters = counters.or_insert(now.map(Counter::starting_at));
             for (counter, now) in counters.iter_mut().zip(now) {
-                counter.advance(now, continues);
+                counter.advance(now, is_continuous);
             }
         }
     }
 
-    /// Of each CPU of the table: by devices, and others. One without any count was never online.
-    fn of_cpus(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
+    /// Counts by devices and others of each CPU. A CPU without any count was never online.
+    fn totals_by_cpu(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
         let totals = |cpu: &u32| {
             let [devices, others] = self.cpus.get(cpu)?;
             let was_online = devices.last > 0 || others.last > 0;
@@ -216,7 +217,7 @@ impl Totals {
         table.cpus.iter().filter_map(totals).collect()
     }
 
-    fn of_kinds(&self, metric: &'static Metric, output: &mut SourceOutput) {
+    fn export_kinds(&self, metric: &'static Metric, output: &mut SourceOutput) {
         for (kind, counter) in &self.rows {
             let kind = Text::from(kind.to_ascii_lowercase());
             output.readings.counter(metric, [kind], counter.total);
@@ -237,7 +238,7 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     });
     let (root, clock) = (context.root.clone(), context.clock);
     let following = context.following.clone();
-    registry.member(move |stage| {
+    registry.on_start(move |stage| {
         let mut reader = reader.lock().take().unwrap_or_default();
         stage.thread("interrupts", move |stop| {
             following.wait_for_first_search(MAX_FIRST_READ_DELAY);
@@ -256,7 +257,7 @@ fn each_minute(clock: Clock, stop: &Stop, mut read: impl FnMut()) {
     while !stop.is_set() {
         read();
         let now = clock.now().uptime;
-        schedule.take(now);
+        schedule.due_tick(now);
         stop.sleep(schedule.next().saturating_sub(now));
     }
 }
@@ -280,7 +281,7 @@ mod tests {
             last = interrupts::parse(text.as_bytes()).unwrap().unwrap();
             totals.add(&last);
         }
-        totals.of_cpus(&last)
+        totals.totals_by_cpu(&last)
     }
 
     #[test]

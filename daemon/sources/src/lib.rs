@@ -37,14 +37,14 @@ use futures_util::future::{BoxFuture, join_all};
 use std::io;
 use tick::{BuildContext, Poll};
 
-type Start = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
+type StartHook = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
 type Task = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 
 #[derive(Default)]
 pub struct Registry {
     /// In polling order.
     pub samplers: Vec<Box<dyn Poll>>,
-    members: Vec<Start>,
+    start_hooks: Vec<StartHook>,
     validator_pollers: Vec<Task>,
 }
 
@@ -54,8 +54,8 @@ impl Registry {
     }
 
     /// `start` adds a thread or task to the stage of the sources.
-    pub fn member(&mut self, start: impl FnOnce(&mut Stage) -> io::Result<()> + Send + 'static) {
-        self.members.push(Box::new(start));
+    pub fn on_start(&mut self, start: impl FnOnce(&mut Stage) -> io::Result<()> + Send + 'static) {
+        self.start_hooks.push(Box::new(start));
     }
 
     /// Adds a task to the thread `rpc`. All polls of the validator are due at the same times, so
@@ -72,7 +72,7 @@ impl Registry {
     /// # Errors
     /// The system cannot start a thread.
     pub fn start(self, stage: &mut Stage) -> io::Result<()> {
-        for start in self.members {
+        for start in self.start_hooks {
             start(stage)?;
         }
         let pollers = self.validator_pollers;
@@ -96,15 +96,15 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     interrupts::register(registry, context);
 }
 
-/// Registers all sources in polling order. `live` is the configuration after reloads. Returns the
-/// facts for the manifest of a recording.
+/// Registers all sources in polling order. `latest_config` is the configuration after reloads.
+/// Returns the facts for the manifest of a recording.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,
     listener: Option<Listener<Intake>>,
     forward: Option<forward::Handle>,
-    live: Latest<Config>,
+    latest_config: Latest<Config>,
 ) -> (rpc::Handle, Latest<AdminFacts>) {
     let (admin, slot_time) = (Latest::default(), Latest::default());
     register_kernel(registry, context);
@@ -121,6 +121,10 @@ pub fn register(
         admin: admin.clone(),
         log,
     };
-    registry.sampler(conclusions::Conclusions::new(live, inputs, slot_time));
+    registry.sampler(conclusions::Conclusions::new(
+        latest_config,
+        inputs,
+        slot_time,
+    ));
     (rpc, admin)
 }

@@ -2,7 +2,7 @@
 
 use super::Registry;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_datapoints::tail::{LogTail, Parts, StatusHandle};
+use faultline_datapoints::tail::{LogTail, LogTailParts, StatusHandle};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::Source;
 
@@ -31,13 +31,13 @@ pub(super) fn register(
     context: &BuildContext<'_>,
     intake: &Intake,
 ) -> Option<StatusHandle> {
-    let parts = Parts {
+    let parts = LogTailParts {
         intake: intake.clone(),
         clock: context.clock,
     };
     let tail = LogTail::build(context.config.log.as_ref()?, parts);
     let status = tail.status();
-    registry.member(|stage| tail.start(stage));
+    registry.on_start(|stage| tail.start(stage));
     registry.sampler(Log(status.clone()));
     Some(status)
 }

@@ -32,7 +32,7 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         latest.clone(),
     ));
     let poller = Poller::new(context, latest);
-    registry.member(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
+    registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
 
 #[cfg(test)]

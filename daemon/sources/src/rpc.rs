@@ -14,7 +14,7 @@ mod transactions;
 pub use client::{Client, Failure, Readiness};
 pub use endpoint::Endpoint;
 pub use poller::Poller;
-pub use poller::{reachable, server};
+pub use poller::{connect_address, server};
 pub use probe::Probe;
 pub use transactions::TransactionCounter;
 
@@ -33,7 +33,7 @@ use std::time::Duration;
 
 pub(super) const MAX_BLOCKING_CALLS: usize = 4;
 
-/// Immutable; the poller publishes a new one. Slots, health and transactions expire after two polls
+/// Each poll publishes a new value. Slots, health and transactions expire after two polls
 /// without renewal. Identity and version expire after three of their polls and 10 s.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcFacts {

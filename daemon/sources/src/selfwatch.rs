@@ -9,13 +9,13 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);
 
-type MoreReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
+type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 
 struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
     version: &'static str,
     demo: bool,
-    more: MoreReadings,
+    extra_readings: ExtraReadings,
     buffer: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Poll for Selfwatch {
         if self.demo {
             output.readings.flag(&d::DEMO, [], true);
         }
-        (self.more)(&mut output.readings);
+        (self.extra_readings)(&mut output.readings);
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
@@ -70,19 +70,19 @@ impl Poll for Selfwatch {
     }
 }
 
-/// `more` adds readings of other parts of the daemon.
+/// `extra_readings` adds readings of other parts of the daemon.
 pub fn register(
     registry: &mut Registry,
     root: &HostRoot,
     version: &'static str,
     demo: bool,
-    more: impl Fn(&mut Vec<Reading>) + Send + 'static,
+    extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
     registry.sampler(Selfwatch {
         files: ProcessFiles::open(root, std::process::id()),
         version,
         demo,
-        more: Box::new(more),
+        extra_readings: Box::new(extra_readings),
         buffer: Vec::new(),
     });
 }

@@ -1,12 +1,12 @@
 //! Reports the search for the process. A separate thread searches.
 
 use super::Registry;
-use crate::discovery::Following;
+use crate::discovery::TargetHandle;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_metrics::{Source, Stamp};
 
 struct Target {
-    following: Following,
+    following: TargetHandle,
     last_reported: Option<Stamp>,
 }
 

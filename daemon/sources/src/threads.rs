@@ -9,7 +9,7 @@ use faultline_core::config;
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };
-use faultline_metrics::metrics::{daemon as d, pools as q, process as p};
+use faultline_metrics::metrics::{daemon as d, pools as pool_metrics, process as p};
 use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
 use pools::{Pool, Pools, Totals};
 use std::sync::Arc;
@@ -211,8 +211,16 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
         ));
     }
     let (majflt, minflt) = pools.exited();
-    output.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
-    output.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
+    output.whole(
+        &pool_metrics::PAGE_FAULTS,
+        ["exited", "major"],
+        Some(majflt),
+    );
+    output.whole(
+        &pool_metrics::PAGE_FAULTS,
+        ["exited", "minor"],
+        Some(minflt),
+    );
     if let Some(cpu) = pools.exited_cpu() {
         cpu_time("exited".into(), cpu, output);
     }
@@ -230,23 +238,27 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
         let labels = [name.clone(), kind.into()];
-        output.readings.counter(&q::PAGE_FAULTS, labels, faults);
+        output
+            .readings
+            .counter(&pool_metrics::PAGE_FAULTS, labels, faults);
     }
     output
         .readings
-        .whole(&q::THREADS, [name.clone()], pool.threads);
+        .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
     cpu_time(name.clone(), pool.cpu, output);
     if let Some(delay) = totals.run_queue {
         output
             .readings
-            .real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
+            .real(&pool_metrics::RUN_QUEUE, [name], delay.as_secs_f64());
     }
 }
 
 fn cpu_time(pool: Text, cpu: CpuTime, output: &mut SourceOutput) {
     for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
         let labels = [pool.clone(), mode.into()];
-        output.readings.real(&q::CPU, labels, time.as_secs_f64());
+        output
+            .readings
+            .real(&pool_metrics::CPU, labels, time.as_secs_f64());
     }
 }
 
@@ -267,7 +279,9 @@ fn block_io_delay(
         for pool in pools.each() {
             let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
             let labels = [Text::Shared(Arc::clone(&pool.name))];
-            output.readings.real(&q::BLOCK_IO_DELAY, labels, delay);
+            output
+                .readings
+                .real(&pool_metrics::BLOCK_IO_DELAY, labels, delay);
         }
         return;
     };

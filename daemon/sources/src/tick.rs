@@ -9,7 +9,7 @@ pub use source::{
 };
 pub use statistics::{Freshness, Statistics};
 
-use crate::discovery::{Following, Target};
+use crate::discovery::{Target, TargetHandle};
 use faultline_core::clock::{Clock, DueTick, Schedule};
 use faultline_core::hub::Hub;
 use faultline_core::supervisor::Stop;
@@ -31,11 +31,11 @@ struct SourceEntry {
 pub struct Ticker {
     clock: Clock,
     schedule: Schedule,
-    following: Following,
+    following: TargetHandle,
     root: HostRoot,
     host: HostConstants,
     entries: Vec<SourceEntry>,
-    book: Statistics,
+    statistics: Statistics,
     hub: Hub,
     followed: Option<ProcessId>,
     /// Cached: `/proc/stat` is slow to read on a machine with many processors.
@@ -64,7 +64,7 @@ impl Ticker {
             root: context.root.clone(),
             host,
             entries: sources.into_iter().map(entry).collect(),
-            book: Statistics::default(),
+            statistics: Statistics::default(),
             hub,
             followed: None,
             boot_time: None,
@@ -86,7 +86,7 @@ impl Ticker {
             if stop.sleep(until_next(&self)) {
                 return;
             }
-            if let Some(due) = self.schedule.take(self.clock.now().uptime) {
+            if let Some(due) = self.schedule.due_tick(self.clock.now().uptime) {
                 self.tick(due);
             }
         }
@@ -98,8 +98,8 @@ impl Ticker {
 
     /// One tick at `at` for `target`. Only the measured durations of the sources use the clock.
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
-        self.book.tick(due);
-        let clock_was_set = self.book.clock(at, Clock::suspended());
+        self.statistics.tick(due);
+        let clock_was_set = self.statistics.clock(at, Clock::suspended());
         let boot_time = self
             .boot_time
             .take()
@@ -125,13 +125,13 @@ impl Ticker {
                     process_state: &process_state,
                 };
                 let freshness = entry.sample_source(&context, &self.clock);
-                self.book.record(&entry.last, freshness);
+                self.statistics.record(&entry.last, freshness);
             }
             Arc::clone(&entry.last)
         });
         let mut batches: Vec<Arc<Batch>> = batches.collect();
         self.boot_time = Some(boot_time);
-        batches.push(Arc::new(self.book.batch(at)));
+        batches.push(Arc::new(self.statistics.batch(at)));
         let tick = Arc::new(Tick {
             number: due.number,
             at,

@@ -44,7 +44,7 @@ impl Handle {
         self.is_round_requested.store(true, Ordering::Relaxed);
     }
 
-    fn take_request(&self) -> bool {
+    fn take_round_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }
 
@@ -93,7 +93,7 @@ impl Handle {
             .own
             .fresh(vote_facts.at, vote_facts.ttls.per_round);
         Some(VoteStatus {
-            is_complete: vote_facts.whole,
+            is_complete: vote_facts.is_complete,
             has_all_accounts: vote_facts.ranking.at().is_some(),
             account: vote_facts.vote_account,
             is_standby: own.iter().flatten().any(|own| vote_facts.is_standby(own)),

@@ -12,7 +12,7 @@ use crate::preset::{self, Preflight};
 use crate::run::Engine;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
-use faultline_text::is_unfit;
+use faultline_text::is_unsafe_char;
 use std::path::{Path, PathBuf};
 pub(crate) use tables::{all_requests_text as study, tables};
 use toml::de::DeValue;
@@ -62,7 +62,7 @@ fn read_file(file: &Path) -> Result<String, String> {
 
 fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
-    let fits = name.chars().count() <= 80 && !name.chars().any(is_unfit);
+    let fits = name.chars().count() <= 80 && !name.chars().any(is_unsafe_char);
     if fits {
         Ok(name)
     } else {

@@ -13,7 +13,7 @@ use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running, signal};
 use faultline_testkit::rpc::Rpc;
@@ -104,7 +104,10 @@ fn start(binaries: &Binaries) -> Result<Node> {
         let slot = rpc
             .call("getHealth", json!([]))
             .and_then(|_| rpc.call("getSlot", json!([{"commitment": "finalized"}])));
-        Ok(slot.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+        Ok(slot.map_or_else(
+            |error| Condition::NotYet(error.to_string()),
+            |_| Condition::Ready(()),
+        ))
     })?;
     Ok(Node {
         _running: running,

@@ -11,7 +11,7 @@ use faultline_bench::args::BenchArgs;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::load::Load;
 use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
@@ -46,9 +46,9 @@ fn wait_for_transactions(rpc: &Rpc) -> Result<()> {
             let enough = transactions.as_u64().is_some_and(|count| count > 800)
                 && slot.as_u64().is_some_and(|slot| slot > 40);
             Ok(if enough {
-                Look::Ready(())
+                Condition::Ready(())
             } else {
-                Look::NotYet(format!("{transactions} by slot {slot}"))
+                Condition::NotYet(format!("{transactions} by slot {slot}"))
             })
         },
     )

@@ -10,7 +10,7 @@ use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{NO_GETH_MESSAGE, geth};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running, signal};
 use faultline_testkit::rpc::Rpc;
@@ -62,7 +62,10 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     wait_for(PATIENCE, "geth answers", || {
         running.check()?;
         let requested = Rpc::new(http).call("eth_blockNumber", json!([]));
-        Ok(requested.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+        Ok(requested.map_or_else(
+            |error| Condition::NotYet(error.to_string()),
+            |_| Condition::Ready(()),
+        ))
     })?;
     let (url, websocket) = (
         format!("http://{http}"),
@@ -81,8 +84,8 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
 fn ended(running: &mut Running) -> Result<()> {
     wait_for(PATIENCE, "geth ends", || {
         Ok(running
-            .ended_with()?
-            .map_or(Look::NotYet("not yet".to_owned()), Look::Ready))
+            .exit_status()?
+            .map_or(Condition::NotYet("not yet".to_owned()), Condition::Ready))
     })
     .map(|status| assert!(status.success(), "{status}"))
 }

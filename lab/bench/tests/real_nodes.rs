@@ -12,7 +12,7 @@ use faultline_bench::args::BenchArgs;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::load::Load;
 use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
@@ -55,9 +55,9 @@ fn wait_for_common_blocks(rpcs: &[Rpc]) -> Result<()> {
             let blocks = blocks.collect::<Result<Vec<u64>>>()?;
             let enough = blocks.iter().all(|blocks| *blocks > 60);
             Ok(if enough {
-                Look::Ready(())
+                Condition::Ready(())
             } else {
-                Look::NotYet(format!("{blocks:?}"))
+                Condition::NotYet(format!("{blocks:?}"))
             })
         },
     )

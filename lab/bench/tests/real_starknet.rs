@@ -9,7 +9,7 @@ use clap::Parser;
 use faultline_bench::args::BenchArgs;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{NO_STARKNET_MESSAGE, starknet_devnet};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::rpc::Rpc;
@@ -57,7 +57,10 @@ fn start(program: &Path, port: u16, folder: &Path, more: &[&str]) -> Result<Node
     wait_for(DEADLINE, "starknet-devnet answers", || {
         running.check()?;
         let requested = Rpc::new(http).call("starknet_blockNumber", json!([]));
-        Ok(requested.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
+        Ok(requested.map_or_else(
+            |error| Condition::NotYet(error.to_string()),
+            |_| Condition::Ready(()),
+        ))
     })?;
     Ok(Node {
         _running: running,

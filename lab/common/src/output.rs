@@ -4,7 +4,7 @@
 //! next to them: only letters and line ends pass.
 
 use anyhow::Context;
-use faultline_text::{clean, is_unfit};
+use faultline_text::{clean, is_unsafe_char};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
@@ -33,7 +33,7 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     // Such letters occur only within strings.
     for letter in serde_json::to_string(value)?.chars() {
-        match is_unfit(letter) || (letter.is_whitespace() && letter != ' ') {
+        match is_unsafe_char(letter) || (letter.is_whitespace() && letter != ' ') {
             true => letter
                 .encode_utf16(&mut [0; 2])
                 .iter()

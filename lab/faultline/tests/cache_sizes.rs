@@ -220,7 +220,7 @@ fn run(folder: &Path, name: &str, entries: u32) -> Result<()> {
             (folder, name),
             options,
             Calls {
-                most: CALLS,
+                max_transactions: CALLS,
                 ..Calls::default()
             },
             |_, _| Ok(()),
@@ -376,7 +376,7 @@ fn a_mixed_load_has_the_predicted_loads_and_evictions() -> Result<()> {
             programs: PLAIN + UPGRADEABLE,
             payers: PAYERS,
             seed: 2,
-            most: CALLS,
+            max_transactions: CALLS,
             ..Calls::default()
         };
         record((&folder, name), options, calls, |leader, sent| {

@@ -146,7 +146,7 @@ fn a_validators_own_trace_matches_its_blocks() -> Result<()> {
         (&folder, "run"),
         options,
         Calls {
-            most: CALLS,
+            max_transactions: CALLS,
             ..Calls::default()
         },
         |_, _| Ok(()),
@@ -216,7 +216,7 @@ fn a_ledger_replays_lookups_match_its_blocks() -> Result<()> {
         (&folder, "run"),
         options,
         Calls {
-            most: REPLAYED_CALLS,
+            max_transactions: REPLAYED_CALLS,
             ..Calls::default()
         },
         |_, _| Ok(()),

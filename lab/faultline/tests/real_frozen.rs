@@ -14,7 +14,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::process::signal;
 use serde_json::json;
@@ -66,7 +66,7 @@ fn seconds_of(run: &Run, measured: &Measured, phase: Phase) -> f64 {
 fn wait_in(daemon: &Daemon, phase: Phase, seconds: f64) {
     let before = daemon.scrape().map_or(0.0, |page| seconds_in(&page, phase));
     let is_on = [("phase", phase.name())];
-    eventually_seeing(TIMEOUT, phase.name(), || {
+    eventually_ok(TIMEOUT, phase.name(), || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let more = seconds_in(&page, phase) - before;
         match page.get("agave_phase", &is_on) {
@@ -136,7 +136,7 @@ fn report_and_daemon_agree_about_a_stopped_follower() -> Result<()> {
     };
     let wanted = slot().map(|slot| slot + STOPPED_SLOTS);
     signal(follower, "STOP")?;
-    eventually_seeing(TIMEOUT, "the leader goes on", || {
+    eventually_ok(TIMEOUT, "the leader goes on", || {
         let slot = slot();
         if slot >= wanted { Ok(()) } else { Err(slot) }
     });

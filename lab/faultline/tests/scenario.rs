@@ -35,7 +35,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::load::Load;
 use faultline_testkit::process::signal;
 use quota::CpuQuota;
@@ -142,7 +142,7 @@ impl Scene {
         mut meanwhile: impl FnMut(f64),
     ) {
         let (began, mut since) = (self.witness.now(), None);
-        eventually_seeing(PATIENCE, what, || {
+        eventually_ok(PATIENCE, what, || {
             let (now, distance) = (self.witness.now(), self.witness.distance());
             meanwhile(now - began);
             if !distance.is_some_and(&holds) {
@@ -173,7 +173,7 @@ impl Scene {
 
     fn wait_for_pages(&self, pages: usize) {
         let before = self.scraper.pages().len();
-        eventually_seeing(PATIENCE, "further pages", || {
+        eventually_ok(PATIENCE, "further pages", || {
             let now = self.scraper.pages().len();
             if now >= before + pages {
                 Ok(())
@@ -248,7 +248,7 @@ fn play(scene: &mut Scene) -> Result<Times> {
     let stopped = scene.step("SIGSTOP");
     signal(scene.follower(), "STOP")?;
     let wanted = scene.witness.leader_slot().map(|slot| slot + FROZEN_SLOTS);
-    eventually_seeing(PATIENCE, "the leader goes on", || {
+    eventually_ok(PATIENCE, "the leader goes on", || {
         let slot = scene.witness.leader_slot();
         if slot >= wanted { Ok(()) } else { Err(slot) }
     });

@@ -10,7 +10,7 @@
 
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{cold, folders};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
@@ -87,7 +87,7 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
         pages: PAGES,
         resident: PAGES,
     };
-    eventually_seeing(LEFT_ALONE_WITHIN, "what was read is in memory", || {
+    eventually_ok(LEFT_ALONE_WITHIN, "what was read is in memory", || {
         read(folder.path());
         let found = look();
         if found == all {
@@ -113,7 +113,7 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
 #[test]
 fn a_partly_cached_file_counts_only_its_cached_pages() {
     let Some(folder) = ledger() else { return };
-    eventually_seeing(
+    eventually_ok(
         LEFT_ALONE_WITHIN,
         "ten pages and a few beside them are in memory",
         || {
@@ -165,7 +165,7 @@ fn only_top_level_links_are_followed_and_missing_paths_ignored() {
     let Some(folder) = ledger() else { return };
     let beside = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     symlink(folder.path(), beside.path().join("ledger")).unwrap();
-    eventually_seeing(LEFT_ALONE_WITHIN, "what lies behind a link stays", || {
+    eventually_ok(LEFT_ALONE_WITHIN, "what lies behind a link stays", || {
         read(folder.path());
         cold::drop_files(&[beside.path()]).unwrap();
         let found = cold::residency(&[folder.path()]).unwrap();
@@ -283,7 +283,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
     let both: [&Path; 2] = [kept.path(), &ledger];
     let restored = || {
         // What a test beside this one starts has all that is open here, until it executes its program.
-        eventually_seeing(LEFT_ALONE_WITHIN, "a ledger that nobody has open", || {
+        eventually_ok(LEFT_ALONE_WITHIN, "a ledger that nobody has open", || {
             folders::clear(&ledger, &HostRoot::default())
                 .map(drop)
                 .map_err(|error| error.to_string())
@@ -300,7 +300,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         return;
     }
     restored();
-    let after_restore = eventually_seeing(
+    let after_restore = eventually_ok(
         LEFT_ALONE_WITHIN,
         "two cold arms are charged the same",
         || {
@@ -320,7 +320,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
     );
 
     // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
-    eventually_seeing(
+    eventually_ok(
         LEFT_ALONE_WITHIN,
         "two warm arms are charged little",
         || {

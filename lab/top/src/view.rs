@@ -66,12 +66,12 @@ fn remove_control_characters(buffer: &mut Buffer) {
     for cell in buffer
         .content
         .iter_mut()
-        .filter(|cell| cell.symbol().contains(faultline_text::is_unfit))
+        .filter(|cell| cell.symbol().contains(faultline_text::is_unsafe_char))
     {
         let fit: String = cell
             .symbol()
             .chars()
-            .filter(|letter| !faultline_text::is_unfit(*letter))
+            .filter(|letter| !faultline_text::is_unsafe_char(*letter))
             .collect();
         cell.set_symbol(if fit.is_empty() { " " } else { &fit });
     }

@@ -91,7 +91,7 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// `None` also if the line is malformed before that field.
+    /// The first field with this key; `None` also if the line is malformed before it.
     pub fn field(&self, key: &str) -> Option<Field<'a>> {
         self.fields()
             .map_while(Result::ok)

@@ -3,7 +3,7 @@ use memchr::{memchr, memchr2};
 use crate::{BadLine, Reason};
 
 /// In bytes. The longest lines of a validator have about 2 KiB.
-pub const DEFAULT_MAX_LINE: usize = 64 * 1024;
+pub const DEFAULT_MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// The longest name in the search for a new point inside an open quote.
 const MAX_NAME_BYTES: usize = 128;
@@ -38,7 +38,7 @@ impl Default for LineSplitter {
 
 impl LineSplitter {
     pub fn new() -> Self {
-        Self::with_max_line(DEFAULT_MAX_LINE)
+        Self::with_max_line(DEFAULT_MAX_LINE_BYTES)
     }
 
     pub fn with_max_line(max_line: usize) -> Self {
@@ -78,28 +78,28 @@ impl LineSplitter {
         chunk: &'c [u8],
         sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
     ) -> &'c [u8] {
-        let mut taken = 0;
+        let mut appended = 0;
         loop {
             let step = self.scanner.scan(&self.tail);
             if let Some(used) = deliver(step, &self.tail, sink) {
-                let left = self.tail.len() - used.min(self.tail.len());
-                if left <= taken {
+                let unconsumed = self.tail.len() - used.min(self.tail.len());
+                if unconsumed <= appended {
                     self.tail.clear();
-                    return chunk.get(taken - left..).unwrap_or_default();
+                    return chunk.get(appended - unconsumed..).unwrap_or_default();
                 }
                 self.tail.drain(..used);
                 continue;
             }
-            let rest = chunk.get(taken..).unwrap_or_default();
+            let rest = chunk.get(appended..).unwrap_or_default();
             if rest.is_empty() {
                 return rest;
             }
-            let piece = memchr(b'\n', rest)
+            let piece_length = memchr(b'\n', rest)
                 .map_or(rest.len(), |at| at + 1)
                 .min(self.free_bytes());
             self.tail
-                .extend_from_slice(rest.get(..piece).unwrap_or_default());
-            taken += piece;
+                .extend_from_slice(rest.get(..piece_length).unwrap_or_default());
+            appended += piece_length;
         }
     }
 
@@ -155,7 +155,7 @@ fn deliver<R>(
     sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
 ) -> Option<usize> {
     match step {
-        Step::More => None,
+        Step::NeedsMore => None,
         Step::Skipped { used } => Some(used),
         Step::Line { end, used } => {
             let line = buffer.get(..end).unwrap_or_default();
@@ -189,7 +189,7 @@ enum Step {
         used: usize,
     },
     /// No complete line: scan the same beginning again with more bytes appended.
-    More,
+    NeedsMore,
 }
 
 /// Position of the scan in the current line: no byte is scanned twice, however small the chunks.
@@ -236,20 +236,20 @@ impl Scanner {
             }
             if found.is_none() {
                 self.scanned = at;
-                return Step::More;
+                return Step::NeedsMore;
             }
             if buffer.get(at) == Some(&b'"') {
                 self.quote(at.checked_sub(1).and_then(|before| buffer.get(before)));
             } else if !self.in_string {
                 return self.line(at);
             } else {
-                match begins_point(buffer.get(at + 1..).unwrap_or_default()) {
-                    Begins::Yes => return self.line(at),
-                    Begins::Unknown if !self.at_end => {
+                match point_start(buffer.get(at + 1..).unwrap_or_default()) {
+                    PointStart::Yes => return self.line(at),
+                    PointStart::Unknown if !self.at_end => {
                         self.scanned = at;
-                        return Step::More;
+                        return Step::NeedsMore;
                     }
-                    Begins::No | Begins::Unknown => {}
+                    PointStart::No | PointStart::Unknown => {}
                 }
             }
             self.scanned = at + 1;
@@ -281,13 +281,13 @@ impl Scanner {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Begins {
+enum PointStart {
     Yes,
     No,
     Unknown,
 }
 
-fn begins_point(text: &[u8]) -> Begins {
+fn point_start(text: &[u8]) -> PointStart {
     let is_name = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/')
     };
@@ -297,16 +297,16 @@ fn begins_point(text: &[u8]) -> Begins {
         .take_while(|byte| is_name(byte))
         .count();
     if name > MAX_NAME_BYTES {
-        return Begins::No;
+        return PointStart::No;
     }
     let after = text.get(name..).unwrap_or_default();
     if name == 0 && !after.is_empty() {
-        Begins::No
+        PointStart::No
     } else if after.starts_with(HOST_ID) {
-        Begins::Yes
+        PointStart::Yes
     } else if HOST_ID.starts_with(after) {
-        Begins::Unknown
+        PointStart::Unknown
     } else {
-        Begins::No
+        PointStart::No
     }
 }

@@ -25,9 +25,9 @@ pub struct ReplayTimings {
 }
 
 /// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the positions of two of them.
-const METRICS: usize = 14;
-const EXECUTE: usize = 3;
-const PROGRAM_CACHE: usize = 11;
+const METRIC_COUNT: usize = 14;
+const EXECUTE_INDEX: usize = 3;
+const PROGRAM_CACHE_INDEX: usize = 11;
 
 impl<'a> FrozenBank<'a> {
     pub(super) fn parse_message(message: &'a str) -> Option<Self> {
@@ -55,16 +55,16 @@ impl ReplayTimings {
             .split_once(']')?
             .0
             .split(',')
-            .take(METRICS + 1)
+            .take(METRIC_COUNT + 1)
             .map(|number| number.trim().parse().ok())
             .collect();
         let numbers = numbers
-            .filter(|numbers| numbers.len() == METRICS)
+            .filter(|numbers| numbers.len() == METRIC_COUNT)
             .unwrap_or_default();
         let of = |position: usize| numbers.get(position).copied();
         Some(Self {
-            program_cache_us: of(PROGRAM_CACHE),
-            execute_us: of(EXECUTE),
+            program_cache_us: of(PROGRAM_CACHE_INDEX),
+            execute_us: of(EXECUTE_INDEX),
         })
     }
 }

@@ -1,4 +1,4 @@
-use crate::line::{DEFAULT_MAX_LINE, LineSplitter, quoted_end};
+use crate::line::{DEFAULT_MAX_LINE_BYTES, LineSplitter, quoted_end};
 use crate::{BadLine, Reason};
 
 const INDENT: &[u8] = b"    ";
@@ -29,7 +29,7 @@ impl Default for LogSplitter {
 
 impl LogSplitter {
     pub fn new() -> Self {
-        Self::with_max_line(DEFAULT_MAX_LINE)
+        Self::with_max_line(DEFAULT_MAX_LINE_BYTES)
     }
 
     pub fn with_max_line(max_line: usize) -> Self {
@@ -44,18 +44,18 @@ impl LogSplitter {
 
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, open } = self;
-        lines.feed(chunk, |line| open.take(line, &mut sink));
+        lines.feed(chunk, |line| open.join(line, &mut sink));
     }
 
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, open } = self;
-        lines.finish(|line| open.take(line, &mut sink));
+        lines.finish(|line| open.join(line, &mut sink));
         open.reject_record(Reason::UnbalancedQuote, &mut sink);
     }
 }
 
 impl Joiner {
-    fn take<R>(
+    fn join<R>(
         &mut self,
         line: Result<&[u8], BadLine>,
         sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,

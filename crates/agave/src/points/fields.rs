@@ -3,7 +3,7 @@ use crate::line::{Point, Value};
 
 pub(super) trait Datapoint: Default {
     /// `None` if the struct has no such field, otherwise whether the value was usable.
-    fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
+    fn set_field(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
 }
 
 /// Owned: strings are rare and short.
@@ -50,10 +50,10 @@ impl FromField for String {
 
 pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLine> {
     let mut datapoint = T::default();
-    let mut broken = 0;
+    let mut unusable = 0;
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad(reason))?;
-        datapoint.offer(tag.key, || tag.value.parse().ok().map(FieldValue::Bool));
+        datapoint.set_field(tag.key, || tag.value.parse().ok().map(FieldValue::Bool));
     }
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
@@ -63,11 +63,11 @@ pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLin
             Value::Bool(value) => Some(FieldValue::Bool(value)),
             Value::Str(text) => Some(FieldValue::Str(text.decode().into_owned())),
         };
-        if datapoint.offer(field.key, value) == Some(false) {
-            broken += 1;
+        if datapoint.set_field(field.key, value) == Some(false) {
+            unusable += 1;
         }
     }
-    Ok((datapoint, broken))
+    Ok((datapoint, unusable))
 }
 
 /// Declares the structs of datapoints from the lists of their members: documentation, name, type, key. A tag is a member of
@@ -88,7 +88,7 @@ macro_rules! datapoints {
 
         impl Datapoint for $name {
             #[inline]
-            fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool> {
+            fn set_field(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool> {
                 match key {
                     $($($key)|+ => {
                         self.$field = value().and_then(<$ty as FromField>::from_field);

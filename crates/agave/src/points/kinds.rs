@@ -94,8 +94,8 @@ datapoints! {
         ignored: u64 = "ignored",
     }
 
-    /// A slot that the root has passed. Times are microseconds since the slot's first event. An
-    /// event after this point makes another one of the slot, with a new beginning. Since 4.2.2.
+    /// A slot that the root has passed. Times are microseconds since the slot's first event. A
+    /// later event makes another point of the slot, with times from that event. Since 4.2.2.
     SlotTracking {
         slot: u64 = "slot",
         /// This validator sent its notarize vote.
@@ -110,14 +110,14 @@ datapoints! {
         in_standstill: bool = "in_standstill_bool",
     }
 
-    /// A root has activated the Alpenglow feature, some thousand slots before the migration. Once,
-    /// live. Since 4.2.2.
+    /// A root has activated the Alpenglow feature, some thousand slots before the migration.
+    /// Reported once, when it happens. Since 4.2.2.
     MigrationStarted {
         /// From this slot on blocks hold only votes.
         migration_slot: u64 = "migration_slot",
     }
 
-    /// Alpenglow runs. Once, live. Since 4.2.2.
+    /// Alpenglow runs. Reported once, when it begins. Since 4.2.2.
     MigrationComplete {
         genesis_slot: u64 = "genesis_slot",
     }

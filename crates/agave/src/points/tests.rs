@@ -37,13 +37,13 @@ fn an_absent_or_underflowed_field_is_none_and_underflow_is_counted() {
         (stats.slot, stats.hits, stats.misses, stats.prunes_stale),
         (Some(5), Some(0), None, None)
     );
-    assert_eq!((decoded.broken, decoded.time_ns), (3, Some(7)));
+    assert_eq!((decoded.unusable, decoded.time_ns), (3, Some(7)));
 }
 
 #[test]
 fn an_unused_field_may_have_any_value() {
     assert_eq!(
-        known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").broken,
+        known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").unusable,
         0
     );
 }

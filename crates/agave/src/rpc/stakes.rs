@@ -16,7 +16,7 @@ const VOTER_OFFSET: u64 = 124;
 /// Stake, activation epoch and deactivation epoch: eight bytes each.
 const DELEGATION_OFFSET: u64 = 156;
 const DELEGATION_BYTES: usize = 24;
-/// More than fit in an answer of 16 MiB.
+/// Limit of the list. An answer of 16 MiB has fewer accounts.
 const MAX_ACCOUNTS: usize = 1 << 18;
 
 pub fn stake_accounts_params(account: PublicKey) -> Value {

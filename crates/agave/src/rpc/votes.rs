@@ -18,6 +18,7 @@ pub const LAMPORTS_PER_SOL: f64 = 1e9;
 /// them.
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
+/// A result without its `context`, the slot of the answering bank.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct InContext<T> {
     pub value: T,
@@ -93,8 +94,8 @@ impl VoteAccounts {
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// After the migration: vote credits up to this epoch, lamports later. `None`: all are
-    /// lamports, because five epochs later no entry is older.
+    /// After the migration: vote credits up to this epoch, lamports later. `None`: all entries are
+    /// lamports, as from five epochs after the migration on.
     LamportsAfter(Option<u64>),
 }
 
@@ -128,19 +129,20 @@ impl VoteAccount {
     /// `None` if there are none, the unit is unknown, or the epoch is not one of the list's two
     /// newest.
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
-        let of = self.epoch_credits?.of(epoch)?;
-        of.unmarked
-            .filter(|_| of.before_marker || unit.is_credits(epoch))
+        let earned = self.epoch_credits?.of(epoch)?;
+        earned
+            .unmarked
+            .filter(|_| earned.before_marker || unit.is_credits(epoch))
     }
 
     /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
     /// like [`credits`](Self::credits).
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
-        let of = self.epoch_credits?.of(epoch)?;
-        let by_unit = of
+        let earned = self.epoch_credits?.of(epoch)?;
+        let by_unit = earned
             .unmarked
-            .filter(|_| !of.before_marker && unit.is_lamports(epoch));
-        of.marked.or(by_unit)
+            .filter(|_| !earned.before_marker && unit.is_lamports(epoch));
+        earned.marked.or(by_unit)
     }
 
     /// The largest entry of this epoch, whatever the unit.
@@ -176,15 +178,15 @@ impl CreditUnit {
 /// The two newest epochs of the list, which is in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct EpochCredits {
-    newest: [Option<EarnedInEpoch>; 2],
+    newest: [Option<EpochEarnings>; 2],
     migration_epoch: Option<u64>,
 }
 
 /// The epoch of the migration has one entry before the marker and one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct EarnedInEpoch {
+struct EpochEarnings {
     epoch: u64,
-    /// Before the marker, or without any.
+    /// From an entry before the marker, or from a list without marker.
     unmarked: Option<u64>,
     /// Lamports, from an entry after the marker.
     marked: Option<u64>,
@@ -195,7 +197,7 @@ struct EarnedInEpoch {
 const MIGRATION_MARKER: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
 
 impl EpochCredits {
-    fn of(&self, epoch: u64) -> Option<EarnedInEpoch> {
+    fn of(&self, epoch: u64) -> Option<EpochEarnings> {
         self.newest
             .into_iter()
             .flatten()
@@ -205,9 +207,9 @@ impl EpochCredits {
     fn add(&mut self, epoch: u64, earned: u64, is_marked: bool) {
         let [before, newest] = &mut self.newest;
         if newest.is_none_or(|newest| newest.epoch != epoch) {
-            *before = newest.replace(EarnedInEpoch {
+            *before = newest.replace(EpochEarnings {
                 epoch,
-                ..EarnedInEpoch::default()
+                ..EpochEarnings::default()
             });
         }
         if let Some(newest) = newest {
@@ -310,7 +312,7 @@ pub struct LeaderSlots {
 }
 
 impl BlockProduction {
-    /// An unlisted identity had none; `None` if the node does not report it.
+    /// Zeros for an unlisted identity; `None` if its entry is null.
     pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| found.map(slots))

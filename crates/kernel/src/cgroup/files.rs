@@ -26,13 +26,13 @@ pub struct CgroupFiles {
     events: CgroupFile,
     failcnt: CgroupFile,
     io: CgroupFile,
-    /// v1 before Linux 4.12 does not count descendants.
+    /// Fallback of v1 before Linux 4.12, without descendants.
     io_local: CgroupFile,
     cpu: CgroupFile,
     pressures: [CgroupFile; 3],
     freezers: Freezers,
     ancestry: Result<Ancestry, ReadError>,
-    /// Limits of memory, of memory before throttling, of swap, and of memory with swap.
+    /// Files of `max`, of `high`, of the swap limit, and of the limit of memory with swap.
     limit_files: [CgroupFile; 4],
     limits: Option<[Result<Limit, ReadError>; 4]>,
 }
@@ -73,7 +73,7 @@ impl CgroupFiles {
     pub fn new(cgroups: &ProcessCgroups) -> Self {
         let source = |cgroup: &Result<CgroupFolder, ReadError>, v2, v1| match cgroup {
             Ok(cgroup) => CgroupFile::in_folder(cgroup, v2, v1),
-            Err(error) => CgroupFile::None(error.clone()),
+            Err(error) => CgroupFile::Missing(error.clone()),
         };
         let memory = |v2, v1| source(&cgroups.memory, v2, v1);
         let io = |v2, v1| source(&cgroups.io, v2, v1);
@@ -192,10 +192,10 @@ impl CgroupFiles {
         }
         let stat = stat.as_ref().map_err(Clone::clone)?;
         stat.swap.ok_or_else(|| match &self.stat {
-            CgroupFile::File(slot) => {
-                ReadError::absent(Arc::clone(slot.path()), "swap is not accounted")
+            CgroupFile::File(file) => {
+                ReadError::absent(Arc::clone(file.path()), "swap is not accounted")
             }
-            CgroupFile::None(error) => error.clone(),
+            CgroupFile::Missing(error) => error.clone(),
         })
     }
 

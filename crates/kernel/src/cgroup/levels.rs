@@ -196,12 +196,12 @@ impl Ancestry {
         buffer: &mut Vec<u8>,
     ) -> Result<Option<LevelMemory>, ReadError> {
         let is_visible = self.levels.iter().any(|files| files.limits.max <= limit);
-        let is_alone = self.levels.len() == 1;
+        let is_only_level = self.levels.len() == 1;
         let (Limit::Bytes(bytes), Some(top), false) = (limit, self.levels.last_mut(), is_visible)
         else {
             return Ok(None);
         };
-        let usage = if is_alone {
+        let usage = if is_only_level {
             own?
         } else {
             top.usage(self.own.version, buffer)?

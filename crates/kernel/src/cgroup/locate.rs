@@ -131,7 +131,7 @@ impl CgroupLocator {
             .unwrap_or_default();
         let search = Search {
             root: &self.root,
-            list: path,
+            path,
             memberships: list.memberships,
             exiting,
             mounts,
@@ -181,14 +181,14 @@ impl TaskCgroupFile {
 
 struct Search<'a> {
     root: &'a HostRoot,
-    list: Arc<Path>,
+    path: Arc<Path>,
     memberships: Vec<Membership>,
     exiting: bool,
     mounts: Vec<Mount>,
 }
 
 impl Search<'_> {
-    /// By the v1 name of the controller; falls back to the unified hierarchy.
+    /// Finds the cgroup by the controller's v1 name, else in the unified hierarchy.
     fn controller(&self, name: &str) -> Result<CgroupFolder, ReadError> {
         match self.memberships.iter().find(|entry| {
             entry
@@ -236,7 +236,7 @@ impl Search<'_> {
     ) -> Result<CgroupFolder, ReadError> {
         if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone {
-                path: Arc::clone(&self.list),
+                path: Arc::clone(&self.path),
             });
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();
@@ -294,7 +294,7 @@ impl Search<'_> {
     }
 
     fn absent(&self, why: &'static str) -> ReadError {
-        ReadError::absent(Arc::clone(&self.list), why)
+        ReadError::absent(Arc::clone(&self.path), why)
     }
 }
 

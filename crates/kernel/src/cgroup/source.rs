@@ -10,7 +10,7 @@ use crate::{ParseError, ReadError};
 pub(super) enum CgroupFile {
     File(LazyFile),
     /// The reason why there is no file.
-    None(ReadError),
+    Missing(ReadError),
 }
 
 impl CgroupFile {
@@ -30,7 +30,7 @@ impl CgroupFile {
             }
             None => {
                 let path = cgroup.folder.join(other.unwrap_or_default());
-                Self::None(ReadError::absent(
+                Self::Missing(ReadError::absent(
                     path,
                     "this cgroup version has no such file",
                 ))
@@ -44,8 +44,8 @@ impl CgroupFile {
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, ReadError> {
         match self {
-            Self::File(slot) => slot.parse(buffer, parse),
-            Self::None(error) => Err(error.clone()),
+            Self::File(file) => file.parse(buffer, parse),
+            Self::Missing(error) => Err(error.clone()),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn read(reader: &mut HardwareReader<'_>) -> Processors {
     // The driver may report 0 for unknown.
     let base_mhz = base
         .filter(|mhz| *mhz > 0)
-        .or_else(|| in_name(info.model.as_deref()?));
+        .or_else(|| mhz_in_model_name(info.model.as_deref()?));
     Processors {
         base_mhz,
         max_mhz,
@@ -55,7 +55,7 @@ fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
 }
 
 /// Intel appends it to the name: `... CPU @ 2.40GHz`.
-fn in_name(model: &str) -> Option<u64> {
+fn mhz_in_model_name(model: &str) -> Option<u64> {
     let (_, speed) = model.rsplit_once('@')?;
     let ghz: f64 = speed.trim().strip_suffix("GHz")?.trim().parse().ok()?;
     // The range makes the cast defined and exact enough.

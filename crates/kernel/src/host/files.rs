@@ -3,7 +3,7 @@ use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::{pressure, vmstat};
 use crate::{ReadError, parse};
 
-/// `meminfo` is not included because others share it: [`HostRoot::open_proc_piece`].
+/// `meminfo` is not included because others share it: [`HostRoot::open_proc_single_read`].
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: LazyFile,
@@ -26,14 +26,14 @@ impl HostFiles {
     /// The first sample opens the files; later ones retry missing files.
     #[must_use]
     pub fn new(root: &HostRoot) -> Self {
-        let slot = |relative: &str, read_mode| {
+        let lazy_file = |relative: &str, read_mode| {
             LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)
         };
         Self {
-            vmstat: slot("vmstat", ReadMode::Lines),
+            vmstat: lazy_file("vmstat", ReadMode::Lines),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
-                .map(|name| slot(name, ReadMode::One)),
-            max_map_count: slot("sys/vm/max_map_count", ReadMode::One),
+                .map(|name| lazy_file(name, ReadMode::One)),
+            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::One),
             max_maps: None,
         }
     }

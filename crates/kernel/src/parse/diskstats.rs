@@ -7,7 +7,7 @@ use crate::ParseError;
 use crate::text::{count, number, rows, words};
 
 /// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
-const SECTOR: u64 = 512;
+const SECTOR_BYTES: u64 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskIo {
@@ -75,7 +75,7 @@ fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
 fn requests(done: u64, sectors: u64, ms: u64) -> Requests {
     Requests {
         done,
-        bytes: sectors.saturating_mul(SECTOR),
+        bytes: sectors.saturating_mul(SECTOR_BYTES),
         took: Duration::from_millis(ms),
     }
 }

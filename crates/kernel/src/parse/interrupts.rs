@@ -67,8 +67,8 @@ impl CpuTable {
         let expected = || line.error("expected a name and a count for each CPU");
         let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
         let name = name.trim_ascii();
-        let is_alone = number(rest.trim_ascii()).is_some();
-        if is_alone && (self.cpus.len() > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
+        let has_single_count = number(rest.trim_ascii()).is_some();
+        if has_single_count && (self.cpus.len() > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
             return Ok(());
         }
         let is_device = number(name).is_some();

@@ -6,7 +6,7 @@ use crate::text::{Line, lines, words};
 /// Without waiting locks, which [`Lock`] does not distinguish.
 pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
     let is_waiting = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
-    // Line by line, because its errors have no line number.
+    // Parses line by line, because procfs-core's errors have no line number.
     let lock = |line: Line<'_>| Locks::from_read(line.text).ok()?.0.pop();
     lines(text)
         .filter(|line| !is_waiting(line))

@@ -15,7 +15,7 @@ pub struct Membership {
 }
 
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
-    // Line by line, because its errors have no line number.
+    // Parses line by line, because procfs-core's errors have no line number.
     rows(text, 0, "expected three fields", |line| {
         membership(line).map(Some)
     })

@@ -82,8 +82,8 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
 /// Voluntary and involuntary context switches of one task.
 pub type Switches = [Option<u64>; 2];
 
-/// Not parsed by procfs-core, which takes ten times as long: with hundreds of threads that is most
-/// of the cost of the text (decision 1).
+/// Not parsed by procfs-core, which takes ten times as long. With hundreds of threads that would be
+/// most of the cost (decision 1).
 pub fn switches(text: &[u8]) -> Result<Switches, ParseError> {
     fill(
         text,

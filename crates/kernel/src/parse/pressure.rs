@@ -20,14 +20,14 @@ pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
         let Some((kind, values)) = line.split_at_byte(b' ') else {
             continue;
         };
-        let slot = match kind {
+        let field = match kind {
             b"some" => &mut some,
             b"full" => &mut full,
             _ => continue,
         };
         let total = words(values).find_map(|word| word.strip_prefix(b"total="));
         let total = total.and_then(count);
-        *slot = Some(total.ok_or_else(|| line.error("expected total= in microseconds"))?);
+        *field = Some(total.ok_or_else(|| line.error("expected total= in microseconds"))?);
     }
     match some {
         Some(some) => Ok(Pressure {

@@ -1,4 +1,4 @@
-//! `Udp:` of `/proc/PID/net/snmp`. procfs-core requires every other section.
+//! `Udp:` of `/proc/PID/net/snmp`. procfs-core would require all other sections, too.
 
 use crate::ParseError;
 use crate::text::{count, lines, words};
@@ -23,7 +23,7 @@ pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
     };
     let mut found = UdpCounters::default();
     for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
-        let slot = match name {
+        let field = match name {
             b"InDatagrams" => &mut found.received,
             b"OutDatagrams" => &mut found.sent,
             b"NoPorts" => &mut found.no_port,
@@ -32,7 +32,7 @@ pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
             b"SndbufErrors" => &mut found.send_buffer_errors,
             _ => continue,
         };
-        *slot = count(value).ok_or_else(|| values.error("expected a number"))?;
+        *field = count(value).ok_or_else(|| values.error("expected a number"))?;
     }
     Ok(found)
 }

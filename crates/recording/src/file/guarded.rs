@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes: a manifest with 512 arguments of 4,096 bytes, each byte escaped in JSON.
+/// Maximum bytes: a manifest with 512 arguments of 4,096 bytes, each escaped in JSON.
 const MAX_VALUE_BYTES: usize = 16 << 20;
 
 /// Bytes.
 const MAX_ROW_BYTES: usize = 128 << 20;
 
-/// Bytes of a CREATE statement; the longest of the format has some thousand.
+/// Maximum bytes of a CREATE statement; the longest one has some thousand.
 const MAX_STATEMENT_BYTES: usize = 64 << 10;
 
 /// Minimum bytes of a row: its page pointer, length, number, and a header of two.
@@ -28,7 +28,7 @@ const STEPS_PER_BYTE: u64 = 8;
 /// SQLite VM instructions that are allowed in addition, for a file of any size.
 const BASE_STEPS: u64 = 1 << 20;
 
-const CHECK_EVERY_STEPS: u16 = 1000;
+const CHECK_INTERVAL_STEPS: u16 = 1000;
 
 /// A reading connection to an untrusted file.
 ///
@@ -58,7 +58,7 @@ struct StepCounter {
 }
 
 /// Disables everything that objects of the file could trigger.
-pub(crate) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn harden(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
@@ -79,10 +79,10 @@ impl BoundedConnection {
         });
         let counter = Arc::clone(&work);
         let check = move || {
-            counter.done.fetch_add(CHECK_EVERY_STEPS.into(), Relaxed)
+            counter.done.fetch_add(CHECK_INTERVAL_STEPS.into(), Relaxed)
                 >= counter.max_steps.load(Relaxed)
         };
-        conn.progress_handler(CHECK_EVERY_STEPS.into(), Some(check))
+        conn.progress_handler(CHECK_INTERVAL_STEPS.into(), Some(check))
             .at(path)?;
         let guarded = BoundedConnection {
             conn,

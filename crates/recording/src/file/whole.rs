@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-pub(super) const HEADER: usize = 100;
+pub(super) const HEADER_BYTES: usize = 100;
 
-const LOG_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
+const LOG_HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
 
 /// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
 /// has the missing pages. SQLite would return such a page as zeros, and only on access.
@@ -17,7 +17,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let pages = match number("page_count") {
         Ok(pages) => u64::try_from(pages).unwrap_or(0),
-        Err(error) => return Err(cut_off(path, Error::sqlite(path, error))),
+        Err(error) => return Err(detect_truncation(path, Error::sqlite(path, error))),
     };
     let size = u64::try_from(number("page_size").at(path)?).unwrap_or(0);
     let file = opened(conn, path);
@@ -42,7 +42,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
 ///
 /// Opens the file beside SQLite, which drops this process's locks: use it only if nothing is locked
 /// any more.
-pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
+pub(crate) fn detect_truncation(path: &Path, error: Error) -> Error {
     let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else {
         return error;
     };
@@ -59,9 +59,9 @@ pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
     }
 }
 
-fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
-    let mut header = [0; HEADER];
-    let mut file = File::open(path)?.take(HEADER as u64);
+fn header(path: &Path) -> std::io::Result<[u8; HEADER_BYTES]> {
+    let mut header = [0; HEADER_BYTES];
+    let mut file = File::open(path)?.take(HEADER_BYTES as u64);
     let mut filled = 0;
     while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match file.read(rest)? {
@@ -72,14 +72,14 @@ fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
     Ok(header)
 }
 
-fn page_size(header: &[u8; HEADER]) -> u64 {
+fn page_size(header: &[u8; HEADER_BYTES]) -> u64 {
     match u64::from(u16::from_be_bytes([header[16], header[17]])) {
         1 => 65_536,
         size => size,
     }
 }
 
-fn pages(header: &[u8; HEADER]) -> u64 {
+fn pages(header: &[u8; HEADER_BYTES]) -> u64 {
     u64::from(u32::from_be_bytes([
         header[28], header[29], header[30], header[31],
     ]))
@@ -88,10 +88,10 @@ fn pages(header: &[u8; HEADER]) -> u64 {
 /// Pages in the log's frames of the current generation.
 fn logged_pages(log: &Path, page_size: u64) -> std::io::Result<HashSet<u64>> {
     let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
-    let mut header = [0; LOG_HEADER];
+    let mut header = [0; LOG_HEADER_BYTES];
     log.read_exact(&mut header)?;
     let mut pages = HashSet::new();
-    let mut frame = [0; FRAME_HEADER];
+    let mut frame = [0; FRAME_HEADER_BYTES];
     while log.read_exact(&mut frame).is_ok() && frame[8..16] == header[16..24] {
         pages.insert(u64::from(u32::from_be_bytes([
             frame[0], frame[1], frame[2], frame[3],

@@ -56,7 +56,7 @@ impl Recording {
             .collect())
     }
 
-    fn tick_where(&self, which: &str) -> Result<Option<TickRow>, Error> {
-        Ok(self.ticks_where(which)?.pop())
+    fn tick_where(&self, clause: &str) -> Result<Option<TickRow>, Error> {
+        Ok(self.ticks_where(clause)?.pop())
     }
 }

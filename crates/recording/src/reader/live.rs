@@ -3,8 +3,8 @@ use super::types::TickRow;
 use crate::error::Error;
 use crate::file::{self, ReturnedValues};
 
-/// Most points that one call returns.
-const MOST: u32 = 4096;
+/// Maximum points that one call returns.
+const MAX_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
@@ -45,7 +45,7 @@ impl Recording {
             (live.slots_behind, live.tip) = (of_tick("slots_behind")?, of_tick("slot_shred")?);
         }
         let points = format!(
-            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MOST}"
+            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
         let rows = |row: &rusqlite::Row<'_>| {
             Ok((

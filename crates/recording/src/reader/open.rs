@@ -33,7 +33,7 @@ pub(crate) fn open<T>(
             Ok((conn, found, Some(copied)))
         }
         opened => {
-            let (conn, found) = opened.map_err(|error| file::cut_off(path, error))?;
+            let (conn, found) = opened.map_err(|error| file::detect_truncation(path, error))?;
             Ok((conn, found, None))
         }
     }

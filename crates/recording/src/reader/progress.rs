@@ -42,7 +42,7 @@ const POINTS: [&str; 4] = [
 ];
 
 /// Points arrive nearly in order: the first and the last are within this many rows.
-const NEAR: u32 = 256;
+const MAX_DISORDER_ROWS: u32 = 256;
 
 impl Recording {
     /// Takes some milliseconds even for hours of recording.
@@ -104,7 +104,7 @@ impl Recording {
         for (table, column) in TRANSACTIONS {
             if self.has_rows(table)? {
                 let first = format!(
-                    "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {NEAR}"
+                    "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
                 );
                 return self.number(&format!("SELECT min(unix_ns) FROM ({first})"));
             }

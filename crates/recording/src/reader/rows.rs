@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Limit in bytes for an event's detail and a problem. The daemon writes some hundred.
-const MAX_TEXT: usize = 64 << 10;
-const MAX_KIND: usize = 64;
+const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_KIND_BYTES: usize = 64;
 
 impl Recording {
     pub fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
@@ -56,7 +56,7 @@ impl Recording {
             let Some(kind) = EventKind::parse(kind) else {
                 return Ok(Err((
                     row.get::<_, i64>(0)?,
-                    truncate(kind, MAX_KIND).to_owned(),
+                    truncate(kind, MAX_KIND_BYTES).to_owned(),
                 )));
             };
             Ok(Ok(EventRow {
@@ -66,7 +66,7 @@ impl Recording {
                 uptime: duration(row.get(3)?),
                 kind,
                 process: row.get(5)?,
-                detail: json(truncate(row.get_ref(6)?.as_str()?, MAX_TEXT).to_owned()),
+                detail: json(truncate(row.get_ref(6)?.as_str()?, MAX_TEXT_BYTES).to_owned()),
             }))
         })?;
         let unknown = |(id, kind)| {
@@ -90,9 +90,9 @@ impl Recording {
         self.ticks_where("ORDER BY id")
     }
 
-    pub(super) fn ticks_where(&self, which: &str) -> Result<Vec<TickRow>, Error> {
+    pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>, Error> {
         let sql = format!(
-            "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {which}"
+            "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
         let mut last: Option<Arc<str>> = None;
         self.all(&sql, |row| {
@@ -200,14 +200,14 @@ impl Recording {
         self.series_where(&format!("WHERE series IN ({ids})"))
     }
 
-    fn series_where(&self, which: &str) -> Result<Vec<SeriesRow>, Error> {
+    fn series_where(&self, clause: &str) -> Result<Vec<SeriesRow>, Error> {
         let names = self.all("SELECT id, metric, labels FROM series", |row| {
             let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
         let mut rows = self.all(
-            &format!("SELECT tick, series, value FROM series_sample {which} ORDER BY rowid"),
+            &format!("SELECT tick, series, value FROM series_sample {clause} ORDER BY rowid"),
             |row| {
                 let (metric, labels) = names
                     .get(&row.get(1)?)
@@ -236,7 +236,7 @@ impl Recording {
                     what: row
                         .get_ref(3)?
                         .as_str_or_null()?
-                        .map(|text| truncate(text, MAX_TEXT).to_owned()),
+                        .map(|text| truncate(text, MAX_TEXT_BYTES).to_owned()),
                 })
             },
         )?;

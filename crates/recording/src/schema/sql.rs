@@ -49,9 +49,9 @@ impl TableSpec {
     }
 
     pub(crate) fn insert(&self) -> String {
-        let places = vec!["?"; self.columns.len()].join(",");
+        let placeholders = vec!["?"; self.columns.len()].join(",");
         format!(
-            "INSERT INTO {}({}) VALUES({places})",
+            "INSERT INTO {}({}) VALUES({placeholders})",
             self.name,
             self.names()
         )
@@ -117,8 +117,12 @@ fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
     }
 }
 
-fn value(of: &Column, key: &[&str]) -> TableColumn {
-    let pairs = of.metric.labels.iter().zip(key.iter().chain(of.labels));
+fn value(column: &Column, key: &[&str]) -> TableColumn {
+    let pairs = column
+        .metric
+        .labels
+        .iter()
+        .zip(key.iter().chain(column.labels));
     let pairs: Vec<String> = pairs
         .map(|(name, value)| format!("{name}=\"{value}\""))
         .collect();
@@ -127,24 +131,28 @@ fn value(of: &Column, key: &[&str]) -> TableColumn {
     } else {
         format!("{{{}}}", pairs.join(","))
     };
-    let about = format!("`{}{labels}`, {}", of.metric.name, of.metric.unit.word());
+    let about = format!(
+        "`{}{labels}`, {}",
+        column.metric.name,
+        column.metric.unit.word()
+    );
     TableColumn {
-        name: of.name,
-        kind: of.kind(),
+        name: column.name,
+        kind: column.kind(),
         role: Role::Plain,
         constraint: "",
         about,
     }
 }
 
-fn wide(of: Table) -> TableSpec {
+fn wide(table: Table) -> TableSpec {
     let mut columns = vec![column(&fixed::TICK)];
-    columns.extend(of.columns().iter().map(|of| value(of, &[])));
+    columns.extend(table.columns().iter().map(|column| value(column, &[])));
     TableSpec {
-        name: of.name(),
+        name: table.name(),
         columns,
         order: "tick",
-        about: of.about(),
+        about: table.about(),
         unique: "",
     }
 }
@@ -156,7 +164,7 @@ fn long(
     values: &[Column],
 ) -> TableSpec {
     let mut columns: Vec<TableColumn> = key.iter().map(column).collect();
-    columns.extend(values.iter().map(|of| value(of, &["..."])));
+    columns.extend(values.iter().map(|column| value(column, &["..."])));
     TableSpec {
         name,
         columns,
@@ -166,9 +174,9 @@ fn long(
     }
 }
 
-fn points(of: &PointSpec) -> TableSpec {
+fn points(spec: &PointSpec) -> TableSpec {
     let mut columns: Vec<TableColumn> = fixed::POINT.iter().map(column).collect();
-    columns.extend(of.fields.iter().map(|(name, about)| TableColumn {
+    columns.extend(spec.fields.iter().map(|(name, about)| TableColumn {
         name,
         kind: Kind::Integer,
         role: Role::Plain,
@@ -176,10 +184,10 @@ fn points(of: &PointSpec) -> TableSpec {
         about: about.trim().trim_end_matches('.').to_owned(),
     }));
     TableSpec {
-        name: of.name,
+        name: spec.name,
         columns,
         order: "rowid",
-        about: of.about,
+        about: spec.about,
         unique: "",
     }
 }

@@ -44,27 +44,27 @@ impl Destinations {
                 .push((labels, destination));
         };
         for (table, of) in Table::ALL.into_iter().enumerate() {
-            for (column, c) in of.columns().iter().enumerate() {
+            for (column, column_spec) in of.columns().iter().enumerate() {
                 add(
-                    c.metric,
-                    c.labels,
+                    column_spec.metric,
+                    column_spec.labels,
                     Destination::Wide {
                         table,
                         column,
-                        kind: c.kind(),
+                        kind: column_spec.kind(),
                     },
                 );
             }
         }
         for (rows, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
-            for (column, c) in columns.iter().enumerate() {
+            for (column, column_spec) in columns.iter().enumerate() {
                 add(
-                    c.metric,
-                    c.labels,
+                    column_spec.metric,
+                    column_spec.labels,
                     Destination::Named {
                         rows,
                         column,
-                        kind: c.kind(),
+                        kind: column_spec.kind(),
                     },
                 );
             }

@@ -33,11 +33,11 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct NamedRows {
     pub(super) statements: Statements,
-    none: Vec<Number>,
+    empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
 }
 
-/// In no label of a validator or kernel.
+/// No label of a validator or kernel contains it.
 pub(super) const SEPARATOR: char = '\u{1f}';
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -50,7 +50,7 @@ impl NamedRows {
     pub(super) fn new(statements: Statements, values: usize) -> Self {
         NamedRows {
             statements,
-            none: vec![Number::None; values],
+            empty_values: vec![Number::None; values],
             entries: BTreeMap::new(),
         }
     }
@@ -60,8 +60,8 @@ impl NamedRows {
             let entry = Entry {
                 id: None,
                 source,
-                written: Some(self.none.clone()),
-                now: self.none.clone(),
+                written: Some(self.empty_values.clone()),
+                now: self.empty_values.clone(),
             };
             self.entries.insert(name.into(), entry);
         }
@@ -81,7 +81,7 @@ impl NamedRows {
         tick: i64,
         sampled: &SampledSources,
     ) -> rusqlite::Result<WrittenRows> {
-        let mut wrote = WrittenRows::default();
+        let mut written_rows = WrittenRows::default();
         let mut row = conn.prepare_cached(&self.statements.row)?;
         for (name, entry) in &mut self.entries {
             if !sampled
@@ -94,17 +94,19 @@ impl NamedRows {
             if entry.written.as_ref() != Some(&entry.now) {
                 let id = match entry.id {
                     Some(id) => id,
-                    None => identify(conn, &self.statements, name, &mut wrote.names)?,
+                    None => {
+                        find_or_insert_id(conn, &self.statements, name, &mut written_rows.names)?
+                    }
                 };
                 entry.id = Some(id);
                 insert(&mut row, tick, id, &entry.now)?;
                 let written = entry.written.get_or_insert_default();
                 written.clone_from(&entry.now);
-                wrote.rows += 1;
+                written_rows.rows += 1;
             }
-            entry.now.clone_from(&self.none);
+            entry.now.clone_from(&self.empty_values);
         }
-        Ok(wrote)
+        Ok(written_rows)
     }
 
     /// For a new process or session: nothing carries over.
@@ -117,14 +119,14 @@ impl NamedRows {
         for entry in self.entries.values_mut() {
             entry.id = None;
             entry.written = None;
-            entry.now.clone_from(&self.none);
+            entry.now.clone_from(&self.empty_values);
         }
     }
 
     /// All rows are committed. Forgets gone names, which may never return.
     pub(super) fn mark_committed(&mut self) {
         self.entries
-            .retain(|_, entry| entry.written.as_ref() != Some(&self.none));
+            .retain(|_, entry| entry.written.as_ref() != Some(&self.empty_values));
     }
 
     /// Names may have been removed from the file: their ids are looked up again.
@@ -147,7 +149,7 @@ fn insert(
     row.raw_execute().map(|_| ())
 }
 
-fn identify(
+fn find_or_insert_id(
     conn: &Connection,
     statements: &Statements,
     name: &str,

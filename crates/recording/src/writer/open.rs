@@ -12,9 +12,9 @@ use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
-const LAST_RESORT_PAGES: i64 = 4096;
+const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
-pub(super) fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
+pub(super) fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
     if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
         return Err(Error::Leftover {
             path,
@@ -28,8 +28,8 @@ pub(super) fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
         .at(path)?;
     let made = lock(file, path).and_then(|lock| {
         let conn = file::open_to_write(path, &file::RECORDING)?;
-        make_tables(&conn, &labels(opening)).at(path)?;
-        begin_session(conn, lock, path, &opening.session, Counts::new())
+        make_tables(&conn, &labels(new_recording)).at(path)?;
+        begin_session(conn, lock, path, &new_recording.session, Counts::new())
     });
     if made.is_err() {
         remove_all(path);
@@ -37,9 +37,9 @@ pub(super) fn create(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
     made
 }
 
-pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Error> {
+pub(super) fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
     if !path.exists() {
-        return create(path, opening);
+        return create(path, new_recording);
     }
     if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
         return Err(Error::Leftover {
@@ -54,7 +54,7 @@ pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
         .at(path)?;
     let lock = lock(file, path)?;
     let mut found = file::open_to_recover(path, path, &RECORDING)
-        .map_err(|error| file::cut_off(path, error))?;
+        .map_err(|error| file::detect_truncation(path, error))?;
     match found
         .measure()
         .and_then(|()| file::check_format(found.connection(), path, &RECORDING))
@@ -62,7 +62,7 @@ pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
         Err(Error::Empty { .. }) => {
             drop((found, lock));
             remove_all(path);
-            return create(path, opening);
+            return create(path, new_recording);
         }
         other => other?,
     }
@@ -71,9 +71,9 @@ pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
     let labels_found: BTreeMap<String, String> =
         crate::reader::read_labels(&found)?.into_iter().collect();
     let conn = found.release()?;
-    let wanted = labels(opening);
+    let wanted = labels(new_recording);
     if labels_found != wanted {
-        let (found, wanted) = (words(&labels_found), words(&wanted));
+        let (found, wanted) = (label_list(&labels_found), label_list(&wanted));
         return Err(Error::OtherLabels {
             path: path.to_owned(),
             found,
@@ -81,7 +81,7 @@ pub(super) fn append(path: &Path, opening: &NewRecording) -> Result<Writer, Erro
         });
     }
     upgrade_tables(&conn, &present).at(path)?;
-    begin_session(conn, lock, path, &opening.session, counts)
+    begin_session(conn, lock, path, &new_recording.session, counts)
 }
 
 /// The first existing side file whose name SQLite would write and delete, with its metadata.
@@ -93,7 +93,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
 }
 
 /// Removes the log. Everything is committed.
-pub(crate) fn one_file(conn: &Connection, path: &Path) -> Result<(), Error> {
+pub(crate) fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
     let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
@@ -162,7 +162,7 @@ fn begin_session(
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
         .at(path)?;
     conn.pragma_update(None, "synchronous", "NORMAL").at(path)?;
-    conn.pragma_update(None, "wal_autocheckpoint", LAST_RESORT_PAGES)
+    conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)
         .at(path)?;
     let next_tick = number("SELECT coalesce(max(id), 0) + 1 FROM tick")?;
     let sql =
@@ -200,11 +200,11 @@ fn begin_session(
     })
 }
 
-fn labels(opening: &NewRecording) -> BTreeMap<String, String> {
-    opening.labels.iter().cloned().collect()
+fn labels(new_recording: &NewRecording) -> BTreeMap<String, String> {
+    new_recording.labels.iter().cloned().collect()
 }
 
-fn words(labels: &BTreeMap<String, String>) -> String {
+fn label_list(labels: &BTreeMap<String, String>) -> String {
     if labels.is_empty() {
         return "(none)".into();
     }

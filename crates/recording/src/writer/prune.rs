@@ -167,8 +167,8 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
         .map(|column| column.name)
 }
 
-/// Moves the last earlier row of each name to the cut, unless that tick has one. Only rows of the
-/// same session and process, as readers carry them.
+/// Moves the last earlier row of each name to the first retained tick, unless that tick has one.
+/// Moves only rows of the same session and process, because readers carry no others.
 fn carry_forward(
     conn: &Connection,
     table: &str,

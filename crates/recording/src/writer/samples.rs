@@ -108,7 +108,7 @@ impl Samples {
             .iter()
             .filter(|batch| sampled.get(batch.source as usize) == Some(&true))
         {
-            self.take(batch);
+            self.add_batch(batch);
         }
         for wide in self.wide.iter_mut().filter(|wide| wide.has_values) {
             let mut row = conn.prepare_cached(wide.sql)?;
@@ -129,7 +129,7 @@ impl Samples {
         Ok(())
     }
 
-    fn take(&mut self, batch: &Batch) {
+    fn add_batch(&mut self, batch: &Batch) {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
                 Destination::Wide {

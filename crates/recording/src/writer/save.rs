@@ -1,7 +1,8 @@
 use super::open;
 use rusqlite::{Connection, params};
 
-pub(crate) fn end(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+/// Ends the last session with its last tick, and stores `meta` and the row counts.
+pub(crate) fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =

@@ -113,7 +113,7 @@ fn options(arguments: Arguments) -> ClusterOptions {
         first_snapshot: if downloads {
             FirstSnapshot::Downloaded
         } else {
-            FirstSnapshot::Handed
+            FirstSnapshot::Copied
         },
         follower_stakes: arguments
             .follower_stake

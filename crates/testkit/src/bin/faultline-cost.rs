@@ -65,10 +65,10 @@ struct Arguments {
     #[arg(long = "config", value_name = "FILE")]
     configs: Vec<String>,
     /// The program; may be given again, to compare: each with each configuration
-    #[arg(long = "daemon", value_name = "FILE", default_values_t = [program::beside("faultlined").display().to_string()])]
+    #[arg(long = "daemon", value_name = "FILE", default_values_t = [program::sibling_program("faultlined").display().to_string()])]
     daemons: Vec<String>,
     /// The simulated validator
-    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultline-simulated-validator"))]
+    #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultline-simulated-validator"))]
     validator: PathBuf,
     /// Only reads the files of this process, for ever
     #[arg(long, value_name = "PID", hide = true)]

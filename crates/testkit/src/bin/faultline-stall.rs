@@ -73,7 +73,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
     /// The program
-    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultlined"))]
+    #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
     daemon: PathBuf,
     #[arg(long = AS_TARGET, hide = true)]
     as_target: bool,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
+use super::{ClusterOptions, FirstSnapshot, Follower, FollowerAddress, MAX_FOLLOWERS, WARP_SLOT};
 use crate::binaries::Binaries;
 use crate::ports::PortBlock;
 use crate::process::Program;
@@ -31,7 +31,7 @@ pub(super) struct Layout {
     pub(super) follower_log: PathBuf,
     pub(super) leader_rpc_port: u16,
     pub(super) follower_rpc_port: u16,
-    pub(super) places: [Place; PLACES],
+    pub(super) places: [FollowerAddress; MAX_FOLLOWERS],
     binaries: Binaries,
     accounts: PathBuf,
     leader_ports: NodePorts,
@@ -114,7 +114,7 @@ impl Layout {
         set("account-dir", text(&self.accounts));
         set("rpc-port", self.leader_rpc_port.to_string());
         set("faucet-port", self.faucet_port.to_string());
-        if options.first_snapshot == FirstSnapshot::Handed {
+        if options.first_snapshot == FirstSnapshot::Copied {
             set("warp-slot", WARP_SLOT.to_string());
         }
         if let Some(slots) = options.slots_per_epoch {
@@ -153,7 +153,7 @@ impl Layout {
         let mut arguments = self
             .follower_command(options, genesis_hash, &self.follower_ledger)
             .split_off(1);
-        if options.first_snapshot == FirstSnapshot::Handed {
+        if options.first_snapshot == FirstSnapshot::Copied {
             arguments.extend([
                 "--no-genesis-fetch".to_owned(),
                 "--no-snapshot-fetch".to_owned(),
@@ -269,8 +269,8 @@ impl NodePorts {
 }
 
 /// Within a block, above the leader's ports.
-fn places(folder: &Path, ports: &PortBlock) -> [Place; PLACES] {
-    let place = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| Place {
+fn places(folder: &Path, ports: &PortBlock) -> [FollowerAddress; MAX_FOLLOWERS] {
+    let place = |name: &str, rpc: u16, gossip: u16, range: (u16, u16)| FollowerAddress {
         identity: folder.join(format!("{name}-identity.json")),
         rpc_port: ports.port(rpc),
         gossip_port: ports.port(gossip),

@@ -1,16 +1,16 @@
-//! Followers that somebody else starts, as data: what their command line is and where on the machine they have room.
+//! Command lines, ports and identities of followers that other programs start.
 
 use std::path::{Path, PathBuf};
 
-/// Followers that one cluster has room for at the same time.
-pub const PLACES: usize = 2;
+/// Maximum followers of one cluster at the same time.
+pub const MAX_FOLLOWERS: usize = 2;
 
-/// What starts a follower of one cluster; where it is to run is a [`Place`].
+/// The command of a follower, without its [`FollowerAddress`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Follower {
     /// `agave-validator`.
     pub program: PathBuf,
-    /// Its arguments but for those of the place.
+    /// Its arguments without those of the [`FollowerAddress`].
     pub arguments: Vec<String>,
     /// Its environment, without metrics and without a size of the program cache.
     pub environment: Vec<(String, String)>,
@@ -18,9 +18,9 @@ pub struct Follower {
     pub entrypoint: String,
 }
 
-/// Ports and an identity that nobody else on the machine has.
+/// Ports and an identity for one follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FollowerAddress {
     /// A keypair file.
     pub identity: PathBuf,
     /// `--rpc-port`; the one above is taken too.
@@ -34,7 +34,7 @@ pub struct Place {
 impl Follower {
     /// The whole command line of a follower at this place.
     #[must_use]
-    pub fn command(&self, place: &Place, ledger: &Path) -> Vec<String> {
+    pub fn command(&self, place: &FollowerAddress, ledger: &Path) -> Vec<String> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let (first, last) = place.port_range;
         let mut command = vec![text(&self.program)];
@@ -62,7 +62,7 @@ mod tests {
             environment: Vec::new(),
             entrypoint: "127.0.0.1:7001".to_owned(),
         };
-        let place = Place {
+        let place = FollowerAddress {
             identity: "/n/id.json".into(),
             rpc_port: 8899,
             gossip_port: 8001,

@@ -16,7 +16,7 @@ pub fn tip(truth: &Truth, unix: Duration) -> u64 {
 
 /// What is in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contents {
+pub struct SlotContents {
     /// Transactions, votes included.
     pub transactions: u64,
     /// Entries, ticks included.
@@ -26,9 +26,9 @@ pub struct Contents {
 }
 
 /// What is in that slot.
-pub fn contents(slot: u64) -> Contents {
+pub fn contents(slot: u64) -> SlotContents {
     let transactions = 20 + mixed(slot) % 41;
-    Contents {
+    SlotContents {
         transactions,
         entries: 64 + transactions,
         shreds: 30 + transactions / 4,
@@ -43,9 +43,9 @@ pub fn shrink_target(capacity: u64) -> u64 {
 /// What a slot did to the program cache, in the words of `loaded-programs-cache-stats`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cache {
-    /// Programs that were not there.
+    /// Programs that were not loaded.
     pub misses: u64,
-    /// Programs that had to go.
+    /// Programs that were evicted.
     pub evictions: u64,
     /// Programs that were loaded again.
     pub reloads: u64,

@@ -34,7 +34,7 @@ const DEAF: &str = "FAULTLINE_SIMULATED_DEAF";
 /// Transactions since genesis, when it begins.
 const TRANSACTIONS: u64 = 50_000_000;
 
-/// What a simulated validator is told on its command line.
+/// The command line of a simulated validator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
     /// `--ledger`.
@@ -47,7 +47,7 @@ pub struct Arguments {
     pub rpc_port: Option<u16>,
 }
 
-/// Is a validator until it ends by itself, if it does; its exit code.
+/// Runs the validator until it ends; returns its exit code.
 ///
 /// # Errors
 /// As a validator that cannot start: the ledger is another one's, the port is taken, the metrics configuration is none.
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     std::fs::write("/proc/self/comm", NAME).map_err(Error::file(Path::new("/proc/self/comm")))?;
     let ledger = &arguments.ledger;
     std::fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
-    let admin = Ledger::take(ledger).map_err(Error::file(ledger))?;
+    let admin = Ledger::lock(ledger).map_err(Error::file(ledger))?;
     let server = std::env::var("SOLANA_METRICS_CONFIG")
         .ok()
         .filter(|config| !config.is_empty());

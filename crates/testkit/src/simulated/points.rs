@@ -1,13 +1,13 @@
 //! The datapoints, as the release of the consensus words them.
 
-use super::chain::{Cache, Contents, Cost};
+use super::chain::{Cache, Cost, SlotContents};
 use faultline_mock_validator::Consensus;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replayed {
     pub(super) slot: u64,
-    pub(super) contents: Contents,
+    pub(super) contents: SlotContents,
     pub(super) cache: Cache,
     pub(super) cost: Cost,
 }
@@ -65,7 +65,7 @@ impl Lines {
             cache,
             ..
         } = *replayed;
-        let Contents { transactions, .. } = contents;
+        let SlotContents { transactions, .. } = contents;
         self.add(
             "bank_frozen",
             identity,
@@ -129,7 +129,7 @@ fn replay_fields(replayed: &Replayed) -> String {
         cost,
         ..
     } = *replayed;
-    let Contents {
+    let SlotContents {
         transactions,
         entries,
         shreds,

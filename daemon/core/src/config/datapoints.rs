@@ -42,9 +42,9 @@ impl fmt::Display for DatapointKind {
 
 /// Replaces each character that a label name cannot have with an underscore.
 pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
-    let fits = |(i, c): (usize, char)| {
+    let is_valid = |(i, c): (usize, char)| {
         c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
     };
     tag.char_indices()
-        .map(move |(i, c)| if fits((i, c)) { c } else { '_' })
+        .map(move |(i, c)| if is_valid((i, c)) { c } else { '_' })
 }

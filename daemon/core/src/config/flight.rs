@@ -41,7 +41,7 @@ impl Flight {
     }
 
     /// Without a configured folder, uses the folder `flight` in the first of `$STATE_DIRECTORY`.
-    pub fn settle(&mut self, state_directory: Option<&OsStr>) {
+    pub fn set_default_folder(&mut self, state_directory: Option<&OsStr>) {
         let first = state_directory
             .and_then(|folders| folders.as_bytes().split(|byte| *byte == b':').next());
         if let (None, Some(state)) = (&self.folder, first.filter(|folder| !folder.is_empty())) {
@@ -58,9 +58,9 @@ mod tests {
     fn the_flight_recorder_is_on_if_a_folder_exists_and_not_disabled() {
         let mut flight = Flight::default();
         assert_eq!(flight.on(), None);
-        flight.settle(Some(OsStr::new("")));
+        flight.set_default_folder(Some(OsStr::new("")));
         assert_eq!(flight.on(), None);
-        flight.settle(Some(OsStr::new("/var/lib/faultlined:/var/lib/other")));
+        flight.set_default_folder(Some(OsStr::new("/var/lib/faultlined:/var/lib/other")));
         assert_eq!(flight.on(), Some(Path::new("/var/lib/faultlined/flight")));
         flight.enabled = Some(false);
         assert_eq!(flight.on(), None);
@@ -68,7 +68,7 @@ mod tests {
             folder: Some("/flight".into()),
             ..Flight::default()
         };
-        own.settle(Some(OsStr::new("/var/lib/faultlined")));
+        own.set_default_folder(Some(OsStr::new("/var/lib/faultlined")));
         assert_eq!(own.on(), Some(Path::new("/flight")));
     }
 }

@@ -6,15 +6,15 @@ use std::ffi::OsStr;
 pub const VARIABLE: &str = "FAULTLINE_INGEST_CONFIG";
 
 impl Ingest {
-    /// Takes credentials from the environment if none are configured; the packages generate them.
+    /// Uses credentials from the environment if none are configured. The packages generate them.
     ///
     /// # Errors
     /// The variable is malformed. The message omits the password.
-    pub fn settle(&mut self, given: Option<&OsStr>) -> Result<(), String> {
-        let Some(given) = given.filter(|_| self.credentials.is_none()) else {
+    pub fn set_default_credentials(&mut self, value: Option<&OsStr>) -> Result<(), String> {
+        let Some(value) = value.filter(|_| self.credentials.is_none()) else {
             return Ok(());
         };
-        let config = given
+        let config = value
             .to_str()
             .ok_or_else(|| format!("{VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
         let config = MetricsConfig::parse(config)
@@ -31,9 +31,9 @@ mod tests {
 
     #[test]
     fn environment_credentials_apply_where_the_configuration_has_none() {
-        let settled = |mut ingest: Ingest, given: &str| {
+        let settled = |mut ingest: Ingest, value: &str| {
             ingest
-                .settle(Some(OsStr::new(given)))
+                .set_default_credentials(Some(OsStr::new(value)))
                 .map(|()| ingest.credentials.map(|found| found.user))
         };
         let good = "host=http://127.0.0.1:9913,db=faultline,u=them,p=secret";
@@ -59,6 +59,9 @@ mod tests {
             );
         }
         let mut none = Ingest::default();
-        assert_eq!((none.settle(None), none.credentials), (Ok(()), None));
+        assert_eq!(
+            (none.set_default_credentials(None), none.credentials),
+            (Ok(()), None)
+        );
     }
 }

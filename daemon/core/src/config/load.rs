@@ -24,143 +24,153 @@ pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
 }
 
 /// # Errors
-/// Every error found. For invalid TOML, only the parser's.
+/// Every error. For invalid TOML only the parser's error.
 pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
-    let (config, mistakes) = parse_all(text);
-    if mistakes.is_empty() {
+    let (config, errors) = parse_all(text);
+    if errors.is_empty() {
         Ok(config)
     } else {
-        Err(mistakes)
+        Err(errors)
     }
 }
 
 fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
-    let (config, mistakes) = faultline_settings::read(text, None, sections);
-    (config.unwrap_or_default(), mistakes)
+    let (config, errors) = faultline_settings::read(text, None, sections);
+    (config.unwrap_or_default(), errors)
 }
 
 fn sections(mut top: Table<'_>) -> Config {
-    let mut c = Config::default();
-    top.table("target", |t| target(t, &mut c.target));
-    top.table("sampling", |t| {
-        t.set(
+    let mut config = Config::default();
+    top.table("target", |table| target(table, &mut config.target));
+    top.table("sampling", |table| {
+        table.set(
             "interval",
-            &mut c.sampling.interval,
+            &mut config.sampling.interval,
             duration_at_least(MIN_INTERVAL),
         )
     });
-    top.table("threads", |t| threads(t, &mut c.threads));
-    top.table("metrics", |t| metrics(t, &mut c.metrics));
-    top.table("labels", |t| labels(t, &mut c.labels));
-    top.table("log", |t| c.log = log(t));
+    top.table("threads", |table| threads(table, &mut config.threads));
+    top.table("metrics", |table| metrics(table, &mut config.metrics));
+    top.table("labels", |table| labels(table, &mut config.labels));
+    top.table("log", |table| config.log = log(table));
     // [log] disables the listener: two inputs would count every datapoint twice. A file that
     // enables both is an error.
-    c.ingest.enabled = c.log.is_none();
-    top.table("ingest", |t| ingest(t, &mut c));
-    top.table("forward", |t| c.forward = forward(t, &mut c.secret_files));
-    top.table("rpc", |t| rpc(t, &mut c.rpc));
-    top.table("probe", |t| probe(t, &mut c.probe));
-    top.table("validator", |t| validator(t, &mut c.validator));
-    top.table("admin", |t| admin(t, &mut c.admin));
-    top.table("host", |t| {
-        t.set("enabled", &mut c.host.enabled, flag);
-        t.set(
+    config.ingest.enabled = config.log.is_none();
+    top.table("ingest", |table| ingest(table, &mut config));
+    top.table("forward", |table| {
+        config.forward = forward(table, &mut config.secret_files)
+    });
+    top.table("rpc", |table| rpc(table, &mut config.rpc));
+    top.table("probe", |table| probe(table, &mut config.probe));
+    top.table("validator", |table| validator(table, &mut config.validator));
+    top.table("admin", |table| admin(table, &mut config.admin));
+    top.table("host", |table| {
+        table.set("enabled", &mut config.host.enabled, flag);
+        table.set(
             "interval",
-            &mut c.host.interval,
+            &mut config.host.interval,
             duration_at_least(Duration::from_secs(1)),
         );
     });
-    top.table("phase", |t| phase(t, &mut c.phase));
-    top.table("datapoints", |t| datapoints::read(t, &mut c));
-    top.table("record", |t| record(t, &mut c));
-    top.table("flight", |t| flight(t, &mut c.flight));
-    top.table("paths", |t| paths(t, &mut c.paths));
+    top.table("phase", |table| phase(table, &mut config.phase));
+    top.table("datapoints", |table| datapoints::read(table, &mut config));
+    top.table("record", |table| record(table, &mut config));
+    top.table("flight", |table| flight(table, &mut config.flight));
+    top.table("paths", |table| paths(table, &mut config.paths));
     let errors = top.errors();
     top.finish();
-    if c.probe.enabled && !c.rpc.enabled {
+    if config.probe.enabled && !config.rpc.enabled {
         errors.push(None, "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
     }
-    c.settle();
-    if c.forward.is_some() && !c.ingest.enabled {
+    config.disable_unsupported();
+    if config.forward.is_some() && !config.ingest.enabled {
         errors.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }
-    c
+    config
 }
 
-fn threads(t: &mut Table<'_>, c: &mut Threads) {
-    t.set("enabled", &mut c.enabled, flag);
-    t.set("interval", &mut c.interval, duration_at_least(MIN_INTERVAL));
-    t.set(
+fn threads(table: &mut Table<'_>, config: &mut Threads) {
+    table.set("enabled", &mut config.enabled, flag);
+    table.set(
+        "interval",
+        &mut config.interval,
+        duration_at_least(MIN_INTERVAL),
+    );
+    table.set(
         "switches_interval",
-        &mut c.switches_interval,
+        &mut config.switches_interval,
         duration_at_least(MIN_INTERVAL),
     );
 }
 
-fn labels(t: &mut Table<'_>, c: &mut Labels) {
-    c.cluster = t.take("cluster", text);
-    c.experiment = t.take("experiment", text);
-    c.arm = t.take("arm", text);
-    c.run = t.take("run", text);
+fn labels(table: &mut Table<'_>, config: &mut Labels) {
+    config.cluster = table.take("cluster", text);
+    config.experiment = table.take("experiment", text);
+    config.arm = table.take("arm", text);
+    config.run = table.take("run", text);
 }
 
-fn rpc(t: &mut Table<'_>, c: &mut Rpc) {
-    t.set("enabled", &mut c.enabled, flag);
-    c.url = t.take("url", |v| rpc_url(&text(v)?));
-    t.set("interval", &mut c.interval, duration_at_least(MIN_INTERVAL));
-    t.set(
+fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
+    table.set("enabled", &mut config.enabled, flag);
+    config.url = table.take("url", |v| rpc_url(&text(v)?));
+    table.set(
+        "interval",
+        &mut config.interval,
+        duration_at_least(MIN_INTERVAL),
+    );
+    table.set(
         "timeout",
-        &mut c.timeout,
+        &mut config.timeout,
         duration_at_least(Duration::from_millis(10)),
     );
 }
 
-fn admin(t: &mut Table<'_>, c: &mut Admin) {
-    t.set("enabled", &mut c.enabled, flag);
-    t.set(
+fn admin(table: &mut Table<'_>, config: &mut Admin) {
+    table.set("enabled", &mut config.enabled, flag);
+    table.set(
         "timeout",
-        &mut c.timeout,
+        &mut config.timeout,
         duration_at_least(Duration::from_millis(10)),
     );
 }
 
-fn paths(t: &mut Table<'_>, c: &mut HostRoot) {
-    t.set("procfs", &mut c.procfs, path);
-    t.set("sysfs", &mut c.sysfs, path);
-    t.set("cgroup", &mut c.cgroup, path);
+fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
+    table.set("procfs", &mut config.procfs, path);
+    table.set("sysfs", &mut config.sysfs, path);
+    table.set("cgroup", &mut config.cgroup, path);
 }
 
-fn probe(t: &mut Table<'_>, c: &mut Probe) {
-    t.set("enabled", &mut c.enabled, flag);
-    t.set("method", &mut c.method, |v| {
+fn probe(table: &mut Table<'_>, config: &mut Probe) {
+    table.set("enabled", &mut config.enabled, flag);
+    table.set("method", &mut config.method, |v| {
         let method = text(v)?;
         let known = PROBES.into_iter().find(|known| *known == method);
         known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
     });
-    t.set(
+    table.set(
         "interval",
-        &mut c.interval,
+        &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
     );
-    t.set(
+    table.set(
         "timeout",
-        &mut c.timeout,
+        &mut config.timeout,
         duration_at_least(Duration::from_millis(10)),
     );
 }
 
-fn validator(t: &mut Table<'_>, c: &mut Validator) {
-    t.set("enabled", &mut c.enabled, flag);
-    c.vote_account = t.take("vote_account", public_key);
-    t.set("activating_stake", &mut c.activating_stake, flag);
-    t.set(
+fn validator(table: &mut Table<'_>, config: &mut Validator) {
+    table.set("enabled", &mut config.enabled, flag);
+    config.vote_account = table.take("vote_account", public_key);
+    table.set("activating_stake", &mut config.activating_stake, flag);
+    table.set(
         "interval",
-        &mut c.interval,
+        &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
     );
-    t.set(
+    table.set(
         "timeout",
-        &mut c.timeout,
+        &mut config.timeout,
         duration_at_least(Duration::from_millis(10)),
     );
 }
@@ -174,85 +184,86 @@ fn public_key(value: &DeValue<'_>) -> Result<PublicKey, String> {
     })
 }
 
-fn target(t: &mut Table<'_>, c: &mut Target) {
+fn target(table: &mut Table<'_>, config: &mut Target) {
     let keys = ["pid", "ledger", "unit", "process_name"];
-    let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
+    let given: Vec<&str> = keys.into_iter().filter(|key| table.has(key)).collect();
     if given.len() > 1 {
-        t.refuse(format!("{} are given; keep one", given.join(" and ")));
+        table.refuse(format!("{} are given; keep one", given.join(" and ")));
     }
-    let pid = t.take("pid", |v| {
+    let pid = table.take("pid", |v| {
         let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let found = [
         pid.map(TargetSelector::Pid),
-        t.take("ledger", path).map(TargetSelector::Ledger),
-        t.take("unit", text).map(TargetSelector::Unit),
-        t.take("process_name", text)
+        table.take("ledger", path).map(TargetSelector::Ledger),
+        table.take("unit", text).map(TargetSelector::Unit),
+        table
+            .take("process_name", text)
             .map(TargetSelector::ProcessName),
     ];
-    c.find = found.into_iter().flatten().next().unwrap_or_default();
-    c.identity = t.take("identity", public_key);
-    c.program_cache_entries = t.take("program_cache_entries", whole);
+    config.find = found.into_iter().flatten().next().unwrap_or_default();
+    config.identity = table.take("identity", public_key);
+    config.program_cache_entries = table.take("program_cache_entries", whole);
 }
 
-fn metrics(t: &mut Table<'_>, c: &mut Metrics) {
-    t.set("listen", &mut c.listen, address);
-    c.web_config = t.take("web_config", path);
-    t.set(
+fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
+    table.set("listen", &mut config.listen, address);
+    config.web_config = table.take("web_config", path);
+    table.set(
         "constant_labels_everywhere",
-        &mut c.constant_labels_everywhere,
+        &mut config.constant_labels_everywhere,
         flag,
     );
-    t.set("native_histograms", &mut c.native_histograms, flag);
-    t.set("hosts", &mut c.hosts, |v| {
+    table.set("native_histograms", &mut config.native_histograms, flag);
+    table.set("hosts", &mut config.hosts, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }
 
-fn log(t: &mut Table<'_>) -> Option<Log> {
-    let file = t.take("file", path).map(Log::File);
-    let journal = t.take("journal", text).map(Log::Journal);
-    match (t.has("file"), t.has("journal")) {
-        (true, true) => t.refuse("file and journal are both given; keep one"),
-        (false, false) => t.refuse("give file or journal"),
+fn log(table: &mut Table<'_>) -> Option<Log> {
+    let file = table.take("file", path).map(Log::File);
+    let journal = table.take("journal", text).map(Log::Journal);
+    match (table.has("file"), table.has("journal")) {
+        (true, true) => table.refuse("file and journal are both given; keep one"),
+        (false, false) => table.refuse("give file or journal"),
         (true, false) | (false, true) => return file.or(journal),
     }
     None
 }
 
-fn ingest(t: &mut Table<'_>, c: &mut Config) {
-    let is_set = t.has("listen") || t.has("db");
-    t.set("enabled", &mut c.ingest.enabled, flag);
-    t.set("listen", &mut c.ingest.listen, address);
-    if c.log.is_some() && (c.ingest.enabled || (is_set && !t.has("enabled"))) {
-        t.refuse("datapoints would be counted twice: keep either [ingest] or [log]");
+fn ingest(table: &mut Table<'_>, config: &mut Config) {
+    let is_set = table.has("listen") || table.has("db");
+    table.set("enabled", &mut config.ingest.enabled, flag);
+    table.set("listen", &mut config.ingest.listen, address);
+    if config.log.is_some() && (config.ingest.enabled || (is_set && !table.has("enabled"))) {
+        table.refuse("datapoints would be counted twice: keep either [ingest] or [log]");
     }
-    let missing = t.missing(&["db", "user", "password_file"]);
-    c.ingest.credentials = credentials(t, &mut c.secret_files);
+    let missing = table.missing(&["db", "user", "password_file"]);
+    config.ingest.credentials = credentials(table, &mut config.secret_files);
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
-        t.refuse(format!(
+        table.refuse(format!(
             "db, user and password_file go together: add {missing}, or give none of them"
         ));
     }
-    t.set("allow_users", &mut c.ingest.allow_users, |v| {
+    table.set("allow_users", &mut config.ingest.allow_users, |v| {
         distinct(v, user_id)
     });
-    if t.has("allow_users") && missing.len() < 3 {
-        t.refuse(
+    if table.has("allow_users") && missing.len() < 3 {
+        table.refuse(
             "allow_users is for pushes without a password: remove it, or db, user and password_file",
         );
     }
-    t.set("beyond_loopback", &mut c.ingest.beyond_loopback, flag);
-    if c.ingest.beyond_loopback && missing.len() == 3 {
-        t.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it");
+    table.set("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
+    if config.ingest.beyond_loopback && missing.len() == 3 {
+        table.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it");
     }
 }
 
-fn credentials(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Credentials> {
-    let (db, user) = (t.take("db", text), t.take("user", text));
-    let password = t.take("password_file", |v| secret(v, files));
+fn credentials(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Credentials> {
+    let (db, user) = (table.take("db", text), table.take("user", text));
+    let password = table.take("password_file", |v| secret(v, files));
     Some(Credentials {
         db: db?,
         user: user?,
@@ -260,30 +271,30 @@ fn credentials(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Credential
     })
 }
 
-fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
-    let queue_bytes = t.take("queue_bytes", |v| match whole(v)? {
+fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
+    let queue_bytes = table.take("queue_bytes", |v| match whole(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
     });
-    let give_up_after = t.take("give_up_after", time);
-    let metrics_config = t.take("metrics_config_file", |v| {
+    let give_up_after = table.take("give_up_after", time);
+    let metrics_config = table.take("metrics_config_file", |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
-    let (url, credentials) = (t.take("url", http_url), credentials(t, files));
-    let missing = t.missing(&["url", "db", "user", "password_file"]);
-    let (url, credentials) = match (t.has("metrics_config_file"), missing.as_slice()) {
+    let (url, credentials) = (table.take("url", http_url), credentials(table, files));
+    let missing = table.missing(&["url", "db", "user", "password_file"]);
+    let (url, credentials) = match (table.has("metrics_config_file"), missing.as_slice()) {
         (false, []) => (url?, credentials?),
         (true, [_, _, _, _]) => {
             let config = metrics_config?;
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            t.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys");
+            table.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys");
             return None;
         }
         (false, missing) => {
             let missing = missing.join(", ");
-            t.refuse(format!("give metrics_config_file, or add {missing}"));
+            table.refuse(format!("give metrics_config_file, or add {missing}"));
             return None;
         }
     };
@@ -295,48 +306,48 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
     })
 }
 
-fn phase(t: &mut Table<'_>, c: &mut Phase) {
-    let before = t.errors().len();
-    t.set("at_tip_slots", &mut c.at_tip_slots, whole);
-    t.set("at_tip_for", &mut c.at_tip_for, time);
-    t.set("behind_slots", &mut c.behind_slots, whole);
-    t.set("behind_for", &mut c.behind_for, time);
-    if t.errors().len() == before && c.behind_slots < c.at_tip_slots {
-        t.refuse("behind_slots is less than at_tip_slots: both phases would apply");
+fn phase(table: &mut Table<'_>, config: &mut Phase) {
+    let before = table.errors().len();
+    table.set("at_tip_slots", &mut config.at_tip_slots, whole);
+    table.set("at_tip_for", &mut config.at_tip_for, time);
+    table.set("behind_slots", &mut config.behind_slots, whole);
+    table.set("behind_for", &mut config.behind_for, time);
+    if table.errors().len() == before && config.behind_slots < config.at_tip_slots {
+        table.refuse("behind_slots is less than at_tip_slots: both phases would apply");
     }
 }
 
-fn record(t: &mut Table<'_>, c: &mut Config) {
-    c.record.file = t.take("file", path);
-    let read = t.every("labels", |name, value| match c.labels.by_name(name) {
+fn record(table: &mut Table<'_>, config: &mut Config) {
+    config.record.file = table.take("file", path);
+    let read = table.every("labels", |name, value| match config.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
         None => label(name, &text(value)?),
     });
-    c.record.labels.extend(read);
+    config.record.labels.extend(read);
 }
 
-fn flight(t: &mut Table<'_>, c: &mut Flight) {
-    let before = t.errors().len();
-    c.enabled = t.take("enabled", flag);
-    c.folder = t.take("folder", path);
-    t.set(
+fn flight(table: &mut Table<'_>, config: &mut Flight) {
+    let before = table.errors().len();
+    config.enabled = table.take("enabled", flag);
+    config.folder = table.take("folder", path);
+    table.set(
         "keep",
-        &mut c.keep,
+        &mut config.keep,
         duration_at_least(Duration::from_secs(10)),
     );
-    t.set("after", &mut c.after, time);
-    t.set("pause", &mut c.pause, time);
+    table.set("after", &mut config.after, time);
+    table.set("pause", &mut config.pause, time);
     let at_least_one = |v: &DeValue<'_>| match whole(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    t.set("max_saved", &mut c.max_saved, at_least_one);
-    t.set("max_saved_bytes", &mut c.max_saved_bytes, at_least_one);
-    let span = c.after.saturating_add(c.pause);
-    if t.errors().len() == before && span >= c.keep {
-        t.refuse(format!(
+    table.set("max_saved", &mut config.max_saved, at_least_one);
+    table.set("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
+    let span = config.after.saturating_add(config.pause);
+    if table.errors().len() == before && span >= config.keep {
+        table.refuse(format!(
             "after and pause, {span:?} together, are not less than keep: events would be forgotten"
         ));
     }
@@ -353,10 +364,13 @@ fn duration_at_least(least: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duratio
     }
 }
 
-/// A `Host:` value without port, in lower case.
+/// Checks a `Host:` value without port and returns it in lower case.
 fn host_name(name: String) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.len() <= 253 && name.chars().all(plain) && name.trim_matches('.').len() == name.len() {
+    let is_allowed = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '-' | '_' | '.');
+    if name.len() <= 253
+        && name.chars().all(is_allowed)
+        && name.trim_matches('.').len() == name.len()
+    {
         Ok(name.to_ascii_lowercase())
     } else {
         Err(format!(
@@ -375,7 +389,7 @@ fn http_url(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Without a trailing slash. A validator serves plain http without users.
+/// Returns the URL without a trailing slash. A validator serves plain http without users.
 pub fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
     let server = url

@@ -27,8 +27,8 @@ pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
 }
 
 pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
         return Err(format!(
             "{name:?} is no name of a label: letters, digits, _, - and . are taken, 64 at most"
         ));

@@ -23,34 +23,34 @@ pub enum InheritError {
 }
 
 #[derive(Debug, Default)]
-pub struct Inherited {
+pub struct InheritedSockets {
     pub ingest: Vec<BoundSocket>,
     pub metrics: Vec<BoundSocket>,
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Call it once, before a second thread exists, because it removes environment variables.
     ///
     /// # Errors
     /// A socket has an unknown name or does not listen.
-    pub fn take() -> Result<Inherited, InheritError> {
-        // Skips names meant for another process. It is also the only safe API for the sockets.
+    pub fn take() -> Result<InheritedSockets, InheritError> {
+        // `sd_notify` skips sockets meant for another process. `ListenFd` needs no unsafe code.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)
             .collect();
-        let mut inherited = Inherited::default();
+        let mut inherited = InheritedSockets::default();
         if names.is_empty() {
             return Ok(inherited);
         }
         let mut sockets = ListenFd::from_env();
-        for (number, name) in names.into_iter().enumerate() {
+        for (index, name) in names.into_iter().enumerate() {
             let listener_sockets = match name.as_str() {
                 INGEST => &mut inherited.ingest,
                 METRICS => &mut inherited.metrics,
                 _ => return Err(InheritError::Name(name)),
             };
-            match take(&mut sockets, number) {
+            match take(&mut sockets, index) {
                 Ok(bound) => listener_sockets.push(bound),
                 Err(source) => return Err(InheritError::Socket { name, source }),
             }
@@ -59,16 +59,16 @@ impl Inherited {
     }
 }
 
-fn take(sockets: &mut ListenFd, number: usize) -> io::Result<BoundSocket> {
+fn take(sockets: &mut ListenFd, index: usize) -> io::Result<BoundSocket> {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
-    match sockets.take_tcp_listener(number) {
+    match sockets.take_tcp_listener(index) {
         Ok(socket) => {
             let socket = socket.ok_or_else(missing)?;
             require_listening(&socket)?;
             BoundSocket::inherited_tcp(socket)
         }
         Err(_) => {
-            let socket = sockets.take_unix_listener(number)?.ok_or_else(missing)?;
+            let socket = sockets.take_unix_listener(index)?.ok_or_else(missing)?;
             require_listening(&socket)?;
             BoundSocket::inherited_unix(socket)
         }

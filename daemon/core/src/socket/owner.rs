@@ -85,13 +85,13 @@ fn tcp_socket_owner(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerE
     };
     let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
     let id = &found.socket_id;
-    // Without such a connection the kernel may return a socket that listens at the port.
+    // If the connection does not exist, the kernel may return the listening socket of the port.
     let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
         && canonical(id.source_address) == source
         && canonical(id.destination_address) == destination;
     match (is_same, found.inode) {
         (false, _) => Err(OwnerError::Malformed),
-        // A closed socket has no owner and shows root.
+        // A closed socket has inode 0 and shows root as its owner.
         (true, 0) => Err(OwnerError::Gone),
         (true, _) => Ok(found.uid),
     }

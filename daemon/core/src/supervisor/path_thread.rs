@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 
 pub const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub const UNANSWERED: &str = "its file system does not answer; is its mount dead?";
+pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is its mount dead?";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PathError {
-    #[error("{UNANSWERED}")]
+    #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
     /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]
@@ -23,8 +23,8 @@ pub enum PathError {
     NoThread,
 }
 
-/// Makes one call at a time on its own thread, which shutdown does not wait for. A pending call
-/// blocks new ones, so at most one thread hangs.
+/// Makes one call at a time on its own thread. Shutdown does not wait for it. New calls fail while
+/// one is pending, so at most one thread hangs.
 #[derive(Debug)]
 pub struct PathThread {
     name: &'static str,
@@ -61,7 +61,7 @@ impl PathThread {
     /// Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// It, or the previous call, has not returned.
+    /// This call or the previous one has not returned.
     pub fn call<T: Send + 'static>(
         &self,
         timeout: Duration,

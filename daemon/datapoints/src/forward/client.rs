@@ -132,14 +132,14 @@ impl Upstream {
         &self,
         queued_push: &Arc<QueuedPush>,
     ) -> Result<Request<PushBody>, hyper::http::Error> {
-        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.word()));
+        let mut request = Request::post(format!("{}{}", self.target, queued_push.precision.name()));
         if queued_push.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         request.body(PushBody {
             queued_push: Arc::clone(queued_push),
             next: 0,
-            left: queued_push.bytes,
+            remaining: queued_push.bytes,
         })
     }
 
@@ -167,8 +167,7 @@ impl Upstream {
         }
     }
 
-    /// The start of a response for the log: one line, without our query and without the password,
-    /// if the upstream repeats them.
+    /// The start of a response for the log, as one line without our query and the password.
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
         let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
@@ -191,8 +190,7 @@ impl Upstream {
     }
 }
 
-/// Possible encodings of a password in a response, the longest first: plain, percent-encoded as we
-/// or others do, HTML and JSON.
+/// Possible encodings of a password in a response, the longest first.
 fn password_encodings(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY_ESCAPES).to_string();
     let html = |amp: &str, quote: &str| {
@@ -227,16 +225,20 @@ fn password_encodings(password: &str) -> Vec<String> {
 }
 
 fn with_lowercase_escapes(escaped: &str) -> String {
-    let mut left = 0;
-    let small = |c: char| {
-        left = if c == '%' { 2 } else { i32::max(left - 1, -1) };
-        if c != '%' && left >= 0 {
+    let mut digits = 0;
+    let lowercase = |c: char| {
+        digits = if c == '%' {
+            2
+        } else {
+            i32::max(digits - 1, -1)
+        };
+        if c != '%' && digits >= 0 {
             c.to_ascii_lowercase()
         } else {
             c
         }
     };
-    escaped.chars().map(small).collect()
+    escaped.chars().map(lowercase).collect()
 }
 
 /// Removes text from a question mark to the next space or quote if it looks like a push's query.
@@ -331,7 +333,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 struct PushBody {
     queued_push: Arc<QueuedPush>,
     next: usize,
-    left: u64,
+    remaining: u64,
 }
 
 impl Body for PushBody {
@@ -344,19 +346,19 @@ impl Body for PushBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.queued_push.pieces.get(self.next).cloned();
         self.next += 1;
-        self.left -= piece
+        self.remaining -= piece
             .as_ref()
             .map_or(0, |piece| piece.len() as u64)
-            .min(self.left);
+            .min(self.remaining);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.remaining == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
     }
 }
 
@@ -491,7 +493,7 @@ mod tests {
             Minutes,
             Hours,
         ] {
-            assert_eq!(Precision::parse(precision.word()), Some(precision));
+            assert_eq!(Precision::parse(precision.name()), Some(precision));
         }
         assert_eq!(Precision::parse("fortnight"), None);
     }

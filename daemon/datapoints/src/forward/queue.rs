@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A copy grows by pieces of this size, so that no reallocation moves megabytes and its cost equals
-/// its charge.
+/// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
+/// the charged memory.
 ///
 /// Each piece is its own mapping, which returns to the kernel with the copy. An allocator would
 /// keep megabytes of holes between longer-lived allocations.
@@ -55,8 +55,8 @@ pub(super) struct QueuedPush {
 pub(super) struct Queue {
     limit: u64,
     clock: Clock,
-    budget: PushMemory,
-    waiting: Mutex<QueueState>,
+    push_memory: PushMemory,
+    state: Mutex<QueueState>,
     arrived: Notify,
 }
 
@@ -64,31 +64,31 @@ pub(super) struct Queue {
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first item is being sent. It may arrive, so it cannot be dropped and counted as lost.
+    /// The first item is being sent. It may arrive, so it must not be counted as lost.
     sending: bool,
     /// Requests and bytes with each outcome since the start.
     tally: [(u64, u64); OUTCOMES.len()],
 }
 
 impl Queue {
-    pub(super) fn new(limit: u64, clock: Clock, budget: PushMemory) -> Self {
+    pub(super) fn new(limit: u64, clock: Clock, push_memory: PushMemory) -> Self {
         Queue {
             limit,
             clock,
-            budget,
-            waiting: Mutex::default(),
+            push_memory,
+            state: Mutex::default(),
             arrived: Notify::new(),
         }
     }
 
     /// Count and bytes, including the one being sent.
-    pub(super) fn waiting(&self) -> (u64, u64) {
-        let waiting = self.waiting.lock();
-        (waiting.queued_pushes.len() as u64, waiting.bytes)
+    pub(super) fn size(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.queued_pushes.len() as u64, state.bytes)
     }
 
     pub(super) fn count_of(&self, outcome: Outcome) -> (u64, u64) {
-        self.waiting.lock().tally[outcome as usize]
+        self.state.lock().tally[outcome as usize]
     }
 
     /// Waits for the oldest item and marks it as being sent.
@@ -102,60 +102,61 @@ impl Queue {
     }
 
     pub(super) fn try_first(&self) -> Option<Arc<QueuedPush>> {
-        let mut waiting = self.waiting.lock();
-        let queued_push = waiting.queued_pushes.front().cloned();
-        waiting.sending = queued_push.is_some();
+        let mut state = self.state.lock();
+        let queued_push = state.queued_pushes.front().cloned();
+        state.sending = queued_push.is_some();
         queued_push
     }
 
     pub(super) fn finish_first(&self, outcome: Outcome) {
-        let mut waiting = self.waiting.lock();
-        waiting.sending = false;
-        waiting.drop_oldest(outcome);
+        let mut state = self.state.lock();
+        state.sending = false;
+        state.drop_oldest(outcome);
     }
 
-    /// The sent item waits again. Items older than `give_up_after` are lost.
+    /// The first item could not be sent and stays queued. Drops items older than `give_up_after`.
     pub(super) fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
-        let mut waiting = self.waiting.lock();
-        waiting.sending = false;
-        while waiting
+        let mut state = self.state.lock();
+        state.sending = false;
+        while state
             .queued_pushes
             .front()
             .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived) >= give_up_after)
         {
-            waiting.drop_oldest(Outcome::Lost);
+            state.drop_oldest(Outcome::Lost);
         }
     }
 
+    /// Drops all items as lost and returns their count and bytes.
     pub(super) fn clear(&self) -> (u64, u64) {
-        let mut waiting = self.waiting.lock();
-        waiting.sending = false;
-        let left = (waiting.queued_pushes.len() as u64, waiting.bytes);
-        while waiting.drop_oldest(Outcome::Lost) {}
-        left
+        let mut state = self.state.lock();
+        state.sending = false;
+        let dropped = (state.queued_pushes.len() as u64, state.bytes);
+        while state.drop_oldest(Outcome::Lost) {}
+        dropped
     }
 
     fn add(&self, queued_push: QueuedPush) {
-        let mut waiting = self.waiting.lock();
-        while waiting.bytes.saturating_add(queued_push.bytes) > self.limit {
-            if !waiting.drop_oldest(Outcome::Lost) {
-                return waiting.count(Outcome::Lost, queued_push.bytes);
+        let mut state = self.state.lock();
+        while state.bytes.saturating_add(queued_push.bytes) > self.limit {
+            if !state.drop_oldest(Outcome::Lost) {
+                return state.count(Outcome::Lost, queued_push.bytes);
             }
         }
-        waiting.bytes += queued_push.bytes;
-        waiting.queued_pushes.push_back(Arc::new(queued_push));
-        drop(waiting);
+        state.bytes += queued_push.bytes;
+        state.queued_pushes.push_back(Arc::new(queued_push));
+        drop(state);
         self.arrived.notify_one();
     }
 
     /// Charges bytes for a growing copy. Drops older items if necessary.
     fn reserve(&self, bytes: u32) -> Option<Permit> {
         loop {
-            if let Some(permit) = self.budget.copy(bytes) {
+            if let Some(permit) = self.push_memory.copy(bytes) {
                 return Some(permit);
             }
-            if !self.waiting.lock().drop_oldest(Outcome::Lost) {
+            if !self.state.lock().drop_oldest(Outcome::Lost) {
                 return None;
             }
         }
@@ -226,8 +227,8 @@ impl Copy {
                 continue;
             }
             let (now, later) = chunk.split_at(free.len().min(chunk.len()));
-            if let Some(slot) = free.get_mut(..now.len()) {
-                slot.copy_from_slice(now);
+            if let Some(target) = free.get_mut(..now.len()) {
+                target.copy_from_slice(now);
             }
             self.filled += now.len();
             chunk = later;
@@ -238,8 +239,8 @@ impl Copy {
     /// discarded.
     pub fn complete(mut self) {
         if self.given_up {
-            let mut waiting = self.handle.0.queue.waiting.lock();
-            return waiting.count(Outcome::Lost, self.bytes);
+            let mut state = self.handle.0.queue.state.lock();
+            return state.count(Outcome::Lost, self.bytes);
         }
         if self.bytes == 0 {
             return;

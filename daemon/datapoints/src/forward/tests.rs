@@ -13,7 +13,7 @@ pub(crate) use upstream::{Reply, Server};
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUICK: RetryTimes = RetryTimes {
     first: Duration::from_millis(10),
-    longest: Duration::from_millis(50),
+    max_pause: Duration::from_millis(50),
     attempt: Duration::from_secs(20),
     drain: Duration::from_secs(20),
 };
@@ -46,19 +46,19 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 struct Forwarding {
     handle: Handle,
-    budget: PushMemory,
+    push_memory: PushMemory,
     stage: Stage,
 }
 
 impl Forwarding {
-    fn start(config: &config::Forward, pace: RetryTimes) -> Self {
-        let budget = PushMemory::default();
-        let (handle, forwarder) = build(config, Clock::start(), &budget).unwrap();
+    fn start(config: &config::Forward, retry_times: RetryTimes) -> Self {
+        let push_memory = PushMemory::default();
+        let (handle, forwarder) = build(config, Clock::start(), &push_memory).unwrap();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.task("forward", |stop| forwarder.at(pace).run(stop));
+        stage.task("forward", |stop| forwarder.at(retry_times).run(stop));
         Forwarding {
             handle,
-            budget,
+            push_memory,
             stage,
         }
     }
@@ -74,7 +74,10 @@ impl Forwarding {
 
     async fn end(self) -> [u64; 4] {
         assert!(self.stage.end(PATIENCE).await.is_empty());
-        until("all memory is given back", || self.budget.in_use() == 0).await;
+        until("all memory is given back", || {
+            self.push_memory.in_use() == 0
+        })
+        .await;
         bytes(&self.handle)
     }
 }
@@ -92,7 +95,7 @@ fn bytes(handle: &Handle) -> [u64; 4] {
         of(Outcome::Sent),
         of(Outcome::Lost),
         of(Outcome::Refused),
-        queue.waiting().1,
+        queue.size().1,
     ]
 }
 
@@ -275,13 +278,13 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
     for _ in 0..3 {
         server.reply(Reply::Answer(503, Some("0"), "busy".into()));
     }
-    let pace = RetryTimes {
+    let retry_times = RetryTimes {
         first: Duration::from_secs(1),
-        longest: Duration::from_secs(1),
+        max_pause: Duration::from_secs(1),
         ..QUICK
     };
     let clock = Clock::start();
-    let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), retry_times);
     forwarding.add(&body(0, 100));
     until("it was tried twice", || server.arrivals().len() >= 2).await;
     assert!(
@@ -295,11 +298,11 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
 async fn a_push_to_a_hanging_upstream_is_retried() {
     let server = Server::start();
     server.reply(Reply::Hang);
-    let pace = RetryTimes {
+    let retry_times = RetryTimes {
         attempt: Duration::from_millis(200),
         ..QUICK
     };
-    let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), retry_times);
     forwarding.add(&body(0, 100));
     until("it is sent at last", || forwarding.bytes()[0] == 100).await;
     assert!(server.arrivals().len() >= 2);
@@ -374,11 +377,11 @@ async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
 }
 
-fn queued(limit: u64, budget: &PushMemory) -> Handle {
+fn queued(limit: u64, push_memory: &PushMemory) -> Handle {
     build(
         &config("http://127.0.0.1:9".into(), limit),
         Clock::start(),
-        budget,
+        push_memory,
     )
     .unwrap()
     .0
@@ -386,8 +389,8 @@ fn queued(limit: u64, budget: &PushMemory) -> Handle {
 
 #[test]
 fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
-    let budget = PushMemory::default();
-    let handle = queued(1000, &budget);
+    let push_memory = PushMemory::default();
+    let handle = queued(1000, &push_memory);
     add(&handle, &body(0, 900));
     add(&handle, &body(1, 1001));
     assert_eq!(bytes(&handle), [0, 1001, 0, 900]);
@@ -395,19 +398,19 @@ fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
 
 #[test]
 fn an_incomplete_push_copy_releases_its_memory() {
-    let budget = PushMemory::default();
-    let handle = queued(1_000_000, &budget);
+    let push_memory = PushMemory::default();
+    let handle = queued(1_000_000, &push_memory);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
     copy.add(&body(0, 500_000));
-    assert!(budget.in_use() >= 500_000);
+    assert!(push_memory.in_use() >= 500_000);
     drop(copy);
-    assert_eq!((budget.in_use(), bytes(&handle)), (0, [0; 4]));
+    assert_eq!((push_memory.in_use(), bytes(&handle)), (0, [0; 4]));
 }
 
 #[test]
 fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
-    let budget = PushMemory::new(0, 4 * 64 * 1024);
-    let handle = queued(1_000_000, &budget);
+    let push_memory = PushMemory::new(0, 4 * 64 * 1024);
+    let handle = queued(1_000_000, &push_memory);
     add(&handle, &body(0, 64 * 1024));
     add(&handle, &body(1, 64 * 1024));
     let mut large = handle.copy(Precision::Nanoseconds, false);
@@ -431,7 +434,7 @@ fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
     large.complete();
     other.complete();
     assert_eq!(bytes(&handle), [0, 131_074, 0, 196_609]);
-    assert_eq!(budget.in_use(), 196_609);
+    assert_eq!(push_memory.in_use(), 196_609);
 }
 
 #[test]
@@ -471,8 +474,8 @@ proptest! {
             1 => Just(Step::Failed),
         ], 0..60),
     ) {
-        let budget = PushMemory::new(0, 400_000);
-        let handle = queued(300_000, &budget);
+        let push_memory = PushMemory::new(0, 400_000);
+        let handle = queued(300_000, &push_memory);
         let queue: &Queue = &handle.0.queue;
         let (mut received, mut sending) = (0, None);
         for step in steps {
@@ -489,11 +492,11 @@ proptest! {
                 _ => {}
             }
             prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);
-            prop_assert!(queue.waiting().1 <= 300_000);
-            prop_assert_eq!(budget.in_use(), queue.waiting().1);
+            prop_assert!(queue.size().1 <= 300_000);
+            prop_assert_eq!(push_memory.in_use(), queue.size().1);
         }
         queue.clear();
         drop(sending);
-        prop_assert_eq!(budget.in_use(), 0);
+        prop_assert_eq!(push_memory.in_use(), 0);
     }
 }

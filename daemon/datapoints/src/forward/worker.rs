@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) struct RetryTimes {
     /// Pause after the first failure. It doubles with each further failure, up to the maximum.
     pub(super) first: Duration,
-    pub(super) longest: Duration,
+    pub(super) max_pause: Duration,
     /// Timeout of one attempt: connect, send and response.
     pub(super) attempt: Duration,
     /// Maximum time to empty the queue after the stop signal.
@@ -18,7 +18,7 @@ pub(super) struct RetryTimes {
 
 const RETRY_TIMES: RetryTimes = RetryTimes {
     first: Duration::from_millis(500),
-    longest: Duration::from_secs(30),
+    max_pause: Duration::from_secs(30),
     attempt: Duration::from_secs(30),
     drain: Duration::from_secs(5),
 };
@@ -26,7 +26,7 @@ const RETRY_TIMES: RetryTimes = RetryTimes {
 pub struct Forwarder {
     shared: Arc<Shared>,
     upstream: Upstream,
-    pace: RetryTimes,
+    retry_times: RetryTimes,
 }
 
 impl Forwarder {
@@ -34,13 +34,16 @@ impl Forwarder {
         Forwarder {
             shared,
             upstream,
-            pace: RETRY_TIMES,
+            retry_times: RETRY_TIMES,
         }
     }
 
     #[cfg(test)]
-    pub(super) fn at(self, pace: RetryTimes) -> Self {
-        Forwarder { pace, ..self }
+    pub(super) fn at(self, retry_times: RetryTimes) -> Self {
+        Forwarder {
+            retry_times,
+            ..self
+        }
     }
 
     /// Sends until `stop`, then drains for at most 5 s; the rest counts as lost and is logged. Stop
@@ -48,7 +51,7 @@ impl Forwarder {
     pub async fn run(self, stop: Stop) {
         let grace = async {
             stop.wait().await;
-            tokio::time::sleep(self.pace.drain).await;
+            tokio::time::sleep(self.retry_times.drain).await;
         };
         tokio::select! {
             () = self.send_all(&stop) => {}
@@ -74,7 +77,7 @@ impl Forwarder {
                 failures = 0;
                 continue;
             };
-            // Released early: the queue may drop it during the pause.
+            // The queue may drop the push during the pause: then its memory must be free.
             drop(push);
             failures = failures.saturating_add(1);
             tokio::select! {
@@ -95,9 +98,10 @@ impl Forwarder {
         }
     }
 
+    /// Returns the pause before the next attempt; `None` if the push is done.
     async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
-        match self.upstream.send(push, self.pace.attempt).await {
+        match self.upstream.send(push, self.retry_times.attempt).await {
             Attempt::Sent => {
                 self.replace_health(Health::Accepting);
                 queue.finish_first(Outcome::Sent);
@@ -114,7 +118,7 @@ impl Forwarder {
             } => {
                 self.replace_health(Health::Failing(reason));
                 queue.failed(self.shared.give_up_after);
-                let backoff = pause(self.pace, failures, fastrand::f64());
+                let backoff = pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }
         }
@@ -127,11 +131,11 @@ impl Forwarder {
 }
 
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
-fn pause(pace: RetryTimes, failures: u32, random: f64) -> Duration {
-    let doubled = pace
+fn pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
+    let doubled = retry_times
         .first
         .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
-        .min(pace.longest);
+        .min(retry_times.max_pause);
     doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
 }
 

@@ -13,11 +13,11 @@ use std::time::Duration;
 use tokio_util::io::InspectReader;
 
 /// hyper's buffer: limits a request's head and the bytes parsed before other tasks run.
-const READ_BUFFER: usize = 16 * 1024;
-/// Time in addition to the body's: to discard a rejected body and to respond.
-const RESPONSE_TIME: Duration = Duration::from_secs(10);
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// Time to discard a rejected body and to respond, in addition to the body timeout.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After the stop signal, time for a new connection to send its first request. A sender that opens
+/// Time for a new connection to send its first request after the stop signal. A sender that opens
 /// a connection for one push writes it at once.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// The same for a connection whose earlier pushes were accepted; it may be idle for long.
@@ -25,9 +25,9 @@ const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(300);
 /// Time to read on after our side has shut down writing: a push may be in transit.
 const LINGER_TIME: Duration = Duration::from_millis(200);
 
-/// Resolves after the stop signal if no request arrived in its grace time. A request that arrives
-/// is the last one on the connection.
-async fn stop_grace_over(connection: &Connection, stop: &Stop) {
+/// Resolves if no request arrives within the grace time after the stop signal. Otherwise it never
+/// resolves, and that request is the connection's last one.
+async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
     stop.wait().await;
     tokio::time::sleep(if connection.is_useful() {
         NEXT_REQUEST_GRACE
@@ -53,12 +53,12 @@ pub(super) async fn serve<I: Intake>(
     let timeouts = Timeouts {
         idle: limits.idle,
         head: limits.head,
-        serving: limits.body_time + RESPONSE_TIME,
+        serving: limits.body_timeout + RESPONSE_TIMEOUT,
     };
     let service = service_fn(|request| async move {
         connection.serving();
         let (mut response, accepted) =
-            reception::answer(shared, request, (connection.peer(), user)).await;
+            reception::respond(shared, request, (connection.peer(), user)).await;
         if stop.is_set() {
             // hyper closes after this response: its own shutdown would cut off an arriving request.
             response
@@ -72,22 +72,22 @@ pub(super) async fn serve<I: Intake>(
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
         connection.received(bytes)
     }));
-    // Without hyper's header timeout, which would run while the connection idles.
+    // hyper's header timeout would also run while the connection idles.
     let mut http = http1::Builder::new();
     let mut http = pin!(
         http.header_read_timeout(None)
-            .max_buf_size(READ_BUFFER)
+            .max_buf_size(READ_BUFFER_BYTES)
             .serve_connection(io, service)
     );
     let mut expired = pin!(connection.expired(timeouts));
-    let mut stop_grace_over = pin!(stop_grace_over(connection, stop));
+    let mut stop_grace_expired = pin!(stop_grace_expired(connection, stop));
     loop {
         tokio::select! {
             biased;
-            served = http.as_mut() => return log_error(served),
+            result = http.as_mut() => return log_error(result),
             () = expired.as_mut() => if connection.is_idle() { break } else { return },
-            () = connection.closed() => if connection.is_idle() { break },
-            () = stop_grace_over.as_mut() => break,
+            () = connection.close_requested() => if connection.is_idle() { break },
+            () = stop_grace_expired.as_mut() => break,
         }
     }
     // A push may be in transit. Its sender gets no response, but its lines count.
@@ -102,13 +102,13 @@ pub(super) async fn serve<I: Intake>(
     };
     tokio::select! {
         biased;
-        served = http.as_mut() => log_error(served),
+        result = http.as_mut() => log_error(result),
         () = read_request => {}
     }
 }
 
-fn log_error(served: hyper::Result<()>) {
-    if let Err(error) = served {
+fn log_error(result: hyper::Result<()>) {
+    if let Err(error) = result {
         tracing::debug!(%error, "an ingest connection failed");
     }
 }

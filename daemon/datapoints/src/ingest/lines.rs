@@ -1,4 +1,4 @@
-//! The traits of a receiver of pushed lines, and the user that sends them.
+//! The traits of a receiver of pushed lines, and the user who sends the push.
 
 use crate::validator::intake;
 use faultline_core::config::Ingest;

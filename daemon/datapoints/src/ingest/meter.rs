@@ -131,7 +131,7 @@ impl Meter {
     }
 
     pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
-        self.auth_failures.note(peer, now);
+        self.auth_failures.record_failure(peer, now);
     }
 
     pub(super) fn request(&self, code: ResultCode) {

@@ -3,7 +3,7 @@
 use super::decode::Gunzip;
 use super::meter::ResultCode;
 use super::request::{Coding, Query, Route, coding, is_from_browser, route};
-use super::{HEALTH, Intake, PeerUser, Push, Shared};
+use super::{HEALTH_RESPONSE, Intake, PeerUser, Push, Shared};
 use crate::forward::{Copy, Precision};
 use faultline_agave::line::LineSplitter;
 use faultline_core::socket::Peer;
@@ -15,33 +15,33 @@ use std::time::Duration;
 
 /// Maximum bytes of a rejected body to read and discard. A sender reads the response only after it
 /// has written its body.
-const DISCARD_BYTES: usize = 32 * 1024 * 1024;
+const MAX_DISCARD_BYTES: usize = 32 * 1024 * 1024;
 /// Maximum time to discard a rejected body. Then the connection closes.
-const DISCARD_TIME: Duration = Duration::from_secs(5);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes parsed before other tasks run: about 100 microseconds.
 const YIELD_BYTES: usize = 64 * 1024;
 const TYPICAL_PUSH_BYTES: u64 = 2 * 1024 * 1024;
-/// Memory charged for a push: one incomplete line of maximum length. The budget is enough for every
+/// Memory charged for a push: one incomplete line of maximum length. The share is enough for every
 /// connection, so slow plain pushes do not block others.
 const PUSH_MEMORY: u32 = 64 * 1024;
 /// Memory charged for a gzip decoder, from a separate share: gzip pushes wait only for each other,
 /// and plain pushes never wait for them.
 const DECODER_MEMORY: u32 = 128 * 1024;
 
-type Answer = Response<Full<Bytes>>;
+type PushResponse = Response<Full<Bytes>>;
 
 /// Handles the body, then returns the response and whether a push was accepted.
-pub(super) async fn answer<I: Intake>(
+pub(super) async fn respond<I: Intake>(
     shared: &Shared<I>,
     request: Request<Incoming>,
     (peer, user): (Peer, PeerUser),
-) -> (Answer, bool) {
-    let refused = match route(request.method(), request.uri().path()) {
+) -> (PushResponse, bool) {
+    let rejection = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
-        Route::Health => return (response(StatusCode::OK, HEALTH), false),
+        Route::Health => return (response(StatusCode::OK, HEALTH_RESPONSE), false),
         Route::Unknown => ResultCode::UnknownPath,
         Route::WrongMethod => ResultCode::NotPost,
-        Route::Push => match admit(shared, &request, user) {
+        Route::Push => match check_head(shared, &request, user) {
             Err(code) => code,
             Ok((coding, precision)) => {
                 let code = push(shared, request.into_body(), (user, coding, precision)).await;
@@ -49,18 +49,18 @@ pub(super) async fn answer<I: Intake>(
             }
         },
     };
-    shared.meter.request(refused);
-    if refused == ResultCode::Unauthorized {
+    shared.meter.request(rejection);
+    if rejection == ResultCode::Unauthorized {
         shared
             .meter
             .unauthorized(peer, shared.parts.clock.now().uptime);
     }
     discard(request).await;
-    (response_for(refused), false)
+    (response_for(rejection), false)
 }
 
 /// Checks the head of a push before its body is read.
-fn admit<I: Intake>(
+fn check_head<I: Intake>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
     user: PeerUser,
@@ -95,22 +95,22 @@ async fn push<I: Intake>(
     mut body: Incoming,
     (user, coding, precision): (PeerUser, Coding, Precision),
 ) -> ResultCode {
-    let mut reception = Reception::new(shared, user, coding, precision);
+    let mut reader = BodyReader::new(shared, user, coding, precision);
     let read = async {
-        let budget = &shared.parts.budget;
+        let push_memory = &shared.parts.push_memory;
         let decoder = match coding {
-            Coding::Gzip => budget.decoder(DECODER_MEMORY).await,
+            Coding::Gzip => push_memory.decoder(DECODER_MEMORY).await,
             Coding::Plain => None,
         };
-        let permit = budget.push(PUSH_MEMORY).await;
-        let code = reception.read(&mut body).await;
+        let permit = push_memory.push(PUSH_MEMORY).await;
+        let code = reader.read(&mut body).await;
         drop((permit, decoder));
         code
     };
-    let code = tokio::time::timeout(shared.limits.body_time, read)
+    let code = tokio::time::timeout(shared.limits.body_timeout, read)
         .await
         .unwrap_or(ResultCode::Late);
-    reception.end(code);
+    reader.end(code);
     if code == ResultCode::TooLarge {
         discard_body(body).await;
     }
@@ -118,7 +118,7 @@ async fn push<I: Intake>(
 }
 
 /// A body being read. Commits its lines once and counts the request once, however it ends.
-struct Reception<'s, I: Intake> {
+struct BodyReader<'s, I: Intake> {
     shared: &'s Shared<I>,
     splitter: LineSplitter,
     gunzip: Option<Gunzip>,
@@ -130,10 +130,10 @@ struct Reception<'s, I: Intake> {
     code: ResultCode,
 }
 
-impl<'s, I: Intake> Reception<'s, I> {
+impl<'s, I: Intake> BodyReader<'s, I> {
     fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
         let gzip = coding == Coding::Gzip;
-        Reception {
+        BodyReader {
             shared,
             splitter: LineSplitter::new(),
             gunzip: gzip.then(Gunzip::new),
@@ -161,11 +161,11 @@ impl<'s, I: Intake> Reception<'s, I> {
             if let Some(copy) = &mut self.copy {
                 copy.add(data);
             }
-            let taken = match self.gunzip.take() {
+            let result = match self.gunzip.take() {
                 None => self.read_plain(data).await,
                 Some(gunzip) => self.read_gzip(data, gunzip).await,
             };
-            if let Err(code) = taken {
+            if let Err(code) = result {
                 return code;
             }
         }
@@ -239,8 +239,8 @@ impl<'s, I: Intake> Reception<'s, I> {
     }
 }
 
-impl<I: Intake> Drop for Reception<'_, I> {
-    /// Also runs if the connection vanished: then nothing polls the read any more.
+impl<I: Intake> Drop for BodyReader<'_, I> {
+    /// Also runs if the connection breaks off: then the future of the read is dropped.
     fn drop(&mut self) {
         let Some(mut push) = self.push.take() else {
             return;
@@ -276,22 +276,22 @@ async fn discard_body(mut body: Incoming) {
         let mut bytes = 0;
         while let Some(Ok(frame)) = body.frame().await {
             bytes += frame.data_ref().map_or(0, Bytes::len);
-            if bytes > DISCARD_BYTES {
+            if bytes > MAX_DISCARD_BYTES {
                 return;
             }
         }
     };
-    tokio::time::timeout(DISCARD_TIME, read)
+    tokio::time::timeout(DISCARD_TIMEOUT, read)
         .await
         .unwrap_or_default();
 }
 
-fn response_for(code: ResultCode) -> Answer {
+fn response_for(code: ResultCode) -> PushResponse {
     let (_, status, text) = code.details();
     response(status, text)
 }
 
-fn response(status: StatusCode, text: &'static str) -> Answer {
+fn response(status: StatusCode, text: &'static str) -> PushResponse {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     response

@@ -60,7 +60,7 @@ pub(super) fn coding(headers: &HeaderMap) -> Option<Coding> {
     }
 }
 
-/// Of several parameters with the same name, the first counts.
+/// The first of several parameters with the same name counts.
 #[derive(Debug, Default)]
 pub(super) struct Query<'q> {
     db: Option<&'q str>,
@@ -73,14 +73,14 @@ impl<'q> Query<'q> {
     pub(super) fn parse(query: &'q str) -> Self {
         let mut parsed = Query::default();
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            let slot = match name {
+            let parameter = match name {
                 "db" => &mut parsed.db,
                 "u" => &mut parsed.u,
                 "p" => &mut parsed.p,
                 "precision" => &mut parsed.precision,
                 _ => continue,
             };
-            slot.get_or_insert(value);
+            parameter.get_or_insert(value);
         }
         parsed
     }

@@ -62,7 +62,7 @@ struct Sink {
     address: SocketAddr,
     kept: Kept,
     meter: Meter,
-    budget: PushMemory,
+    push_memory: PushMemory,
     forward: Option<forward::Handle>,
     places: usize,
     stage: Stage,
@@ -101,17 +101,17 @@ impl Sink {
         forward: Option<Forward>,
         sockets: Vec<BoundSocket>,
     ) -> Self {
-        let (kept, clock, budget) = (Kept::default(), Clock::start(), PushMemory::default());
+        let (kept, clock, push_memory) = (Kept::default(), Clock::start(), PushMemory::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
-            let (handle, forwarder) = forward::build(&config, clock, &budget).unwrap();
+            let (handle, forwarder) = forward::build(&config, clock, &push_memory).unwrap();
             stage.task("forward", |stop| forwarder.run(stop));
             handle
         });
         let parts = IngestParts {
             intake: kept.clone(),
             clock,
-            budget: budget.clone(),
+            push_memory: push_memory.clone(),
             forward: handle.clone(),
         };
         let listener = Listener::from_sockets(sockets, config, parts)
@@ -124,7 +124,7 @@ impl Sink {
             address,
             kept,
             meter,
-            budget,
+            push_memory,
             forward: handle,
             places: limits.connections,
             stage,
@@ -166,7 +166,10 @@ impl Sink {
     }
 
     async fn all_given_back(&self) {
-        until("all memory is given back", || self.budget.in_use() == 0).await;
+        until("all memory is given back", || {
+            self.push_memory.in_use() == 0
+        })
+        .await;
     }
 }
 
@@ -492,7 +495,7 @@ async fn a_connection_that_idles_too_long_is_closed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_body_times_out_but_its_received_lines_count() {
     let sink = Sink::limited(Limits {
-        body_time: Duration::from_millis(200),
+        body_timeout: Duration::from_millis(200),
         ..LIMITS
     });
     let mut client = sink.client().await;
@@ -514,7 +517,7 @@ async fn slow_writers_do_not_delay_a_normal_push() {
         slow.push(client);
     }
     until("all of them are being read", || {
-        sink.budget.in_use() >= 64 * 64 * 1024
+        sink.push_memory.in_use() >= 64 * 64 * 1024
     })
     .await;
     let normal =
@@ -568,7 +571,7 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     let request = post("", &lines(10));
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
     busy.write(&request[..1000]).await;
-    until("it is being read", || sink.budget.in_use() > 0).await;
+    until("it is being read", || sink.push_memory.in_use() > 0).await;
     sink.stage.stop().set();
     assert_eq!(idle.status().await, None);
     busy.write(&request[1000..]).await;
@@ -582,7 +585,7 @@ async fn a_failed_bind_is_explained() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: PushMemory::default(),
+        push_memory: PushMemory::default(),
         forward: None,
     };
     let text = |listen: &str| {

@@ -1,6 +1,6 @@
 //! Follows a log file on its own thread and feeds the intake.
 
-use super::{Parts, record_writer};
+use super::{LogTailParts, record_writer};
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
 use faultline_log_tail::{Follower, POLL_INTERVAL, StatusHandle};
@@ -21,12 +21,12 @@ pub struct FileTail {
 
 impl FileTail {
     /// Starts at the file's current end.
-    pub fn open(path: &Path, parts: Parts) -> Self {
+    pub fn open(path: &Path, parts: LogTailParts) -> Self {
         let (now, writer) = (parts.clock.now(), record_writer(parts.intake));
-        let (status, opened) = (writer.status().clone(), path.to_owned());
+        let (status, path_to_open) = (writer.status().clone(), path.to_owned());
         status.begin(&path.into(), now);
         let opening = PathThread::new("log-open")
-            .start(move || Follower::open(&opened, writer, now))
+            .start(move || Follower::open(&path_to_open, writer, now))
             .unwrap_or_else(|_| channel().1);
         FileTail {
             follower: opening.recv_timeout(PATH_CALL_TIMEOUT).ok(),
@@ -41,15 +41,15 @@ impl FileTail {
         self.status.clone()
     }
 
-    /// At the signal, an incomplete line does not count.
+    /// Runs until `stop`. An incomplete last line does not count.
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
-            let words = format!(
+            let message = format!(
                 "{}: no thread could open it; restart the daemon",
                 faultline_text::path(&self.path)
             );
             self.status
-                .settle(Some(Problem::new(Status::Broken, words)));
+                .set_problem(Some(Problem::new(Status::Broken, message)));
             while !stop.is_set() {
                 stop.sleep(POLL_INTERVAL);
             }

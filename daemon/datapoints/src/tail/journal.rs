@@ -5,16 +5,16 @@
 //! before systemd 255, `--after-cursor` loses the first entry if the cursor's entry is gone.
 //! Before the first entry, `--since` is the daemon's start.
 //!
-//! Missing messages: those that journald dropped (`RateLimitBurst=`, 10,000 in 30 s by default),
-//! vacuumed before they were read, or cut at `LineMax=` (48 KiB). A daemon started just after the
-//! wall clock was set back reads a little history.
+//! Messages are missing if journald dropped them (`RateLimitBurst=`, 10,000 in 30 s by default) or
+//! vacuumed them before they were read. Messages are cut at `LineMax=` (48 KiB). The daemon reads a
+//! little history if the wall clock was set back just before its start.
 //!
 //! journald splits a service's output at newlines. A datapoint with newlines arrives as several
 //! entries, which are joined as in a file.
 
 mod entry;
 
-use super::{Parts, record_writer};
+use super::{LogTailParts, record_writer};
 use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_core::clock::Clock;
@@ -43,17 +43,17 @@ const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy)]
 struct RestartTimes {
-    /// Before the first restart of journalctl; doubled each time it ends without an entry.
+    /// Pause before the first restart. It doubles each time journalctl ends without an entry.
     first: Duration,
-    most: Duration,
+    max: Duration,
     /// journalctl that runs this long without an error is working.
-    settled: Duration,
+    working_after: Duration,
 }
 
 const RESTART_TIMES: RestartTimes = RestartTimes {
     first: Duration::from_secs(1),
-    most: Duration::from_secs(30),
-    settled: Duration::from_secs(2),
+    max: Duration::from_secs(30),
+    working_after: Duration::from_secs(2),
 };
 
 #[derive(Debug)]
@@ -65,12 +65,12 @@ pub struct JournalTail {
     splitter: LogSplitter,
     since: Duration,
     cursor: Option<String>,
-    pace: RestartTimes,
+    restart_times: RestartTimes,
 }
 
 impl JournalTail {
     /// Starts at the current end. Does not start journalctl yet.
-    pub fn new(unit: &str, parts: Parts) -> Self {
+    pub fn new(unit: &str, parts: LogTailParts) -> Self {
         Self::with(
             "journalctl",
             unit,
@@ -85,7 +85,7 @@ impl JournalTail {
         unit: &str,
         clock: Clock,
         writer: RecordWriter,
-        pace: RestartTimes,
+        restart_times: RestartTimes,
     ) -> Self {
         JournalTail {
             program: program.to_owned(),
@@ -95,7 +95,7 @@ impl JournalTail {
             splitter: LogSplitter::new(),
             since: clock.now().unix,
             cursor: None,
-            pace,
+            restart_times,
         }
     }
 
@@ -104,22 +104,22 @@ impl JournalTail {
     }
 
     pub async fn run(mut self, stop: Stop) {
-        let mut pause = self.pace.first;
+        let mut pause = self.restart_times.first;
         loop {
             let before = self.cursor.clone();
             let problem = tokio::select! {
                 problem = self.follow() => problem,
                 () = stop.wait() => return,
             };
-            self.writer.status().settle(Some(problem));
+            self.writer.status().set_problem(Some(problem));
             if self.cursor != before {
-                pause = self.pace.first;
+                pause = self.restart_times.first;
             }
             tokio::select! {
                 () = sleep(pause) => {}
                 () = stop.wait() => return,
             }
-            pause = (pause * 2).min(self.pace.most);
+            pause = (pause * 2).min(self.restart_times.max);
         }
     }
 
@@ -176,14 +176,14 @@ impl JournalTail {
             AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        let (mut errors_open, mut settled) = (true, false);
-        let quiet = sleep(self.pace.settled);
-        tokio::pin!(quiet);
+        let (mut errors_open, mut is_working) = (true, false);
+        let working_timer = sleep(self.restart_times.working_after);
+        tokio::pin!(working_timer);
         loop {
             tokio::select! {
                 count = output.read_buf(&mut buffer) => match count {
                     Ok(count) if count > 0 => {
-                        settled |= self.take(&mut lines, &mut buffer);
+                        is_working |= self.read_entries(&mut lines, &mut buffer);
                         buffer.reserve(CHUNK_BYTES);
                     }
                     Ok(_) | Err(_) => break,
@@ -193,9 +193,9 @@ impl JournalTail {
                     errors_open = count > 0;
                     stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
                 }
-                () = &mut quiet, if !settled => {
-                    settled = true;
-                    self.writer.status().settle(stderr_tail.refusal(&self.unit));
+                () = &mut working_timer, if !is_working => {
+                    is_working = true;
+                    self.writer.status().set_problem(stderr_tail.permission_problem(&self.unit));
                 }
             }
         }
@@ -209,7 +209,7 @@ impl JournalTail {
 
     /// Returns true if the output has an entry. Does not await: a stop signal cannot separate the
     /// commit of the records from the update of the cursor.
-    fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
+    fn read_entries(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
         let JournalTail {
             writer,
             splitter,
@@ -220,7 +220,7 @@ impl JournalTail {
         let mut entries = false;
         let mut batch = writer.begin(clock.now());
         while let Some(line) = lines.decode(output).transpose() {
-            // Too long; the rest of it is skipped.
+            // The line is too long. The decoder skips its rest.
             let Ok(line) = line else {
                 batch.bad();
                 continue;
@@ -244,7 +244,7 @@ impl JournalTail {
         }
         batch.commit();
         if entries {
-            writer.status().settle(None);
+            writer.status().set_problem(None);
         }
         entries
     }
@@ -267,21 +267,23 @@ impl JournalTail {
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
-        stderr_tail.refusal(&self.unit).unwrap_or_else(|| {
-            let how = status.map_or_else(
-                || "closed its output".to_owned(),
-                |status| format!("ended ({status})"),
-            );
-            Problem::new(
-                Status::Broken,
-                format!(
-                    "{} for {} {how}: {}",
-                    self.program,
-                    self.unit,
-                    stderr_tail.text()
-                ),
-            )
-        })
+        stderr_tail
+            .permission_problem(&self.unit)
+            .unwrap_or_else(|| {
+                let ending = status.map_or_else(
+                    || "closed its output".to_owned(),
+                    |status| format!("ended ({status})"),
+                );
+                Problem::new(
+                    Status::Broken,
+                    format!(
+                        "{} for {} {ending}: {}",
+                        self.program,
+                        self.unit,
+                        stderr_tail.text()
+                    ),
+                )
+            })
     }
 }
 
@@ -306,24 +308,24 @@ impl StderrTail {
 
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if words.is_empty() {
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.is_empty() {
             "no error output".to_owned()
         } else {
-            words
+            line
         }
     }
 
-    /// Returns a problem if a right is missing. journalctl only prints a hint, and continues with
-    /// the entries that it may read.
-    fn refusal(&self, unit: &str) -> Option<Problem> {
+    /// Returns a problem if the daemon lacks a right. journalctl then prints a hint and continues
+    /// with the entries that it may read.
+    fn permission_problem(&self, unit: &str) -> Option<Problem> {
         let text = self.text();
         let phrases = [
             "not seeing messages from other users",
             "insufficient permissions",
             "Permission denied",
         ];
-        phrases.iter().any(|sign| text.contains(sign)).then(|| {
+        phrases.iter().any(|phrase| text.contains(phrase)).then(|| {
             let advice = "add the daemon's user to the group systemd-journal";
             Problem::new(
                 Status::Forbidden,

@@ -22,7 +22,7 @@ pub struct AllowList {
 #[derive(Debug, Clone)]
 pub struct AllowedFields {
     name: Arc<str>,
-    /// Each field once, with its number.
+    /// Each field once, with its index.
     fields: [Vec<(Box<str>, usize)>; BUCKETS],
     fields_len: usize,
     groups: Vec<Group>,
@@ -40,7 +40,7 @@ struct Group {
 struct Entry {
     field: Arc<str>,
     kind: DatapointKind,
-    /// The number of its field in [`AllowedFields::fields`].
+    /// The index of its field in [`AllowedFields::fields`].
     field_index: usize,
 }
 
@@ -56,12 +56,12 @@ fn bucket(key: &str) -> usize {
 
 impl AllowList {
     pub fn new(config: &Datapoints) -> Self {
-        static LISTS: AtomicU64 = AtomicU64::new(1);
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
         let mut groups = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
-            let fields_of = by_name
+            let allowed_fields = by_name
                 .entry(name.as_bytes().into())
                 .or_insert_with(|| AllowedFields::new(name));
             let tags = allowed
@@ -69,18 +69,18 @@ impl AllowList {
                 .iter()
                 .map(|tag| label_name(tag).collect::<String>().into())
                 .collect();
-            fields_of.add(&allowed.field, allowed.kind, tags, &mut groups);
+            allowed_fields.add(&allowed.field, allowed.kind, tags, &mut groups);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         AllowList {
             by_name,
             max_series,
             groups,
-            id: LISTS.fetch_add(1, Ordering::Relaxed),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         }
     }
 
-    pub fn fields_of(&self, name: &[u8]) -> Option<&AllowedFields> {
+    pub fn allowed_fields(&self, name: &[u8]) -> Option<&AllowedFields> {
         if self.by_name.is_empty() {
             None
         } else {
@@ -137,14 +137,16 @@ impl AllowedFields {
             .map(|(_, at)| *at)
     }
 
-    /// Reads the allowed fields in one pass, until a malformed field. Of repeated keys the first
-    /// counts. Returns true if a number was found.
-    fn read(&self, point: &Point<'_>, found: &mut Vec<FieldValue>) -> bool {
-        found.clear();
-        found.resize(self.fields_len, FieldValue::Missing);
+    /// Reads the allowed fields in one pass, until a malformed field. The first of repeated keys
+    /// counts. Returns true if a field is a number.
+    fn read(&self, point: &Point<'_>, field_values: &mut Vec<FieldValue>) -> bool {
+        field_values.clear();
+        field_values.resize(self.fields_len, FieldValue::Missing);
         let (mut missing, mut any) = (self.fields_len, false);
         for field in point.fields().map_while(Result::ok) {
-            let cell = self.field_index(field.key).and_then(|at| found.get_mut(at));
+            let cell = self
+                .field_index(field.key)
+                .and_then(|at| field_values.get_mut(at));
             let Some(cell) = cell.filter(|cell| matches!(cell, FieldValue::Missing)) else {
                 continue;
             };
@@ -171,7 +173,7 @@ enum FieldValue {
 }
 
 /// The value of the tag with this label; "" if the point lacks it.
-fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
+fn tag_value<'p>(point: &Point<'p>, label: &str) -> &'p str {
     let tag = point
         .tags()
         .flatten()

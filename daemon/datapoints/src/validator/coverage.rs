@@ -20,7 +20,7 @@ const SETTLE_SECONDS: i64 = 2;
 /// agent reports whole seconds and wakes irregularly.
 const MAX_INTERVAL_ERROR: i64 = 3 * SECOND;
 
-/// Maximum delay of a push in nanoseconds. Then the validator gives it up.
+/// Maximum delay of a push in nanoseconds. The validator gives up a push that takes longer.
 const MAX_PUSH_DELAY: i64 = 5 * SECOND;
 
 const PUSH_INTERVAL: i64 = 10 * SECOND;
@@ -29,7 +29,7 @@ const PUSH_INTERVAL: i64 = 10 * SECOND;
 const MAX_DRIFT_DIVISOR: i64 = 100;
 
 /// Maximum unsettled seconds (over an hour).
-const MAX_OPEN_SECONDS: usize = 4096;
+const MAX_UNSETTLED_SECONDS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTimes {
@@ -40,7 +40,7 @@ pub struct PushTimes {
 }
 
 impl PushTimes {
-    pub fn of_log(created: i64, at: Stamp) -> Self {
+    pub fn new(created: i64, at: Stamp) -> Self {
         PushTimes {
             created,
             arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),
@@ -61,7 +61,7 @@ pub struct PushEnd {
     /// Seconds since the validator's previous push, by its own monotonic clock.
     pub since: u64,
     /// False if the push cannot show transactions, because they are filtered out.
-    pub readable: bool,
+    pub unfiltered: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -97,16 +97,16 @@ impl Coverage {
 
     pub fn transactions(&mut self, time: i64, count: u64) {
         let second = time.div_euclid(SECOND);
-        // Nothing is settled before the first execution; settled seconds never change.
+        // Settled seconds never change. Before the first execution no second is settled.
         if count == 0 || self.next.is_some_and(|next| second < next) {
             return;
         }
-        if self.unsettled.len() < MAX_OPEN_SECONDS || self.unsettled.contains_key(&second) {
+        if self.unsettled.len() < MAX_UNSETTLED_SECONDS || self.unsettled.contains_key(&second) {
             add(self.unsettled.entry(second).or_default(), count);
         }
     }
 
-    /// True if the validator's clock was set since the previous push.
+    /// Counts a push. Returns true if the validator's clock was set since the previous one.
     pub fn push(&mut self, push: PushEnd) -> bool {
         self.first.get_or_insert(push);
         let (at, since) = (
@@ -117,7 +117,7 @@ impl Coverage {
         );
         let Some(before) = self.newest else {
             self.advance_to(at);
-            self.settle_seconds(at.created, at.created, push.readable);
+            self.settle_seconds(at.created, at.created, push.unfiltered);
             return false;
         };
         if self.clock_was_set(before, at, since) {
@@ -135,19 +135,19 @@ impl Coverage {
             return false;
         }
         self.advance_to(at);
-        let begins = at.created.saturating_sub(since);
-        let gap = begins.saturating_sub(before.created);
+        let interval_start = at.created.saturating_sub(since);
+        let gap = interval_start.saturating_sub(before.created);
         if gap > MAX_INTERVAL_ERROR {
             self.count_missed_pushes(gap);
-            self.settle_seconds(before.created, at.created, push.readable);
-            self.skip_to(begins);
+            self.settle_seconds(before.created, at.created, push.unfiltered);
+            self.skip_to(interval_start);
         }
-        self.settle_seconds(at.created, at.created, push.readable);
+        self.settle_seconds(at.created, at.created, push.unfiltered);
         false
     }
 
-    /// The log was read up to this moment. It has no gaps of its own, because the follower reports
-    /// lost text. True if the validator's clock was set since the previous lines.
+    /// Call it when the log was read up to `at`. The log has no gaps, because the follower reports
+    /// lost text. Returns true if the validator's clock was set since the previous lines.
     pub fn log_reached(&mut self, at: PushTimes) -> bool {
         if self
             .newest
@@ -163,7 +163,7 @@ impl Coverage {
         false
     }
 
-    /// For a new process: seconds before its first execution do not count. The counts stay.
+    /// Starts a new process but keeps the counts. Seconds before its first execution do not count.
     pub fn restart(&mut self) {
         let Coverage {
             zero_seconds,
@@ -179,7 +179,7 @@ impl Coverage {
         };
     }
 
-    /// For a process that an earlier run of the daemon followed up to this push. Pushes that are
+    /// Continues after the last push that an earlier run of the daemon received. Pushes that are
     /// missing since then count as missed.
     pub fn resume(&mut self, last: PushTimes) {
         self.advance_to(last);
@@ -211,7 +211,7 @@ impl Coverage {
         };
     }
 
-    /// Compares two moments that are at least `since` nanoseconds apart.
+    /// True if the clock was set between two moments that are at least `since` nanoseconds apart.
     fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i64) -> bool {
         let passed = at
             .created
@@ -265,7 +265,7 @@ impl Coverage {
 
     /// Settles the seconds that end before `until`. The first execution may not be later than
     /// `now`. Both are Unix nanoseconds.
-    fn settle_seconds(&mut self, until: i64, now: i64, readable: bool) {
+    fn settle_seconds(&mut self, until: i64, now: i64, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next.is_none() {
             let first = self
@@ -283,7 +283,7 @@ impl Coverage {
         let busy = self.unsettled.range(next..end).count() as u64;
         self.unsettled = self.unsettled.split_off(&end);
         let idle = u64::try_from(end - next).unwrap_or(0).saturating_sub(busy);
-        if readable {
+        if unfiltered {
             add(&mut self.zero_seconds, idle);
         } else {
             add(&mut self.unknown_seconds, idle);
@@ -291,11 +291,11 @@ impl Coverage {
         self.next = Some(end);
     }
 
-    /// Seconds up to `begins` are unknown, unless points arrived for them.
-    fn skip_to(&mut self, begins: i64) {
+    /// Seconds up to `interval_start` are unknown, unless points arrived for them.
+    fn skip_to(&mut self, interval_start: i64) {
         self.settle_seconds(
-            begins.saturating_add(SETTLE_SECONDS * SECOND),
-            begins,
+            interval_start.saturating_add(SETTLE_SECONDS * SECOND),
+            interval_start,
             false,
         );
     }

@@ -25,7 +25,7 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The listener or the log follower writes, the tick reads.
+/// The listener or the log follower writes it, and the sampling thread reads it.
 #[derive(Debug, Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
@@ -54,12 +54,12 @@ struct State {
     rpc_response_times: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: RecentLines,
-    revisions: u64,
+    identity_revisions: u64,
     /// A validator is or was followed.
     followed: bool,
-    last_run: Option<LastPush>,
-    user_read: Option<Stamp>,
-    refused: Option<(String, Stamp)>,
+    previous_run_push: Option<LastPush>,
+    user_read_at: Option<Stamp>,
+    last_refusal: Option<(String, Stamp)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -103,17 +103,17 @@ impl Intake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A trusted body starts at `now`: with a password, or from the validator's log.
+    /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (None, true), now)
     }
 
-    /// A body of `user` starts at `now`; it counts only if the validator runs as that user.
+    /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (Some(user), true), now)
     }
 
-    /// A body of an allowed user starts at `now`. Nothing proves that the validator wrote it.
+    /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_relayed(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), (None, false), now)
     }
@@ -122,13 +122,13 @@ impl Intake {
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
-        state.lines.bad += push.unknown_bad;
+        state.lines.bad += push.bad_lines;
         if let Some(created) = push.newest_log_time
-            && state.coverage.log_reached(PushTimes::of_log(created, at))
+            && state.coverage.log_reached(PushTimes::new(created, at))
         {
             state.values.forget_levels();
         }
-        if !push.ours {
+        if !push.is_followed {
             return;
         }
         state.last_push = Some(at);
@@ -143,12 +143,16 @@ impl Intake {
     /// The last push of an earlier run: pushes of the same process that are missing since then
     /// count as missed.
     pub fn resume(&self, last: LastPush) {
-        self.lock().last_run = Some(last);
+        self.lock().previous_run_push = Some(last);
     }
 
+    /// Resumes after the last push of an earlier run if `process` sent it.
     pub fn follows(&self, process: ProcessId) {
         let mut state = self.lock();
-        if let Some(last) = state.last_run.take_if(|last| last.process == process) {
+        if let Some(last) = state
+            .previous_run_push
+            .take_if(|last| last.process == process)
+        {
             state.coverage.resume(last.at);
         }
     }
@@ -164,7 +168,7 @@ impl Intake {
         state.values.forget_levels();
         state.coverage.restart();
         if std::mem::replace(&mut state.followed, true) {
-            // The first validator may have sent pushes before it was found; later ones have not.
+            // Only the first validator may have sent pushes before it was found.
             state.senders.forget_pushes();
         }
         (
@@ -196,7 +200,7 @@ impl Intake {
         self.lock().gone = true;
     }
 
-    /// Another host id of the followed validator.
+    /// Adds another host id of the followed validator.
     pub fn add_host_id(&self, id: &str, now: Stamp) {
         let mut state = self.lock();
         let outcome = state.senders.add_host_id(id, now);
@@ -223,18 +227,18 @@ impl Intake {
         let mut state = self.lock();
         let (assumption, outcome) = state.senders.assume(now);
         if matches!(assumption, Some(Assumption::Revised { .. })) {
-            state.revisions += 1;
+            state.identity_revisions += 1;
         }
         state.apply(outcome, self.allow().max_series(), self.recorder.get());
         assumption
     }
 
-    /// JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance while
-    /// pushes have none are a sign of filtering.
-    pub fn rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
+    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance
+    /// while pushes have none are a sign of filtering.
+    pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
-        state.slot_filter.rpc(processed, received, at);
+        state.slot_filter.set_rpc_slots(processed, received, at);
         state.rpc_response_times =
             Some((state.rpc_response_times.map_or(at, |(first, _)| first), at));
     }
@@ -255,7 +259,7 @@ impl Intake {
     }
 }
 
-/// Where a line of one sender counts.
+/// The sums to which a sender's lines are added.
 struct Destination<'a> {
     sender_state: SenderState,
     tally: &'a mut Tally,
@@ -268,11 +272,16 @@ struct Destination<'a> {
 }
 
 impl State {
-    fn apply(&mut self, outcome: SenderOutcome, most: usize, recorder: Option<&PointRecorder>) {
+    fn apply(
+        &mut self,
+        outcome: SenderOutcome,
+        max_series: usize,
+        recorder: Option<&PointRecorder>,
+    ) {
         for sums in outcome.ours {
             self.newest_slots = self.newest_slots.or(sums.slots);
             self.total.merge(&sums.tally);
-            self.values.merge(most, sums.values);
+            self.values.merge(max_series, sums.values);
             self.lines.add(sums.lines);
             self.coverage.merge_pending(sums.coverage);
             self.reported.merge(sums.reported);
@@ -283,18 +292,18 @@ impl State {
         self.lines.foreign += outcome.foreign;
     }
 
-    /// `end.readable` tells whether the push has program cache points.
+    /// `end.readable` is true if the push has program cache points.
     fn end_push(&mut self, end: PushEnd) {
         let advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
-        if end.readable {
+        if end.unfiltered {
             self.empty_pushes = 0;
         } else if advanced {
             self.empty_pushes = self.empty_pushes.saturating_add(1);
         }
         if self.coverage.push(PushEnd {
-            readable: end.readable || !advanced,
+            unfiltered: end.unfiltered || !advanced,
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
@@ -369,16 +378,16 @@ impl State {
         else {
             return AddedPoint::default();
         };
-        let counts = has_fields(point.name().as_bytes());
+        let is_summed = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
             Some(Ok(decoded)) => Some(decoded),
-            None if !counts || point.is_well_formed() => None,
+            None if !is_summed || point.is_well_formed() => None,
             _ => {
                 lines.bad += 1;
                 return AddedPoint::default();
             }
         };
-        // Log lines have no timestamp to distinguish them, and each is read once.
+        // Only pushes can repeat a line. Equal log lines are different points without timestamps.
         if host.is_some() && !recent.insert(line) {
             lines.duplicate += 1;
             return AddedPoint::default();
@@ -400,16 +409,17 @@ impl State {
             }
         }
         tally.add(point, known.as_ref().map(|decoded| &decoded.known));
-        let fields_of = allow.fields_of(point.name().as_bytes());
-        let allowed = fields_of.is_some_and(|fields_of| values.add(allow, fields_of, point));
-        if known.is_some() || counts || allowed {
+        let allowed_fields = allow.allowed_fields(point.name().as_bytes());
+        let allowed =
+            allowed_fields.is_some_and(|allowed_fields| values.add(allow, allowed_fields, point));
+        if known.is_some() || is_summed || allowed {
             lines.used += 1;
         } else {
             lines.ignored += 1;
         }
         AddedPoint {
             known: known.map(|decoded| decoded.known),
-            ours: sender_state == SenderState::Ours,
+            is_followed: sender_state == SenderState::Ours,
             time,
         }
     }
@@ -429,7 +439,8 @@ impl State {
         self.reported.add(known, now);
     }
 
-    fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
+    /// Returns true if the sender is the followed validator.
+    fn count_ignored(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
         match self.senders.find(host, user, now) {
             Some(sender) if sender.sender_state == SenderState::Ours => {
                 self.lines.ignored += count;
@@ -447,7 +458,7 @@ impl State {
 #[derive(Default)]
 struct AddedPoint {
     known: Option<KnownPoint>,
-    ours: bool,
+    is_followed: bool,
     time: i64,
 }
 

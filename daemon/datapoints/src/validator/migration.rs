@@ -2,10 +2,10 @@ use faultline_agave::log::Migration;
 use faultline_agave::points::KnownPoint;
 use faultline_metrics::Stamp;
 
-/// Reports of the Alpenglow migration. Its points come once; those of Votor come every 10 s.
+/// Reports of the Alpenglow migration. The migration's points come once, those of Votor every 10 s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MigrationReports {
-    /// Votor's event loop reports.
+    /// The event loop of Votor has reported.
     pub has_event_handler: bool,
     pub is_complete: bool,
     /// The last slot before Alpenglow.

@@ -6,10 +6,10 @@ use std::hash::BuildHasher;
 
 /// Covers about seven minutes with slots of 0.2 s and four kinds of deltas, and over half a minute
 /// of a catch-up. Repetitions come within seconds, from a retrying proxy.
-const MAX_REMEMBERED: usize = 8192;
+const MAX_HASHES: usize = 8192;
 
 /// Hashes of the newest lines with a random seed. At this size two different lines collide once in
-/// 2^51. The hash takes a tenth of the standard library's time, which dominated for long lines.
+/// 2^51. This hash takes a tenth of the time of the standard library's, which was too slow.
 #[derive(Debug, Clone, Default)]
 pub struct RecentLines {
     hasher: quality::RandomState,
@@ -25,7 +25,7 @@ impl RecentLines {
             return false;
         }
         self.order.push_back(hash);
-        if self.order.len() > MAX_REMEMBERED
+        if self.order.len() > MAX_HASHES
             && let Some(oldest) = self.order.pop_front()
         {
             self.hashes.remove(&oldest);
@@ -43,10 +43,10 @@ mod tests {
         let mut recent = RecentLines::default();
         assert!(recent.insert(b"a"));
         assert!(!recent.insert(b"a"));
-        for i in 0..3 * MAX_REMEMBERED {
+        for i in 0..3 * MAX_HASHES {
             assert!(recent.insert(format!("line {i}").as_bytes()));
         }
-        assert_eq!(recent.hashes.len(), MAX_REMEMBERED);
-        assert_eq!(recent.order.len(), MAX_REMEMBERED);
+        assert_eq!(recent.hashes.len(), MAX_HASHES);
+        assert_eq!(recent.order.len(), MAX_HASHES);
     }
 }

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Maximum distinct senders; further ones are foreign.
 const MAX_SENDERS: usize = 8;
 
-/// Time before a sole sender is assumed to be a validator without a known identity, and before a
-/// new sender is foreign. Identities are polled more often.
+/// After this time a sole sender is assumed to be a validator without a known identity, and a new
+/// sender is foreign. Identities are polled more often.
 const OBSERVATION_TIME: Duration = Duration::from_secs(60);
 
 /// Stands for a missing or invalid `host_id`. Every validator sends one, so such a line comes from
@@ -44,7 +44,7 @@ pub struct LineCounts {
     pub bad: u64,
     pub foreign: u64,
     pub duplicate: u64,
-    /// Of the validator, with an impossible slot.
+    /// Points of the validator with an impossible slot.
     pub implausible: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Sender {
     pub sender_state: SenderState,
     first: Stamp,
     newest: Stamp,
-    /// Of a pending sender; boxed, because they are rare.
+    /// Sums of a pending sender; boxed, because pending senders are rare.
     pub sums: Box<PendingSums>,
     pub recent: RecentLines,
 }
@@ -136,7 +136,7 @@ impl Sender {
 
 /// False if either user is unknown.
 fn is_other_user(user: Option<u32>, validators: Option<u32>) -> bool {
-    user.is_some_and(|user| validators.is_some_and(|its| its != user))
+    user.is_some_and(|user| validators.is_some_and(|expected| expected != user))
 }
 
 impl Senders {
@@ -151,12 +151,12 @@ impl Senders {
             return Some(sender);
         }
         if self.all.len() >= MAX_SENDERS {
-            let oldest_foreign = self
+            let foreign_senders = self
                 .all
                 .iter()
                 .enumerate()
                 .filter(|(_, s)| s.sender_state == SenderState::Foreign);
-            let at = oldest_foreign
+            let at = foreign_senders
                 .min_by_key(|(_, sender)| sender.newest)
                 .map(|(at, _)| at)?;
             self.all.swap_remove(at);
@@ -165,7 +165,7 @@ impl Senders {
             NO_ID => SenderState::Foreign,
             _ if is_other_user(user, self.user) => SenderState::Foreign,
             id if self.identities.iter().any(|known| known == id) => SenderState::Ours,
-            _ if self.is_waiting() => SenderState::Foreign,
+            _ if self.has_candidate() => SenderState::Foreign,
             _ => SenderState::Pending,
         };
         let sender = Sender {
@@ -182,16 +182,16 @@ impl Senders {
     }
 
     /// True if any sender that appeared after the identity was known may still be the validator.
-    fn is_waiting(&self) -> bool {
-        let waits = |sender: &Sender| {
+    fn has_candidate(&self) -> bool {
+        let is_candidate = |sender: &Sender| {
             sender.sender_state == SenderState::Pending
                 && self.startup_id.as_ref() != Some(&sender.id)
         };
-        !self.identities.is_empty() && self.all.iter().any(waits)
+        !self.identities.is_empty() && self.all.iter().any(is_candidate)
     }
 
-    /// For another process or none: forgets the identity. Pending sums stay, because the new
-    /// process may have sent them before it was found. Every sender is pending again.
+    /// Forgets the identity, as another process or none is followed. Every sender is pending again.
+    /// Pending sums stay: the new process may have sent them before it was found.
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.identities.clear();
         self.assumed = false;
@@ -231,7 +231,7 @@ impl Senders {
         if !self.identities.iter().any(|known| known == id) {
             self.identities.insert(0, id.to_owned());
         }
-        self.settle(Some((self.startup_id_state(now), observation_time)), now)
+        self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
     /// Forgets the push times of pending senders: they belong to another process.
@@ -243,7 +243,7 @@ impl Senders {
 
     /// The identity from the configuration. Every earlier sender is foreign.
     pub fn set_configured_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        self.known(id, Duration::ZERO, now)
+        self.set_identity(id, Duration::ZERO, now)
     }
 
     /// The identity that the validator reports. The first report makes all earlier senders foreign;
@@ -254,10 +254,10 @@ impl Senders {
         } else {
             self.observation_time()
         };
-        self.known(id, observation_time, now)
+        self.set_identity(id, observation_time, now)
     }
 
-    fn known(&mut self, id: &str, observation_time: Duration, now: Stamp) -> SenderOutcome {
+    fn set_identity(&mut self, id: &str, observation_time: Duration, now: Stamp) -> SenderOutcome {
         if self.assumed {
             self.identities.clear();
             self.assumed = false;
@@ -266,7 +266,7 @@ impl Senders {
             self.identities.retain(|known| known != id);
             self.identities.push(id.to_owned());
         }
-        self.settle(Some((self.startup_id_state(now), observation_time)), now)
+        self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
     /// How long an unknown sender may still prove to be the validator.
@@ -311,7 +311,7 @@ impl Senders {
     /// stopped, assumes its successor.
     pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
         let assumption = match self.identities.last() {
-            None => self.sole(now).map(Assumption::Sole),
+            None => self.sole_pending_id(now).map(Assumption::Sole),
             Some(_) if !self.assumed => None,
             Some(current) => {
                 let from = current.clone();
@@ -323,12 +323,12 @@ impl Senders {
             self.announced = None;
             self.identities.retain(|known| known != id);
             self.identities.push(id.clone());
-            return (assumption, self.settle(None, now));
+            return (assumption, self.reclassify(None, now));
         }
         (None, self.reject_parallel_senders(now))
     }
 
-    fn sole(&self, now: Stamp) -> Option<String> {
+    fn sole_pending_id(&self, now: Stamp) -> Option<String> {
         let mut pending = self
             .all
             .iter()
@@ -340,8 +340,8 @@ impl Senders {
     }
 
     fn last_received_from(&self, id: &str) -> Option<Stamp> {
-        let its = self.all.iter().filter(|sender| sender.id == id);
-        its.map(|sender| sender.newest).max()
+        let senders = self.all.iter().filter(|sender| sender.id == id);
+        senders.map(|sender| sender.newest).max()
     }
 
     /// The successor of a sender that has stopped; `None` if several are possible. A validator
@@ -390,9 +390,9 @@ impl Senders {
         outcome
     }
 
-    /// Merges senders with the validator's identity. `reported_state` is set if the validator
-    /// reported it: the state of the start-up id, and the age at which others become foreign.
-    fn settle(
+    /// Updates the state of every sender. `reported_state` is set if the validator reported its
+    /// identity: the state of the start-up id, and the age at which others become foreign.
+    fn reclassify(
         &mut self,
         reported_state: Option<(SenderState, Duration)>,
         now: Stamp,

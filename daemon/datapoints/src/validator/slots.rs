@@ -1,6 +1,6 @@
-//! The newest slots in datapoints, with a plausibility check. Anyone who may push can push a wrong
-//! slot under the validator's name. So the slot of the newest push counts, not the highest slot.
-//! Impossible slots are rejected.
+//! The newest slots in datapoints, with a plausibility check. A sender can push a wrong slot under
+//! the validator's name. So the slot of the newest push counts, not the highest slot. Impossible
+//! slots are rejected.
 
 use faultline_agave::points::KnownPoint;
 use faultline_metrics::Stamp;
@@ -62,11 +62,11 @@ impl Slots {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }
 
-    /// For a point of the same push: points may be out of order, so the highest counts.
+    /// Adds a point of the same push. Points may be out of order, so the highest slot counts.
     pub fn raise(&mut self, known: &KnownPoint) {
         if let Some((kind, slot)) = slot_of(known) {
-            let pending = self.slot_mut(kind);
-            *pending = (*pending).max(Some(slot));
+            let current = self.slot_mut(kind);
+            *current = (*current).max(Some(slot));
         }
     }
 
@@ -104,7 +104,7 @@ pub struct SlotFilter {
 }
 
 impl SlotFilter {
-    pub fn rpc(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
+    pub fn set_rpc_slots(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
         self.processed = Some((processed, now));
         self.received = received.map(|slot| (slot, now)).or(self.received);
     }
@@ -116,9 +116,9 @@ impl SlotFilter {
         };
         let is_plausible = slot <= max_possible_slot(now)
             && self.fits_rpc(kind, slot, now)
-            && self.follows(kind, slot, now);
-        if is_plausible && let Some(pending) = self.last_accepted.get_mut(kind as usize) {
-            *pending = Some((slot, now));
+            && self.is_near_earlier(kind, slot, now);
+        if is_plausible && let Some(last) = self.last_accepted.get_mut(kind as usize) {
+            *last = Some((slot, now));
         }
         is_plausible
     }
@@ -128,9 +128,9 @@ impl SlotFilter {
         kind != Kind::Frozen || lowest.is_none_or(|lowest| slot >= lowest)
     }
 
-    /// False for a slot far ahead of earlier ones. The first slot of a kind may be: a starting
-    /// validator receives the tip at once.
-    fn follows(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
+    /// False for a slot far ahead of earlier ones. The first slot of a kind may be far ahead: a
+    /// starting validator receives the tip at once.
+    fn is_near_earlier(&self, kind: Kind, slot: u64, now: Stamp) -> bool {
         let of_kind = self.last_accepted.get(kind as usize).copied().flatten();
         if of_kind
             .and_then(|reported| highest(reported, now))
@@ -167,11 +167,11 @@ pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, n
 /// The highest slot that may follow an earlier one; `None` if that is too old.
 fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
-    let more = passed
+    let max_advance = passed
         .as_secs()
         .saturating_mul(MAX_SLOTS_PER_SECOND)
         .saturating_add(MAX_JUMP);
-    (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(more))
+    (passed < MAX_REFERENCE_AGE).then(|| slot.saturating_add(max_advance))
 }
 
 /// The lowest own slot compatible with an earlier one; `None` if that is too old.
@@ -250,7 +250,7 @@ mod tests {
     fn json_rpc_slots_confirm_pushed_ones_and_refuse_far_lower() {
         let mut plausible = SlotFilter::default();
         assert!(plausible.accepts(&optimistic(1_000), at(1)));
-        plausible.rpc(50_000, Some(50_010), at(2));
+        plausible.set_rpc_slots(50_000, Some(50_010), at(2));
         assert!(plausible.accepts(&optimistic(50_005), at(2)));
         assert!(!plausible.accepts(&frozen(5), at(3)));
         assert!(plausible.accepts(&frozen(49_999), at(3)));

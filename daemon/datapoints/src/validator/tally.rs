@@ -82,7 +82,7 @@ impl Tally {
         self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
     }
 
-    /// Each root is set with one prune.
+    /// The cache is pruned once for each root.
     fn add_prune(&mut self, times: &CacheTimes) {
         if let (Some(1..), Some(us @ ..=MAX_DELTA)) = (times.prunes, times.prune_us) {
             self.prune_histogram().observe(us as f64 / 1e6);
@@ -94,7 +94,7 @@ impl Tally {
             .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS))
     }
 
-    /// Of the same validator.
+    /// Merges sums of the same validator.
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
@@ -109,7 +109,7 @@ impl Tally {
         self.own_slots += other.own_slots;
     }
 
-    /// Levels belong to the process that ended; sums stay.
+    /// Forgets the levels, because their process has ended.
     pub fn forget_levels(&mut self) {
         self.series.forget_levels();
         self.jobs.forget_levels();
@@ -118,7 +118,7 @@ impl Tally {
         self.loaded_entries = None;
     }
 
-    /// Everything. Levels only while `fresh`.
+    /// Exports sums always, and levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         self.series.readings(fresh, out);
         self.jobs.readings(fresh, out);

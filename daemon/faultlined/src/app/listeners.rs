@@ -23,12 +23,12 @@ pub(super) fn pushes(
     intake: &Intake,
     clock: Clock,
 ) -> anyhow::Result<Pushes> {
-    let budget = PushMemory::default();
-    let (forward, forwarder) = forwarding(config, clock, &budget)?;
+    let push_memory = PushMemory::default();
+    let (forward, forwarder) = forwarding(config, clock, &push_memory)?;
     let parts = IngestParts {
         intake: intake.clone(),
         clock,
-        budget,
+        push_memory,
         forward: forward.clone(),
     };
     Ok(Pushes {
@@ -40,11 +40,15 @@ pub(super) fn pushes(
 
 type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
 
-fn forwarding(config: &Config, clock: Clock, budget: &PushMemory) -> anyhow::Result<Forwarding> {
+fn forwarding(
+    config: &Config,
+    clock: Clock,
+    push_memory: &PushMemory,
+) -> anyhow::Result<Forwarding> {
     let Some(forward) = &config.forward else {
         return Ok((None, None));
     };
-    let (handle, forwarder) = forward::build(forward, clock, budget)?;
+    let (handle, forwarder) = forward::build(forward, clock, push_memory)?;
     Ok((Some(handle), Some(forwarder)))
 }
 
@@ -105,7 +109,10 @@ fn warn_if_ignored(
             .iter()
             .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))
     {
-        let (listening, requested) = (socket::places(inherited).join(","), requested.to_string());
+        let (listening, requested) = (
+            socket::listen_addresses(inherited).join(","),
+            requested.to_string(),
+        );
         tracing::warn!(
             key,
             requested,

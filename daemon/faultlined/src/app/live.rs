@@ -1,5 +1,5 @@
 //! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
-//! restart; the log names its section.
+//! restart. The log then names its section.
 
 use super::Reload;
 use faultline_core::config::{Config, ConfigError};
@@ -38,8 +38,8 @@ impl LiveConfig {
         };
         match reload() {
             Ok(loaded) => self.replace(loaded),
-            Err(mistakes) => {
-                for ConfigError { line, what, .. } in &mistakes {
+            Err(config_errors) => {
+                for ConfigError { line, what, .. } in &config_errors {
                     tracing::error!(
                         line,
                         what,
@@ -66,7 +66,8 @@ impl LiveConfig {
     }
 }
 
-/// Takes the reloadable parts of `loaded`. Also returns the changed sections that need a restart.
+/// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a
+/// restart.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;

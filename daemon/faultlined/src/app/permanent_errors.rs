@@ -6,15 +6,15 @@ use faultline_recording::Error as RecordingError;
 use std::error::Error;
 use std::io::ErrorKind;
 
-/// True if a restart cannot help: an error in the configuration or the units. The service manager
-/// need not retry.
+/// True if a restart cannot help, because the error is in the configuration or the units. The
+/// service manager need not retry.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| recording(cause) || socket(cause) || ready_file(cause))
+    error.chain().any(|cause| {
+        is_recording_error(cause) || is_socket_error(cause) || is_ready_file_error(cause)
+    })
 }
 
-fn recording(cause: &(dyn Error + 'static)) -> bool {
+fn is_recording_error(cause: &(dyn Error + 'static)) -> bool {
     use RecordingError::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
     match cause.downcast_ref() {
         Some(
@@ -37,13 +37,13 @@ fn recording(cause: &(dyn Error + 'static)) -> bool {
     }
 }
 
-fn ready_file(cause: &(dyn Error + 'static)) -> bool {
+fn is_ready_file_error(cause: &(dyn Error + 'static)) -> bool {
     cause
         .downcast_ref()
         .is_some_and(ready_file::Error::is_permanent)
 }
 
-fn socket(cause: &(dyn Error + 'static)) -> bool {
+fn is_socket_error(cause: &(dyn Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
         || matches!(
             cause.downcast_ref(),

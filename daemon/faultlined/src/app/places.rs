@@ -26,7 +26,7 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() == other.port() && one.port() != 0 && (a == b || covers(a, b) || covers(b, a))
 }
 
-pub(super) fn mistakes(config: &Config) -> Vec<String> {
+pub(super) fn config_errors(config: &Config) -> Vec<String> {
     let log = log_file(config).filter(|file| status(file).is_ok_and(|status| status.is_dir()));
     let log = log.map(|file| {
         format!(
@@ -177,8 +177,8 @@ mod tests {
         ]) {
             assert!(warning.starts_with(words), "{warning}");
         }
-        assert_eq!(mistakes(&config), Vec::<String>::new());
+        assert_eq!(config_errors(&config), Vec::<String>::new());
         config.log = Some(Log::File(folder.path().into()));
-        assert!(mistakes(&config)[0].starts_with("log.file: "));
+        assert!(config_errors(&config)[0].starts_with("log.file: "));
     }
 }

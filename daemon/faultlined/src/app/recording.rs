@@ -20,7 +20,7 @@ pub(super) struct PreparedRecorder {
     pub(super) handle: Handle,
     pub(super) flight: Option<flight::Handle>,
     recorder: Recorder,
-    accounts: [Arc<RecorderStatus>; 2],
+    statuses: [Arc<RecorderStatus>; 2],
     describer: Describer,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct Recording {
 
 pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let root = root(config);
-    let accounts = ["record", "flight"].map(RecorderStatus::new);
+    let statuses = ["record", "flight"].map(RecorderStatus::new);
     let on = [config.record.file.is_some(), config.flight.on().is_some()];
-    let enabled: Vec<Arc<RecorderStatus>> = accounts
+    let enabled: Vec<Arc<RecorderStatus>> = statuses
         .iter()
         .zip(on)
         .filter(|(_, on)| *on)
@@ -44,7 +44,7 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder>
         return None;
     }
     let describer = Describer::new(root.clone());
-    let (describing, files) = (describer.clone(), files(config));
+    let (manifest_describer, files) = (describer.clone(), files(config));
     let warning = PathThread::new("disk-warnings");
     let describe = move |target: &Target| {
         let (root, files, process_target) = (root.clone(), files.clone(), target.clone());
@@ -53,25 +53,25 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder>
                 .iter()
                 .for_each(|file| warn(&root, file, &process_target))
         };
-        if let Err(unanswered) = warning.start(warn_of_all) {
-            tracing::warn!("a folder of the validator: {unanswered}");
+        if let Err(error) = warning.start(warn_of_all) {
+            tracing::warn!("a folder of the validator: {error}");
         }
-        describing.describe(target)
+        manifest_describer.describe(target)
     };
     let (handle, recorder) = Recorder::new(clock, enabled, describe);
-    let recorder = recorder.with_news(describer.more());
+    let recorder = recorder.with_completed_manifests(describer.completed());
     let flight = config.flight.on().map(|_| flight::Handle::default());
     Some(PreparedRecorder {
         handle,
         flight,
         recorder,
-        accounts,
+        statuses,
         describer,
     })
 }
 
 fn files(config: &Config) -> Vec<PathBuf> {
-    // If the folder is missing, its own path is used: it will be on the disk of its parent.
+    // A missing folder is represented by its own path: it will be on the disk of its parent.
     let ring = |folder: &Path| {
         if folder.is_dir() {
             folder.join(flight::RING)
@@ -104,17 +104,17 @@ impl PreparedRecorder {
                 demo,
             ),
         };
-        let opening = NewRecording {
+        let new_recording = NewRecording {
             labels: labels(config),
             session,
         };
-        let [record, account] = self.accounts;
+        let [record, status] = self.statuses;
         let (mut recorder, mut saver) = (self.recorder, None);
         if let Some(file) = &config.record.file {
-            let written = RecordingFile::open(file, &opening, record)
+            let recording_file = RecordingFile::open(file, &new_recording, record)
                 .context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
-            recorder = recorder.with(Box::new(written));
+            recorder = recorder.with(Box::new(recording_file));
         }
         if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
             let parts = flight::Parts {
@@ -122,9 +122,9 @@ impl PreparedRecorder {
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
                 name: flight::name(&root),
-                account,
+                status,
             };
-            let (ring, flight_saver) = flight::build(parts, handle, opening)
+            let (ring, flight_saver) = flight::build(parts, handle, new_recording)
                 .map_err(|why| anyhow!("flight.folder: {why}"))?;
             recorder = recorder.with(Box::new(ring));
             saver = Some(flight_saver);
@@ -141,7 +141,7 @@ impl Recording {
     pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
         stage.thread("manifest", |stop| self.follower.run(stop))?;
         if let Some(saver) = self.saver {
-            // Needs no stop signal: it ends with the recorder, which starts its last saves.
+            // The saver needs no stop signal: it ends after the last saves of the recorder.
             stage.thread("flight", |_| saver.run())?;
         }
         stage.thread("recorder", |stop| self.recorder.run(stop))
@@ -222,7 +222,7 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
     }
 }
 
-pub(super) fn mistakes(config: &Config) -> Vec<ConfigError> {
+pub(super) fn config_errors(config: &Config) -> Vec<ConfigError> {
     let folder = config
         .flight
         .on()
@@ -266,8 +266,8 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         folders = disks::configured(&config.target.find);
     }
     let warnings = move || {
-        let of_file = |file: &PathBuf| disks::warnings(&root, file, &folders);
-        files.iter().flat_map(of_file).collect()
+        let warnings_of = |file: &PathBuf| disks::warnings(&root, file, &folders);
+        files.iter().flat_map(warnings_of).collect()
     };
     PathThread::new("disk-warnings")
         .call(PATH_CALL_TIMEOUT, warnings)

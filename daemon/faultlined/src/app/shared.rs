@@ -24,7 +24,7 @@ pub(super) fn web_state(
         interval: config.sampling.interval,
         ticks: Latest::default(),
         history: History::default(),
-        constant: live::constant_labels(config),
+        constant_labels: live::constant_labels(config),
         page: Arc::new(web::PageInfo::new(
             crate::VERSION,
             &config.target.find,

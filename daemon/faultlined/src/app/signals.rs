@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Check interval until the first tick. Short, because the service manager waits for readiness.
-const CHECK_UNTIL_READY: Duration = Duration::from_millis(100);
+const STARTUP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum check interval after the first tick; a quarter of the watchdog timeout if that is
 /// shorter. Long, because each check wakes two threads.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Stop signals within this time count as one: `timeout` signals its child and then the process
 /// group of both.
@@ -73,7 +73,7 @@ impl Signals {
         clock: Clock,
         stages: &[Stage],
     ) -> bool {
-        let mut checks = tokio::time::interval(CHECK_UNTIL_READY);
+        let mut checks = tokio::time::interval(STARTUP_CHECK_INTERVAL);
         let mut ready = false;
         loop {
             tokio::select! {
@@ -84,7 +84,7 @@ impl Signals {
                     live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                _ = self.user.recv() => match flight.map(|flight| flight.request("", flight::SaveOrigin::Operator)) {
+                _ = self.user.recv() => match flight.map(|flight| flight.request("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
@@ -98,10 +98,10 @@ impl Signals {
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
                         let watchdog = sd_notify::watchdog_enabled();
-                        let every = watchdog.map_or(CHECK_EVERY, |limit| CHECK_EVERY.min(limit / 4));
-                        checks = tokio::time::interval(every);
+                        let check_interval = watchdog.map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));
+                        checks = tokio::time::interval(check_interval);
                     }
-                    let interval = live.config().get().map_or(CHECK_EVERY, |config| config.sampling.interval);
+                    let interval = live.config().get().map_or(MAX_CHECK_INTERVAL, |config| config.sampling.interval);
                     if web::health(newest, clock.now(), interval).is_ok() {
                         notify(&[NotifyState::Watchdog]);
                     }
@@ -116,7 +116,7 @@ fn stop(signal: &str) -> bool {
     true
 }
 
-pub(super) fn stopping() {
+pub(super) fn notify_stopping() {
     notify(&[NotifyState::Stopping]);
 }
 

@@ -1,7 +1,7 @@
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
-use super::{MARK, METRICS_CONFIG, READY, timeline};
+use super::{CHILD_VARIABLE, METRICS_CONFIG, READY, timeline};
 use anyhow::Context;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::{Process, identify};
@@ -49,10 +49,10 @@ const HANDLER_THREADS: [&str; 4] = [
     "solScHandler02",
     "solScHandler03",
 ];
-/// Bytes that each handler thread allocates per round. These are 64 pages, so all handlers together
-/// cause about 2,500 minor faults per second.
+/// Bytes that each handler thread allocates per interval: 64 pages. All handlers together cause
+/// about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
-const ROUND_INTERVAL: Duration = Duration::from_millis(100);
+const WORK_INTERVAL: Duration = Duration::from_millis(100);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
     let args: Vec<String> = std::env::args().collect();
     let Process::Validator(validator) = identify(NAME, &args) else {
-        anyhow::bail!("{MARK} is set by hand")
+        anyhow::bail!("{CHILD_VARIABLE} is set by hand")
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = std::env::var(METRICS_CONFIG)
@@ -103,7 +103,7 @@ pub(super) fn run() -> anyhow::Result<()> {
         )),
         ledger,
     });
-    let ledger = Ledger::take(&demo_state.ledger)
+    let ledger = Ledger::lock(&demo_state.ledger)
         .with_context(|| demo_state.ledger.display().to_string())?;
     let runtime = rpc_runtime()?;
     let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
@@ -116,13 +116,13 @@ pub(super) fn run() -> anyhow::Result<()> {
 /// The kernel kills this process when the thread that started it ends.
 fn die_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
-    let daemon = std::env::var(MARK)
+    let daemon = std::env::var(CHILD_VARIABLE)
         .ok()
         .and_then(|pid| pid.parse().ok())
         .and_then(Pid::from_raw);
     anyhow::ensure!(
         daemon.is_some() && getppid() == daemon,
-        "{MARK} does not name the daemon that started this"
+        "{CHILD_VARIABLE} does not name the daemon that started this"
     );
     Ok(())
 }
@@ -151,21 +151,21 @@ fn start_threads(
     }
     for name in HANDLER_THREADS {
         stage.thread(name, |stop| {
-            run_rounds(&stop, || memory::written_memory(HANDLER_BYTES).map(drop))
+            run_periodically(&stop, || memory::written_memory(HANDLER_BYTES).map(drop))
         })?;
     }
-    let here = Arc::clone(demo_state);
+    let state = Arc::clone(demo_state);
     let mut heap = Heap::default();
     stage.thread("solBgAccounts", move |stop| {
-        run_rounds(&stop, || heap.resize(memory::heap_blocks(here.uptime())))
+        run_periodically(&stop, || heap.resize(memory::heap_blocks(state.uptime())))
     })?;
-    let here = Arc::clone(demo_state);
-    stage.thread("solReplayStage", move |stop| read_cold_file(&here, stop))?;
-    let here = Arc::clone(demo_state);
-    stage.thread("solMetricsAgent", move |stop| push(&here, &config, &stop))?;
-    let here = Arc::clone(demo_state);
+    let state = Arc::clone(demo_state);
+    stage.thread("solReplayStage", move |stop| read_cold_file(&state, stop))?;
+    let state = Arc::clone(demo_state);
+    stage.thread("solMetricsAgent", move |stop| push(&state, &config, &stop))?;
+    let state = Arc::clone(demo_state);
     stage.thread("solAdminRpc", move |_| {
-        ledger.answer(|request| here.node_state().admin(request))
+        ledger.answer(|request| state.node_state().admin(request))
     })?;
     Ok(stage)
 }
@@ -174,12 +174,12 @@ fn idle(stop: Stop) {
     while !stop.sleep(Duration::from_secs(3600)) {}
 }
 
-pub(super) fn log_line(words: &str) {
-    let _ = writeln!(io::stderr(), "faultline demo: {words}");
+pub(super) fn log_line(message: &str) {
+    let _ = writeln!(io::stderr(), "faultline demo: {message}");
 }
 
-fn run_rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
-    while !stop.sleep(ROUND_INTERVAL) {
+fn run_periodically(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
+    while !stop.sleep(WORK_INTERVAL) {
         if let Err(error) = work() {
             log_line(&error.to_string());
             return;
@@ -189,7 +189,7 @@ fn run_rounds(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
 
 fn read_cold_file(demo_state: &DemoState, stop: Stop) {
     match ColdFile::make(&demo_state.ledger.join("demo-accounts")) {
-        Ok(mut file) => run_rounds(&stop, || file.read(memory::reads(demo_state.uptime()))),
+        Ok(mut file) => run_periodically(&stop, || file.read(memory::reads(demo_state.uptime()))),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
     // The daemon recognizes a running validator by this thread.

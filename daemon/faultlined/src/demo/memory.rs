@@ -7,14 +7,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-const PAGE: usize = 4096;
-pub(super) const BLOCK: usize = 2 << 20;
+const PAGE_BYTES: usize = 4096;
+pub(super) const BLOCK_BYTES: usize = 2 << 20;
 pub(super) const MAX_BLOCKS: usize = 150;
 /// Minimum blocks of the sawtooth.
 const MIN_BLOCKS: usize = 100;
 const FILE_PAGES: usize = 4096;
 
-/// Blocks to hold: one more every second, from [`MIN_BLOCKS`] to [`MAX_BLOCKS`], then back.
+/// Target number of blocks: grows by one a second to [`MAX_BLOCKS`], then again from
+/// [`MIN_BLOCKS`].
 pub(super) fn heap_blocks(uptime: Duration) -> usize {
     let seconds = usize::try_from(uptime.as_secs()).unwrap_or(usize::MAX);
     if seconds <= MAX_BLOCKS {
@@ -37,7 +38,7 @@ impl Heap {
     pub(super) fn resize(&mut self, blocks: usize) -> io::Result<()> {
         self.0.truncate(blocks.min(MAX_BLOCKS));
         while self.0.len() < blocks.min(MAX_BLOCKS) {
-            self.0.push(written_memory(BLOCK)?);
+            self.0.push(written_memory(BLOCK_BYTES)?);
         }
         Ok(())
     }
@@ -54,7 +55,10 @@ pub(super) fn written_memory(bytes: usize) -> io::Result<MmapMut> {
     // Without huge pages there is one fault per page instead of one per 2 MiB. A kernel that has
     // no huge pages returns an error, which is harmless.
     drop(memory.advise(Advice::NoHugePage));
-    memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
+    memory
+        .iter_mut()
+        .step_by(PAGE_BYTES)
+        .for_each(|byte| *byte = 1);
     Ok(memory)
 }
 
@@ -77,7 +81,7 @@ impl ColdFile {
             .open(path)?;
         std::fs::remove_file(path)?;
         for page in 0..FILE_PAGES {
-            file.write_all(&[u8::try_from(page % 251).unwrap_or(0); PAGE])?;
+            file.write_all(&[u8::try_from(page % 251).unwrap_or(0); PAGE_BYTES])?;
         }
         // Dirty pages cannot be evicted.
         file.sync_all()?;
@@ -88,7 +92,7 @@ impl ColdFile {
     fn map_cold(file: &File) -> io::Result<MmapRaw> {
         fadvise(file, 0, None, FileAdvice::DontNeed)?;
         let map = MmapOptions::new()
-            .len(FILE_PAGES * PAGE)
+            .len(FILE_PAGES * PAGE_BYTES)
             .map_raw_read_only(file)?;
         // Readahead would avoid most of the faults.
         map.advise(Advice::Random)?;
@@ -100,7 +104,7 @@ impl ColdFile {
     pub(super) fn read(&mut self, pages: usize) -> io::Result<()> {
         for _ in 0..pages {
             self.map
-                .advise_range(Advice::PopulateRead, self.next * PAGE, PAGE)?;
+                .advise_range(Advice::PopulateRead, self.next * PAGE_BYTES, PAGE_BYTES)?;
             self.next += 1;
             if self.next == FILE_PAGES {
                 self.map_again()?;
@@ -111,7 +115,9 @@ impl ColdFile {
 
     fn map_again(&mut self) -> io::Result<()> {
         // Mapped pages cannot be evicted: the old mapping must go first.
-        self.map = MmapOptions::new().len(PAGE).map_raw_read_only(&self.file)?;
+        self.map = MmapOptions::new()
+            .len(PAGE_BYTES)
+            .map_raw_read_only(&self.file)?;
         self.map = Self::map_cold(&self.file)?;
         self.next = 0;
         Ok(())

@@ -36,8 +36,8 @@ const SLOT_FIELDS: [&str; 15] = [
 /// The recorded lines. A position in the recording continues over its repetitions.
 #[derive(Debug)]
 pub(super) struct Recording {
-    own: Vec<Line>,
-    /// Cluster lines, which are ahead of the own ones during catch-up.
+    validator: Vec<Line>,
+    /// Lines of the cluster, which are ahead of the validator's during catch-up.
     cluster: Vec<Line>,
     /// Replay position of each block, and the total transactions up to it.
     blocks: Vec<(Duration, u64)>,
@@ -45,7 +45,7 @@ pub(super) struct Recording {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Track {
-    Own,
+    Validator,
     Cluster,
 }
 
@@ -86,11 +86,11 @@ impl Recording {
                 .filter(|point| kind(point) == Some(Kind::BankFrozen))
         };
         let first = frozen()
-            .filter_map(|point| whole(point, "slot"))
+            .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
-        let mut this = Recording {
-            own: Vec::new(),
+        let mut recording = Recording {
+            validator: Vec::new(),
             cluster: Vec::new(),
             blocks: Vec::new(),
         };
@@ -105,33 +105,33 @@ impl Recording {
                 pieces: pieces(point, first)?,
             };
             match kind(point) {
-                Some(Kind::ShredInsertIsFull) => this.cluster.push(line),
-                _ => this.own.push(line),
+                Some(Kind::ShredInsertIsFull) => recording.cluster.push(line),
+                _ => recording.validator.push(line),
             }
             match kind(point) {
-                Some(Kind::BankFrozen) => this.blocks.push((at, 0)),
+                Some(Kind::BankFrozen) => recording.blocks.push((at, 0)),
                 Some(Kind::CostTracker) => {
-                    transactions.push((at, whole(point, "transaction_count").unwrap_or(0)))
+                    transactions.push((at, integer_field(point, "transaction_count").unwrap_or(0)))
                 }
                 _ => {}
             }
         }
-        this.own.sort_by_key(|line| line.at);
-        this.cluster.sort_by_key(|line| line.at);
-        this.blocks.sort_unstable();
-        for (at, sum) in &mut this.blocks {
+        recording.validator.sort_by_key(|line| line.at);
+        recording.cluster.sort_by_key(|line| line.at);
+        recording.blocks.sort_unstable();
+        for (at, sum) in &mut recording.blocks {
             *sum = transactions
                 .iter()
                 .filter(|(time, _)| time <= at)
                 .map(|(_, count)| count)
                 .sum();
         }
-        Ok(this)
+        Ok(recording)
     }
 
     /// The newest slot replayed at a position, and the total transactions up to it.
     pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
-        let (round, within) = round(position);
+        let (repetition, within) = repetition(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
         let sum = |blocks: usize| {
             blocks
@@ -139,10 +139,10 @@ impl Recording {
                 .and_then(|last| self.blocks.get(last))
                 .map_or(0, |(_, sum)| *sum)
         };
-        let slot = FIRST_SLOT + u64::from(round) * self.slots() + replayed as u64;
+        let slot = FIRST_SLOT + u64::from(repetition) * self.slots() + replayed as u64;
         (
             slot - 1,
-            u64::from(round) * sum(self.blocks.len()) + sum(replayed),
+            u64::from(repetition) * sum(self.blocks.len()) + sum(replayed),
         )
     }
 
@@ -151,7 +151,7 @@ impl Recording {
     }
 
     /// The lines of `track` after the first position, up to and including the second, in order.
-    /// Each is a position and a text without time.
+    /// Each line is its position and its text without a time.
     pub(super) fn between(
         &self,
         track: Track,
@@ -159,15 +159,15 @@ impl Recording {
         until: Duration,
     ) -> Vec<(Duration, String)> {
         let lines = match track {
-            Track::Own => &self.own,
+            Track::Validator => &self.validator,
             Track::Cluster => &self.cluster,
         };
         let mut found = Vec::new();
-        for round in round(after).0..=round(until).0 {
+        for repetition in repetition(after).0..=repetition(until).0 {
             for line in lines {
-                let position = RECORDING_LENGTH * round + line.at;
+                let position = RECORDING_LENGTH * repetition + line.at;
                 if position > after && position <= until {
-                    found.push((position, line.render(u64::from(round) * self.slots())));
+                    found.push((position, line.render(u64::from(repetition) * self.slots())));
                 }
             }
         }
@@ -175,9 +175,13 @@ impl Recording {
     }
 }
 
-fn round(position: Duration) -> (u32, Duration) {
-    let round = u32::try_from(position.as_secs() / RECORDING_LENGTH.as_secs()).unwrap_or(u32::MAX);
-    (round, position.saturating_sub(RECORDING_LENGTH * round))
+fn repetition(position: Duration) -> (u32, Duration) {
+    let repetition =
+        u32::try_from(position.as_secs() / RECORDING_LENGTH.as_secs()).unwrap_or(u32::MAX);
+    (
+        repetition,
+        position.saturating_sub(RECORDING_LENGTH * repetition),
+    )
 }
 
 impl Line {
@@ -197,7 +201,7 @@ fn kind(point: &Point<'_>) -> Option<Kind> {
     Kind::of_name(point.name().as_bytes())
 }
 
-fn whole(point: &Point<'_>, key: &str) -> Option<u64> {
+fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     match point.field(key)?.value().ok()? {
         Value::Int(value) => u64::try_from(value).ok(),
         _ => None,
@@ -223,7 +227,7 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<LinePart>> {
         // Smaller numbers in these fields are counts, or 0 for none.
         let slot = SLOT_FIELDS
             .contains(&field.key)
-            .then(|| whole(point, field.key))
+            .then(|| integer_field(point, field.key))
             .flatten();
         match slot.filter(|slot| *slot >= first / 2) {
             Some(slot) => {

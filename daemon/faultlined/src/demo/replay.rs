@@ -18,20 +18,20 @@ impl Replay {
         }
     }
 
-    /// The lines since the last push in time order. The metrics agent's own point is last.
+    /// The lines since the last push in time order. The point of the metrics agent is last.
     pub(super) fn push(&mut self, now: Stamp) -> String {
         let before = std::mem::replace(&mut self.pushed, now.uptime);
         let mut lines = Vec::new();
         if before < timeline::RUNNING && now.uptime >= timeline::RUNNING {
-            lines.push((timeline::RUNNING, started()));
+            lines.push((timeline::RUNNING, validator_new_line()));
         }
-        let own = (
-            Track::Own,
+        let validator = (
+            Track::Validator,
             timeline::replayed as fn(Duration) -> Duration,
             timeline::uptime_at_replay as fn(_) -> _,
         );
-        for (track, position, when) in [
-            own,
+        for (track, position, uptime_at) in [
+            validator,
             (Track::Cluster, timeline::tip, timeline::uptime_at_tip),
         ] {
             let played = self
@@ -40,7 +40,7 @@ impl Replay {
             lines.extend(
                 played
                     .into_iter()
-                    .map(|(position, line)| (when(position), line)),
+                    .map(|(position, line)| (uptime_at(position), line)),
             );
         }
         lines.sort_by_key(|(uptime, _)| *uptime);
@@ -65,7 +65,7 @@ impl Replay {
     }
 }
 
-fn started() -> String {
+fn validator_new_line() -> String {
     let (elapsed, version) = (timeline::RUNNING.as_millis(), CONSENSUS.version());
     format!(
         "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\

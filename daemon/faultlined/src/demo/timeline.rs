@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const FIRST_TRANSACTION_COUNT: u64 = 50_000_000;
 
-const STATE_TIME: Duration = Duration::from_secs(2);
+const START_STEP_TIME: Duration = Duration::from_secs(2);
 /// JSON-RPC opens and slots advance from here.
 pub(super) const RUNNING: Duration = Duration::from_secs(8);
 const CATCH_UP: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ pub(super) fn node_state(
 }
 
 fn progress(uptime: Duration) -> Value {
-    match uptime.as_secs() / STATE_TIME.as_secs() {
+    match uptime.as_secs() / START_STEP_TIME.as_secs() {
         0 => json!("SearchingForRpcService"),
         1 => {
             json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
@@ -71,8 +71,8 @@ pub(super) fn uptime_at_tip(position: Duration) -> Duration {
     RUNNING + position.saturating_sub(CATCH_UP * (CATCH_UP_SPEED - 1))
 }
 
-/// Pushes are 10 s apart, as a validator's. Until the tip is reached they are 2 s apart, so that a
-/// viewer need not wait.
+/// The uptime of the next push. Pushes are 10 s apart, as a validator's. Before the tip they are
+/// 2 s apart, so that a viewer need not wait.
 pub(super) fn next_push(uptime: Duration) -> Duration {
     let period = if uptime < RUNNING + CATCH_UP {
         Duration::from_secs(2)

@@ -8,7 +8,7 @@ use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::metrics::{daemon as d, host as h, process as p};
 use faultline_metrics::{Metric, Problem, Reading, Tick, Value};
 use faultline_sources::Registry;
-use faultline_sources::discovery::{Finder, Following};
+use faultline_sources::discovery::{Finder, TargetHandle};
 use faultline_sources::tick::{BuildContext, Ticker};
 use faultline_text::clean;
 use serde_json::{Map, json};
@@ -51,7 +51,7 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
 pub(super) fn tick(
     config: &Config,
     root: &HostRoot,
-    following: Following,
+    following: TargetHandle,
     clock: Clock,
 ) -> anyhow::Result<Arc<Tick>> {
     let mut registry = Registry::default();

@@ -72,7 +72,7 @@ pub(super) async fn admin(
         facts.clone(),
     );
     let mut stage = stage();
-    stage.task("admin", |stop| poller.at_once().run(stop));
+    stage.task("admin", |stop| poller.with_short_intervals().run(stop));
     let reported = wait_for(stage, RESPONSE_TIMEOUT, || {
         facts
             .get()
@@ -293,7 +293,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
         };
         return Check::off(name, why);
     };
-    let parts = tail::Parts {
+    let parts = tail::LogTailParts {
         intake: Intake::new(&config.datapoints),
         clock,
     };

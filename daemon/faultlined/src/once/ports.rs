@@ -7,7 +7,7 @@ use faultline_agave::config::{MetricsConfig, MetricsConfigError};
 use faultline_agave::identify::Program;
 use faultline_core::config::{Config, Log};
 use faultline_datapoints::ingest;
-use faultline_sources::rpc::reachable;
+use faultline_sources::rpc::connect_address;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::{StatusCode, Uri};
@@ -32,13 +32,13 @@ enum PortState {
     Silent,
 }
 
-/// Requests `path`; `is_ours` recognizes a faultlined by its response.
+/// Requests `path`; `is_faultlined` recognizes a faultlined by its response.
 async fn probe_port(
     address: SocketAddr,
     path: &str,
-    is_ours: fn(StatusCode, &[u8]) -> bool,
+    is_faultlined: fn(StatusCode, &[u8]) -> bool,
 ) -> PortState {
-    let address = reachable(address);
+    let address = connect_address(address);
     let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
         return PortState::Other;
     };
@@ -53,16 +53,17 @@ async fn probe_port(
         let Ok(response) = client.get(uri).await else {
             return PortState::Other;
         };
-        let (status, mut body, mut begin) = (response.status(), response.into_body(), Vec::new());
-        while begin.len() < MAX_BYTES {
+        let (status, mut body, mut beginning) =
+            (response.status(), response.into_body(), Vec::new());
+        while beginning.len() < MAX_BYTES {
             match body.frame().await {
                 Some(Ok(frame)) => {
-                    begin.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
+                    beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
                 }
                 Some(Err(_)) | None => break,
             }
         }
-        if is_ours(status, &begin) {
+        if is_faultlined(status, &beginning) {
             PortState::Faultlined
         } else {
             PortState::Other
@@ -75,7 +76,7 @@ async fn probe_port(
 
 async fn ingest_listener(address: SocketAddr) -> PortState {
     probe_port(address, "/health", |status, body| {
-        status.is_success() && body == ingest::HEALTH.as_bytes()
+        status.is_success() && body == ingest::HEALTH_RESPONSE.as_bytes()
     })
     .await
 }
@@ -177,8 +178,8 @@ pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Che
             format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
             set,
         ),
-        Some(Err(mistake)) => {
-            Check::attention(name, format!("{METRICS_CONFIG} is wrong: {mistake}"), set)
+        Some(Err(error)) => {
+            Check::attention(name, format!("{METRICS_CONFIG} is wrong: {error}"), set)
         }
         Some(Ok(pushed)) => push_check(config, &pushed, set).await,
     }
@@ -236,7 +237,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Che
 }
 
 fn remedy(config: &Config) -> String {
-    let listen = reachable(config.ingest.listen);
+    let listen = connect_address(config.ingest.listen);
     let values = match &config.ingest.credentials {
         Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),
         None => {
@@ -266,7 +267,7 @@ fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let ip = match name {
         "localhost" if listen.ip().is_loopback() => Some(listen.ip()),
-        "localhost" => Some(reachable(listen).ip()),
+        "localhost" => Some(connect_address(listen).ip()),
         name => name.parse::<IpAddr>().ok(),
     };
     match ip {

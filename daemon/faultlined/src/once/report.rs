@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// Its texts are sanitized for a terminal.
+/// The texts are sanitized for a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     pub name: &'static str,
@@ -119,14 +119,14 @@ impl Report {
         );
         paragraph(&mut out, "", 0, &head);
         for check in &self.checks {
-            let begin = format!("{:<9}{:<5}", check.name, check.state.mark());
-            paragraph(&mut out, &begin, INDENT, &check.found);
+            let prefix = format!("{:<9}{:<5}", check.name, check.state.mark());
+            paragraph(&mut out, &prefix, INDENT, &check.found);
             for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
                 let value = value
                     .as_str()
                     .map_or_else(|| value.to_string(), str::to_owned);
-                let begin = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
-                paragraph(&mut out, &begin, INDENT + DETAIL, &value);
+                let prefix = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
+                paragraph(&mut out, &prefix, INDENT + DETAIL, &value);
             }
             if let Some(remedy) = &check.remedy {
                 paragraph(&mut out, &format!("{:INDENT$}-> ", ""), INDENT + 3, remedy);
@@ -172,8 +172,8 @@ impl Report {
     }
 }
 
-fn paragraph(out: &mut String, begin: &str, indent: usize, text: &str) {
-    let mut line = begin.to_owned();
+fn paragraph(out: &mut String, prefix: &str, indent: usize, text: &str) {
+    let mut line = prefix.to_owned();
     let mut empty = true;
     for word in text.split_whitespace() {
         let available = WIDTH.saturating_sub(line.chars().count() + usize::from(!empty));

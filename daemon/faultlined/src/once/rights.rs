@@ -7,7 +7,7 @@ use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
 use faultline_metrics::{Batch, Problem, Source, Status, Tick};
-use faultline_sources::discovery::{Finder, Following, Target, user};
+use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
 use faultline_status::{MemoryStatus, Tone};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
 pub(super) struct ProcessInspection {
-    pub(super) following: Following,
+    pub(super) following: TargetHandle,
     pub(super) target: Option<Arc<Target>>,
     pub(super) owner: Option<u32>,
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
@@ -75,7 +75,7 @@ impl ProcessInspection {
     }
 }
 
-fn no_process_check(config: &Config, following: &Following) -> Check {
+fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
     let problems = following.report().problems;
     let is_hidden = is_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();

@@ -8,7 +8,7 @@
 use faultline_testkit::Result;
 use faultline_testkit::alpenglow::{self, Node};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
@@ -161,7 +161,7 @@ fn each_alpenglow_phase_matches_an_independent_reading_of_its_responses() -> Res
             series.extend(of_its_protocol(phase));
         }
         let what = format!("the phase {name} as the independent reader sees it");
-        eventually_seeing(PATIENCE, &what, || {
+        eventually_ok(PATIENCE, &what, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             contradiction(&page, &series)
         });
@@ -185,7 +185,7 @@ fn the_voting_account_of_two_matches_an_independent_reading() -> Result<()> {
         let mut series = of_every_protocol(&phase);
         series.retain(|one| !is_balance(one));
         series.extend(of_its_protocol(&phase));
-        eventually_seeing(PATIENCE, name, || {
+        eventually_ok(PATIENCE, name, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             contradiction(&page, &series)
         });
@@ -209,7 +209,7 @@ fn a_node_with_unknown_distance_behind_has_no_health() -> Result<()> {
         let health = &expected["variants"][file];
         let is_known = health["status"] == "ok" || health["slots_behind"].is_number();
         let healthy = is_known.then(|| f64::from(health["status"] == "ok"));
-        eventually_seeing(PATIENCE, file, || {
+        eventually_ok(PATIENCE, file, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             let found = page.get("agave_healthy", &[]);
             if found == healthy {
@@ -239,7 +239,7 @@ fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()>
     ] {
         let processed = alpenglow::json(&format!("{phase}/getSlot-processed.json"))?;
         node.set_phase(phase);
-        eventually_seeing(PATIENCE, phase, || {
+        eventually_ok(PATIENCE, phase, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             let slot = page.get("agave_slot", &[("kind", "processed")]);
             let is_there = slot.is_some() && slot == processed["result"].as_f64();
@@ -250,7 +250,7 @@ fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()>
         let answer = http::post(daemon.ingest(), "/write?db=x&precision=n", lines.as_bytes())?;
         assert_eq!(answer.status, 204, "{file}");
         let sent = lines.lines().map(|_| 1.0).sum::<f64>();
-        eventually_seeing(PATIENCE, file, || {
+        eventually_ok(PATIENCE, file, || {
             let now = counted(&daemon).map_err(|error| error.to_string())?;
             let [understood, lost] = [0, 1].map(|of| now[of] - before[of]);
             let words = format!("{understood} of {sent} lines are used or ignored, {lost} are not");
@@ -262,7 +262,7 @@ fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()>
         });
         if file.ends_with("pushed.lp") {
             let series = of_its_protocol(&expected["phases"][phase]);
-            eventually_seeing(PATIENCE, &format!("the protocol by {file}"), || {
+            eventually_ok(PATIENCE, &format!("the protocol by {file}"), || {
                 let page = daemon.scrape().map_err(|error| error.to_string())?;
                 contradiction(&page, &series)
             });
@@ -306,7 +306,7 @@ fn the_log_alone_shows_the_consensus_protocol() -> Result<()> {
             folder.path(),
         )?;
         let sees = |protocol: Option<f64>| {
-            eventually_seeing(PATIENCE, file, || {
+            eventually_ok(PATIENCE, file, || {
                 let page = daemon.scrape().map_err(|error| error.to_string())?;
                 let found = page.get("agave_consensus", &[("protocol", "alpenglow")]);
                 if found == protocol {

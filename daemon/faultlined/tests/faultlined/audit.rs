@@ -10,7 +10,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -139,7 +139,7 @@ fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
         &[way, &["--config", &config]].concat(),
         folder.path(),
     )?;
-    eventually_seeing(PATIENCE, "two dozen ticks", || {
+    eventually_ok(PATIENCE, "two dozen ticks", || {
         let page = daemon.page().map_err(|error| error.to_string())?;
         let ticks = page.lines().find_map(|line| {
             line.strip_prefix("faultline_ticks_total ")?
@@ -165,7 +165,7 @@ fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
             Err(text.lines().last().unwrap_or_default().to_owned())
         }
     };
-    let text = eventually_seeing(PATIENCE, "strace sees the end", ended);
+    let text = eventually_ok(PATIENCE, "strace sees the end", ended);
     Ok(text.lines().map(str::to_owned).collect())
 }
 

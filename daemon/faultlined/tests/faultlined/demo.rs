@@ -9,7 +9,7 @@
 use faultline_agave::identify::{Process, identify};
 use faultline_agave::line::Point;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::http;
 use faultline_testkit::rpc::Rpc;
 use faultline_testkit::sink::Sink;
@@ -120,7 +120,7 @@ fn the_demo_validators_memory_and_minor_faults_are_real() {
     let faults = || stat(demo.pid(), 10).parse::<u64>().unwrap_or(0);
     let pages = || stat(demo.pid(), 24).parse::<u64>().unwrap_or(0);
     let before = (faults(), pages());
-    eventually_seeing(DEADLINE, "2,000 faults and 1,000 pages more", || {
+    eventually_ok(DEADLINE, "2,000 faults and 1,000 pages more", || {
         let now = (faults(), pages());
         if now.0 > before.0 + 2000 && now.1 > before.1 + 1000 {
             Ok(())
@@ -144,7 +144,7 @@ fn a_demo_logs_the_url_to_open_without_warnings() {
     let folder = tempfile::tempdir().unwrap();
     let daemon =
         Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
-    eventually_seeing(DEADLINE, "the stand-in is followed", || {
+    eventually_ok(DEADLINE, "the stand-in is followed", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         page.get("agave_process_threads", &[])
             .filter(|threads| *threads > 1.0)
@@ -161,7 +161,7 @@ fn the_kernel_kills_the_demo_validator_if_its_parent_died() {
     let sink = Sink::start().unwrap();
     // What ends is the thread that started it; a process that is killed ends all of them.
     let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
-    eventually_seeing(DEADLINE, "it has ended", || {
+    eventually_ok(DEADLINE, "it has ended", || {
         match stat(demo.pid(), 3).as_str() {
             "Z" => Ok(()),
             state => Err(state.to_owned()),
@@ -174,7 +174,7 @@ fn the_demo_votes_and_its_landing_page_shows_rewards() {
     let folder = tempfile::tempdir().unwrap();
     let daemon =
         Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
-    let page = eventually_seeing(
+    let page = eventually_ok(
         DEADLINE,
         "all votes and the next leader slot are known",
         || {

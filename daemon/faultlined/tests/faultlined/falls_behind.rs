@@ -7,7 +7,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::simulated::TRUTH_VARIABLE;
@@ -60,7 +60,7 @@ fn daemon(folder: &Path, ledger: &Path) -> Result<Daemon> {
 type Series<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<f64>);
 
 fn sees(daemon: &Daemon, what: &str, wanted: &[Series<'_>]) {
-    eventually_seeing(PATIENCE, what, || {
+    eventually_ok(PATIENCE, what, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let wrong = wanted
             .iter()
@@ -71,7 +71,7 @@ fn sees(daemon: &Daemon, what: &str, wanted: &[Series<'_>]) {
 }
 
 fn measures_the_slot_time(daemon: &Daemon) {
-    eventually_seeing(PATIENCE, "the slot time", || {
+    eventually_ok(PATIENCE, "the slot time", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         match page.get("agave_slot_seconds", &[]) {
             Some(seconds) if (seconds - 0.2).abs() < 0.01 => Ok(()),

@@ -13,7 +13,7 @@ use faultline_recording::{EventKind, Recording};
 use faultline_testkit::Result;
 use faultline_testkit::binaries::in_search_path;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
 use std::io::Write;
@@ -110,7 +110,7 @@ fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 
 /// Waits until the daemon that writes the ring's session of this number has followed a process for some ticks.
 fn wait_for_session(daemon: &Daemon, scene: &Scene, session: i64, count: usize) {
-    eventually_seeing(PATIENCE, "ticks in the ring", || {
+    eventually_ok(PATIENCE, "ticks in the ring", || {
         let ring =
             Recording::open(&scene.flight.join("ring.fltl")).map_err(|error| error.to_string())?;
         let ticks = ring.ticks().map_err(|error| error.to_string())?;
@@ -131,7 +131,7 @@ fn wait_for_ticks(daemon: &Daemon, scene: &Scene, count: usize) {
 }
 
 fn wait_for_save(daemon: &Daemon, scene: &Scene, reason: &str) -> PathBuf {
-    eventually_seeing(PATIENCE, reason, || match &scene.saved(reason)[..] {
+    eventually_ok(PATIENCE, reason, || match &scene.saved(reason)[..] {
         [one] => Ok(one.clone()),
         other => Err(format!("{other:?}; {}", daemon.log())),
     })
@@ -139,7 +139,7 @@ fn wait_for_save(daemon: &Daemon, scene: &Scene, reason: &str) -> PathBuf {
 
 /// Waits until one save is counted, a tick after it was made.
 fn wait_for_count(daemon: &Daemon, reason: &str) {
-    eventually_seeing(PATIENCE, "the count", || {
+    eventually_ok(PATIENCE, "the count", || {
         let count = number(
             daemon,
             "faultline_flight_saves_total",
@@ -216,7 +216,7 @@ fn digest_is_recorded(daemon: &Daemon, scene: &Scene) {
             .as_str()
             .map(str::to_owned)
     };
-    let digest = eventually_seeing(PATIENCE, "the program's digest", || {
+    let digest = eventually_ok(PATIENCE, "the program's digest", || {
         binary(&scene.ring()).ok_or_else(|| daemon.log())
     });
     let witness = Command::new("sha256sum")
@@ -300,7 +300,7 @@ fn with_flight_off_a_request_conflicts_and_the_signal_is_ignored() -> Result<()>
     let answer = http::post(daemon.metrics(), "/flight/save", b"")?;
     assert_eq!(answer.status, 409, "{}", answer.text());
     daemon.signal("USR1")?;
-    eventually_seeing(PATIENCE, "a word about it", || {
+    eventually_ok(PATIENCE, "a word about it", || {
         let log = daemon.log();
         if log.contains("the flight recorder is disabled") {
             Ok(())
@@ -364,7 +364,7 @@ fn creating_the_flight_folder_on_a_full_disk_is_retried_while_exporting() -> Res
     scene.flight = disk.0.join("flight");
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "")?;
-    eventually_seeing(PATIENCE, "the recorder is down and the rest is up", || {
+    eventually_ok(PATIENCE, "the recorder is down and the rest is up", || {
         let found = ["recorder", "process"]
             .map(|source| number(&daemon, "faultline_source_up", &[("source", source)]));
         if found == [Some(0.0), Some(1.0)] {
@@ -424,7 +424,7 @@ fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
         "keep = \"10s\"\nafter = \"1s\"\npause = \"1s\"\n",
     )?;
     let ticks = |least: f64| {
-        eventually_seeing(PATIENCE, "ticks", || {
+        eventually_ok(PATIENCE, "ticks", || {
             match number(&daemon, "faultline_ticks_total", &[]) {
                 Some(count) if count >= least => Ok(()),
                 other => Err(other),
@@ -485,7 +485,7 @@ fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
         .expect("a process can be moved");
     let daemon = scene.daemon(validator.pid(), "after = \"1s\"\npause = \"1s\"\n")?;
     wait_for_ticks(&daemon, &scene, 5);
-    eventually_seeing(PATIENCE, "the limit", || {
+    eventually_ok(PATIENCE, "the limit", || {
         let limit = number(&daemon, "agave_memory_effective_limit_bytes", &[]);
         if limit == Some(LIMIT as f64) {
             Ok(())
@@ -499,11 +499,11 @@ fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
         .take_while(|_| feed.write_all(&piece).is_ok())
         .count();
     assert!(fed < 2000, "nobody was killed");
-    eventually_seeing(PATIENCE, "the kill", || {
+    eventually_ok(PATIENCE, "the kill", || {
         cgroup.kills().filter(|kills| *kills > 0).ok_or("none")
     });
-    eventually_seeing(PATIENCE, "the end", || {
-        validator.ended_with().ok().flatten().ok_or("lives")
+    eventually_ok(PATIENCE, "the end", || {
+        validator.exit_status().ok().flatten().ok_or("lives")
     });
     let saved = Recording::open(&wait_for_save(&daemon, &scene, "oom_kill")).unwrap();
     let killed = saved
@@ -530,7 +530,7 @@ fn a_pending_flight_save_is_written_at_shutdown() -> Result<()> {
     let daemon = scene.daemon(validator.pid(), "after = \"9m\"\n")?;
     wait_for_ticks(&daemon, &scene, 5);
     kill(validator);
-    eventually_seeing(PATIENCE, "the end in the ring", || {
+    eventually_ok(PATIENCE, "the end in the ring", || {
         let events = scene.ring().events().unwrap();
         if events.iter().any(|event| event.kind == EventKind::Exit) {
             Ok(())
@@ -616,7 +616,7 @@ fn the_units_state_directory_is_used_without_configuration() {
     };
     let off = scene.config("enabled = false\n").display().to_string();
     let says = |log: &str, words: &str| {
-        eventually_seeing(PATIENCE, words, || {
+        eventually_ok(PATIENCE, words, || {
             let log = std::fs::read_to_string(scene.path(log)).unwrap();
             if log.contains(words) {
                 Ok(())

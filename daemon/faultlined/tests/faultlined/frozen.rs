@@ -7,7 +7,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::proc::stat_field;
 use faultline_testkit::process::signal;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
@@ -29,7 +29,7 @@ fn number(prometheus: &Prometheus, query: &str) -> Option<f64> {
 }
 
 fn sees(prometheus: &Prometheus, what: &str, query: &str, wanted: Option<f64>) {
-    eventually_seeing(PATIENCE, what, || {
+    eventually_ok(PATIENCE, what, || {
         let seen = number(prometheus, query);
         if seen == wanted { Ok(()) } else { Err(seen) }
     });

@@ -14,7 +14,7 @@ mod stored;
 
 use crate::support::pretend::{PID, Pretend};
 use faultline_core::config::{self, Config};
-use faultline_http::sinks::prometheus::{ConstantLabels, Dialect, page};
+use faultline_http::sinks::prometheus::{ConstantLabels, ExpositionFormat, page};
 use faultline_metrics::{Batch, Source, Text, Tick};
 use faultline_testkit::binaries::in_search_path;
 use faultline_testkit::expose;
@@ -45,7 +45,7 @@ impl Case {
             .into_owned()
     }
 
-    fn page(&self, dialect: Dialect) -> String {
+    fn page(&self, dialect: ExpositionFormat) -> String {
         String::from_utf8(page(&self.tick, dialect, &self.constant).unwrap()).unwrap()
     }
 }
@@ -155,8 +155,8 @@ fn every_case_gives_its_expected_pages() {
     let mut wrong = String::new();
     for case in cases() {
         for (file, dialect) in [
-            ("expected.prom", Dialect::Classic),
-            ("expected.openmetrics", Dialect::OpenMetrics),
+            ("expected.prom", ExpositionFormat::Classic),
+            ("expected.openmetrics", ExpositionFormat::OpenMetrics),
         ] {
             let path = case.folder.join(file);
             let actual = normalised(&case.page(dialect));
@@ -182,9 +182,9 @@ fn every_case_gives_its_expected_pages() {
 #[test]
 fn both_formats_of_every_case_parse_strictly_to_equal_samples() {
     for case in cases() {
-        let classic = expose::parse_text(&case.page(Dialect::Classic))
+        let classic = expose::parse_text(&case.page(ExpositionFormat::Classic))
             .unwrap_or_else(|e| panic!("{}: {e}", case.name()));
-        let open = expose::parse_openmetrics(&case.page(Dialect::OpenMetrics));
+        let open = expose::parse_openmetrics(&case.page(ExpositionFormat::OpenMetrics));
         let open = open.unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         assert_eq!(classic.samples.len(), open.samples.len(), "{}", case.name());
         for sample in &classic.samples {
@@ -208,7 +208,7 @@ fn both_formats_of_every_case_parse_strictly_to_equal_samples() {
 fn a_validator_with_all_threads_stays_within_the_series_limit() {
     let mut largest = cases()
         .into_iter()
-        .max_by_key(|case| series_of(&case.page(Dialect::Classic)))
+        .max_by_key(|case| series_of(&case.page(ExpositionFormat::Classic)))
         .unwrap();
     let without = largest
         .tick
@@ -221,7 +221,7 @@ fn a_validator_with_all_threads_stays_within_the_series_limit() {
         ..(*largest.tick).clone()
     };
     largest.tick = Arc::new(tick);
-    let page = largest.page(Dialect::Classic);
+    let page = largest.page(ExpositionFormat::Classic);
     let of = |metric: &str| page.lines().filter(|line| line.starts_with(metric)).count();
     let pools = of("agave_thread_pool_threads{");
     assert_eq!(
@@ -297,7 +297,7 @@ fn promtool_finds_nothing_to_complain_about() {
             .stdin
             .take()
             .unwrap()
-            .write_all(case.page(Dialect::Classic).as_bytes())
+            .write_all(case.page(ExpositionFormat::Classic).as_bytes())
             .unwrap();
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned()

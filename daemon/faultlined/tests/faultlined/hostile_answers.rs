@@ -8,7 +8,7 @@
 
 use crate::support::limited::LimitedCgroup;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::proc;
 use faultline_testkit::process::{Program, Running};
 use serde_json::{Value, json};
@@ -390,7 +390,7 @@ fn measure(number: Option<usize>) -> Outcome {
     let hostile = number.map(|number| number.to_string()).unwrap_or_default();
     std::fs::write(path("hostile"), hostile).expect("a file");
     let validator = validator(folder.path());
-    let port = eventually_seeing(PATIENCE, "the port", || {
+    let port = eventually_ok(PATIENCE, "the port", || {
         std::fs::read_to_string(path("port"))
     });
     std::fs::write(path("c.toml"), config(&path("ledger"), &port)).expect("a file");
@@ -408,7 +408,7 @@ fn measure(number: Option<usize>) -> Outcome {
         folder.path(),
     )
     .expect("the daemon");
-    eventually_seeing(PATIENCE, "the answer is read", || match number {
+    eventually_ok(PATIENCE, "the answer is read", || match number {
         Some(_) if path("read").exists() => Ok(()),
         None if daemon.scrape().is_ok_and(|page| {
             page.get("agave_stake_sol", &[("state", "activating")])

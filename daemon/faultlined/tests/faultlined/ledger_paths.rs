@@ -9,7 +9,7 @@
 use crate::hostile_answers::validator;
 use crate::support::mounted::Mounted;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::{http, proc};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -39,8 +39,8 @@ fn number(daemon: &Daemon, name: &str, label: (&str, &str)) -> Option<f64> {
 /// Polls of JSON-RPC go on: an answer lives for 3 s, and ten more ticks take longer.
 fn slots_stay(daemon: &Daemon) {
     let ticks = || number(daemon, "faultline_ticks_total", ("", "")).ok_or("no page");
-    let first = eventually_seeing(PATIENCE, "a tick", ticks);
-    eventually_seeing(PATIENCE, "ten ticks", || match ticks() {
+    let first = eventually_ok(PATIENCE, "a tick", ticks);
+    eventually_ok(PATIENCE, "ten ticks", || match ticks() {
         Ok(ticks) if ticks >= first + 10.0 => Ok(()),
         other => Err(other),
     });
@@ -49,7 +49,7 @@ fn slots_stay(daemon: &Daemon) {
 }
 
 fn is_named(daemon: &Daemon, what: &str) {
-    eventually_seeing(PATIENCE, what, || {
+    eventually_ok(PATIENCE, what, || {
         let page = http::get(daemon.metrics(), "/").map(|page| page.text());
         let page = page.unwrap_or_default();
         let named = |text: &str| {
@@ -72,7 +72,7 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     std::fs::write(ledger.join("agave.log"), "").expect("a file");
     std::fs::write(folder.path().join("hostile"), "").expect("a file");
     let _validator = validator(folder.path());
-    let port = eventually_seeing(PATIENCE, "the port", || {
+    let port = eventually_ok(PATIENCE, "the port", || {
         std::fs::read_to_string(folder.path().join("port"))
     });
     let config = format!(
@@ -84,7 +84,7 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     std::fs::write(folder.path().join("c.toml"), config).expect("a file");
     let daemon = start(folder.path());
     for source in ["admin_rpc", "rpc", "log", "votes"] {
-        eventually_seeing(PATIENCE, source, || {
+        eventually_ok(PATIENCE, source, || {
             match number(&daemon, "faultline_source_up", ("source", source)) {
                 Some(1.0) => Ok(()),
                 _ => Err(daemon.log()),
@@ -123,7 +123,7 @@ fn a_non_utf_8_ledger_path_is_followed_and_shown_escaped() {
     std::fs::create_dir_all(folder.join("ledger")).expect("a folder");
     std::fs::write(folder.join("hostile"), "").expect("a file");
     let _validator = validator(&folder);
-    eventually_seeing(PATIENCE, "the port", || {
+    eventually_ok(PATIENCE, "the port", || {
         std::fs::read_to_string(folder.join("port"))
     });
     let program = top.path().join("faultlined");
@@ -140,7 +140,7 @@ fn a_non_utf_8_ledger_path_is_followed_and_shown_escaped() {
     let daemon = Daemon::start(&program.display().to_string(), &[], top.path());
     let daemon = daemon.expect("the daemon");
     for source in ["admin_rpc", "resources"] {
-        eventually_seeing(PATIENCE, source, || {
+        eventually_ok(PATIENCE, source, || {
             match number(&daemon, "faultline_source_up", ("source", source)) {
                 Some(1.0) => Ok(()),
                 _ => Err(daemon.log()),

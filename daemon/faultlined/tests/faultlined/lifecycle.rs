@@ -9,7 +9,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::http::{self, Request};
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::sink::Sink;
@@ -121,15 +121,15 @@ fn with_an_unwritable_log_the_daemon_records_and_exits_cleanly() {
             .ok()
             .map(|ticks| ticks.len())
     };
-    eventually_seeing(PATIENCE, "a tick", || {
-        match (ticks(), daemon.ended_with()) {
+    eventually_ok(PATIENCE, "a tick", || {
+        match (ticks(), daemon.exit_status()) {
             (Some(1..), _) => Ok(()),
             (ticks, ended) => Err(format!("{ticks:?} {ended:?}")),
         }
     });
     faultline_testkit::process::signal(daemon.pid(), "TERM").expect("a signal");
     let status = eventually(PATIENCE, "it ends", || {
-        daemon.ended_with().expect("a status")
+        daemon.exit_status().expect("a status")
     });
     assert_eq!(status.code(), Some(0));
 }
@@ -401,7 +401,7 @@ fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
     write("B", "200ms");
     daemon.signal("HUP")?;
     eventually(PATIENCE, "the second label", || has_arm("B").then_some(()));
-    eventually_seeing(PATIENCE, "the log names the section that waits", || {
+    eventually_ok(PATIENCE, "the log names the section that waits", || {
         let log = daemon.log();
         if log.contains("sections=\"sampling\"") {
             Ok(())
@@ -460,7 +460,7 @@ fn systemd_is_notified_of_readiness_watchdog_and_stopping() -> Result<()> {
     hear("READY=1");
     faultline_testkit::process::signal(child.pid(), "TERM")?;
     hear("STOPPING=1");
-    let status = eventually(PATIENCE, "the end", || child.ended_with().ok().flatten());
+    let status = eventually(PATIENCE, "the end", || child.exit_status().ok().flatten());
     assert_eq!(status.code(), Some(0));
     Ok(())
 }
@@ -494,7 +494,7 @@ fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
     daemon.signal("TERM")?;
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "a signal that comes later ends it by force",
         || {
@@ -559,7 +559,7 @@ fn ingest_credentials_from_the_environment_without_a_user_are_refused() -> Resul
     let folder = folder();
     let log = folder.path().join("log");
     let mut refused = with_ingest_config("host=http://127.0.0.1:9913,db=faultline", &log)?;
-    let status = eventually(PATIENCE, "the end", || refused.ended_with().ok().flatten());
+    let status = eventually(PATIENCE, "the end", || refused.exit_status().ok().flatten());
     assert_eq!(status.code(), Some(64));
     assert!(
         std::fs::read_to_string(&log)
@@ -603,7 +603,7 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
     for _ in 0..3 {
         assert_eq!(push("u=any&p=any")?, 401);
     }
-    eventually_seeing(PATIENCE, "they are counted", || {
+    eventually_ok(PATIENCE, "they are counted", || {
         let page = http::get(&metrics, "/metrics")
             .map_err(|error| error.to_string())?
             .text();
@@ -664,7 +664,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
         "100ms",
     ];
     let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
-    eventually_seeing(PATIENCE, "the problem is counted", || {
+    eventually_ok(PATIENCE, "the problem is counted", || {
         let count = daemon.scrape().map_err(|error| error.to_string())?;
         let count = count.get(
             "faultline_source_problems_total",
@@ -704,7 +704,7 @@ fn an_unopenable_log_is_retried() -> Result<()> {
         let arguments = ["--no-ingest", "--config", &file, "--interval", "100ms"];
         let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
         let is_logged = |words: &str| {
-            eventually_seeing(PATIENCE, words, || {
+            eventually_ok(PATIENCE, words, || {
                 let log = daemon.log();
                 if log.contains(words) {
                     Ok(())
@@ -735,7 +735,7 @@ fn a_non_validator_process_has_no_validator_sources() -> Result<()> {
         &["--process-name", &name, "--no-ingest"],
         folder.path(),
     )?;
-    let page = eventually_seeing(PATIENCE, "a page", || daemon.scrape());
+    let page = eventually_ok(PATIENCE, "a page", || daemon.scrape());
     for source in ["datapoints", "rpc", "admin_rpc", "log"] {
         assert_eq!(
             page.get("faultline_source_up", &[("source", source)]),
@@ -774,7 +774,7 @@ fn signals_that_were_ignored_at_the_start_stay_ignored() {
     faultline_testkit::process::signal(running.pid(), "HUP").expect("a signal");
     faultline_testkit::process::signal(running.pid(), "TERM").expect("a signal");
     let ended = eventually(PATIENCE, "it ends", || {
-        running.ended_with().expect("its status")
+        running.exit_status().expect("its status")
     });
     assert_eq!(ended.code(), Some(0));
 }

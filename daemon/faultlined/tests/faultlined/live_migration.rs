@@ -19,7 +19,7 @@ use faultline_testkit::Result;
 use faultline_testkit::binaries::{NO_MIGRATION_MESSAGE, migrating_validator};
 use faultline_testkit::cluster::metrics_config;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running};
@@ -197,7 +197,7 @@ impl Reader {
 
     /// Waits for a page and an answer for which `fits` is true, and whose numbers agree.
     fn wait_for(&mut self, daemon: &Daemon, what: &str, fits: impl Fn(&Page, &Answer) -> bool) {
-        eventually_seeing(TIMEOUT, what, || {
+        eventually_ok(TIMEOUT, what, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             let answer = self.read().map_err(|error| error.to_string())?;
             if !fits(&page, &answer) {
@@ -346,7 +346,7 @@ const COUNTERS: [Counter; 6] = [
 /// The page is read first, so that the forwarded lines include all that it counts.
 fn counters_match_the_pushed_lines(daemon: &Daemon, sink: &Sink) {
     for counter in &COUNTERS {
-        eventually_seeing(TIMEOUT, counter.metric, || {
+        eventually_ok(TIMEOUT, counter.metric, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             let (found, sums) = (page.get(counter.metric, counter.labels), counter.sums(sink));
             if found.is_some_and(|found| found > 0.0 && sums.contains(&found)) {

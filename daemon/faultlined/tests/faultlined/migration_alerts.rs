@@ -12,7 +12,7 @@ use super::prometheus_restart::faster_rules;
 use faultline_testkit::Result;
 use faultline_testkit::alpenglow::{self, Node};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use std::thread::sleep;
@@ -39,7 +39,7 @@ fn push(daemon: &Daemon, file: &str) -> Result<()> {
 
 fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
     let what = format!("{metric} {label:?}");
-    eventually_seeing(TIMEOUT, &what, || {
+    eventually_ok(TIMEOUT, &what, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         match page.get(metric, &[label]) {
             Some(1.0) => Ok(()),
@@ -101,7 +101,7 @@ fn minimal_api_migration_is_unknown_until_the_marker_proves_alpenglow() -> Resul
     wait_for(&daemon, "agave_consensus", ("protocol", "tower"));
 
     set_phase_on_minimal_api(&node, "migrating", false);
-    eventually_seeing(TOWER_IS_BELIEVED, "tower ends", || {
+    eventually_ok(TOWER_IS_BELIEVED, "tower ends", || {
         match protocol(&daemon) {
             Ok(None) => Ok(()),
             other => Err(other),

@@ -4,7 +4,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::http::Request;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
@@ -31,7 +31,7 @@ fn start(native: bool, folder: &tempfile::TempDir) -> Result<(Daemon, Prometheus
         .metrics()
         .parse()
         .unwrap_or_else(|error| panic!("{}: {error}", daemon.metrics()));
-    eventually_seeing(PATIENCE, "slots are replayed", || match daemon.scrape() {
+    eventually_ok(PATIENCE, "slots are replayed", || match daemon.scrape() {
         Ok(page) if page.sum("agave_replay_slot_seconds_count") > Some(0.0) => Ok(()),
         Ok(page) => Err(format!("{} series", page.samples.len())),
         Err(error) => Err(error.to_string()),
@@ -47,7 +47,7 @@ fn start(native: bool, folder: &tempfile::TempDir) -> Result<(Daemon, Prometheus
 
 /// The first value of an expression once `wanted` likes it.
 fn value(prometheus: &Prometheus, expression: &str, wanted: impl Fn(f64) -> bool) -> f64 {
-    eventually_seeing(PATIENCE, expression, || {
+    eventually_ok(PATIENCE, expression, || {
         match prometheus.query(expression) {
             Ok(series) => match series.first() {
                 Some((_, value)) if wanted(*value) => Ok(*value),
@@ -120,7 +120,7 @@ fn constant_series_are_equal(daemon: &Daemon, prometheus: &Prometheus) {
         "faultline_build_info",
         "agave_up",
     ] {
-        eventually_seeing(PATIENCE, series, || is_stored(daemon, prometheus, series));
+        eventually_ok(PATIENCE, series, || is_stored(daemon, prometheus, series));
     }
 }
 
@@ -156,7 +156,7 @@ fn ticks_are_counted(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
 /// New families appear while the demo goes on: the next scrape stores them.
 fn every_family_is_stored(daemon: &Daemon, prometheus: &Prometheus) {
     let names = "count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})";
-    eventually_seeing(PATIENCE, "every family is stored", || {
+    eventually_ok(PATIENCE, "every family is stored", || {
         let families = daemon.scrape().map_err(|error| error.to_string())?;
         let families = families.families.len();
         let stored = prometheus.query(names).map_err(|error| error.to_string())?;

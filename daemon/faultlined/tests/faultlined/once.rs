@@ -15,7 +15,7 @@ use crate::support::pretend::Pretend;
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually;
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 use faultlined::once::metrics;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -589,7 +589,7 @@ fn once_metrics_has_no_counts_since_the_start_of_a_daemon() {
 fn two_validators_are_distinguished_by_their_ledgers() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/testkit/fixtures/hosts/linux-6.8-v2");
-    let host = PretendHost::from_fixture(&fixture).expect("a host");
+    let host = FakeHost::from_fixture(&fixture).expect("a host");
     let stat = std::fs::read_to_string(host.path("proc/4242/stat")).expect("a file");
     host.write("proc/4243/stat", stat.replacen("4242", "4243", 1))
         .expect("a file");

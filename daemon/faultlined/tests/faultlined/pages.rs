@@ -13,10 +13,10 @@ use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{Dialect, DroppedSeries, Exposition, page};
+use faultline_http::sinks::prometheus::{DroppedSeries, Exposition, ExpositionFormat, page};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose;
 use faultline_testkit::prometheus::{
     Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
@@ -68,7 +68,7 @@ impl Case {
         (Arc::new(tick), constant.collect())
     }
 
-    fn text(&self, dialect: Dialect) -> String {
+    fn text(&self, dialect: ExpositionFormat) -> String {
         let (tick, constant) = self.tick();
         String::from_utf8(page(&tick, dialect, &constant).unwrap()).unwrap()
     }
@@ -139,8 +139,8 @@ proptest! {
     #[test]
     fn every_valid_configuration_yields_a_page_an_independent_parser_accepts(case in case()) {
         for (dialect, parsed) in [
-            (Dialect::Classic, expose::parse_text(&case.text(Dialect::Classic))),
-            (Dialect::OpenMetrics, expose::parse_openmetrics(&case.text(Dialect::OpenMetrics))),
+            (ExpositionFormat::Classic, expose::parse_text(&case.text(ExpositionFormat::Classic))),
+            (ExpositionFormat::OpenMetrics, expose::parse_openmetrics(&case.text(ExpositionFormat::OpenMetrics))),
         ] {
             prop_assert!(parsed.is_ok(), "{dialect:?}: {:?}\n{}", parsed.err(), case.text(dialect));
         }
@@ -157,7 +157,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         interval: Duration::from_secs(3600),
         ticks,
         history: History::default(),
-        constant,
+        constant_labels: constant,
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,
@@ -200,7 +200,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
     let colliding = colliding.count();
     assert!(colliding > 0, "no case has series that collide");
     for case in &cases {
-        let text = case.text(Dialect::Classic);
+        let text = case.text(ExpositionFormat::Classic);
         if let Err(complaint) = promtool_check_metrics(&text) {
             panic!("{complaint}\n{text}");
         }
@@ -215,7 +215,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
         let mut prometheus = Prometheus::start(&options).unwrap();
         prometheus.wait_until_up(PATIENCE).unwrap();
         let targets = cases.len();
-        eventually_seeing(PATIENCE, "every target is up for a second scrape", || {
+        eventually_ok(PATIENCE, "every target is up for a second scrape", || {
             let up = prometheus.query("sum(up) and sum(scrape_samples_scraped == scrape_samples_post_metric_relabeling) > 0");
             match up.unwrap().first() {
                 Some((_, up)) if *up == targets as f64 => Ok(()),

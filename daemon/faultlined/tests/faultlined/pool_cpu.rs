@@ -6,7 +6,7 @@ use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{pools as q, process as p};
 use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -86,7 +86,7 @@ fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     let mut daemon = Pretend::real(&config);
     daemon.find();
     let output = folder.path().join("output");
-    eventually_seeing(PATIENCE, "all threads have worked", || {
+    eventually_ok(PATIENCE, "all threads have worked", || {
         let tick = daemon.tick_after(LONG);
         let output = std::fs::read_to_string(&output).unwrap_or_default();
         if output.contains("done") {

@@ -10,7 +10,7 @@
 
 use faster::faster;
 use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -74,7 +74,7 @@ fn active_since(prometheus: &Prometheus, alert: &str) -> Result<Option<f64>> {
 fn wait_for_firing(prometheus: &Prometheus, alert: &str) -> Result<f64> {
     let firing = format!("ALERTS{{{alert},alertstate='firing'}}");
     let first = format!("min_over_time(timestamp({firing})[2m:1s])");
-    Ok(eventually_seeing(TIMEOUT, alert, || {
+    Ok(eventually_ok(TIMEOUT, alert, || {
         match prometheus.query(&first) {
             Ok(series) if !series.is_empty() => Ok(series[0].1),
             other => Err(other),
@@ -103,7 +103,7 @@ fn a_prometheus_restart_keeps_pending_alerts_without_false_firing() -> Result<()
         ..PrometheusOptions::default()
     };
     let before = Prometheus::start(&options)?;
-    let since = eventually_seeing(TIMEOUT, "an alert is pending", || {
+    let since = eventually_ok(TIMEOUT, "an alert is pending", || {
         match active_since(&before, STUCK) {
             Ok(Some(since)) => Ok(since),
             other => Err(other),

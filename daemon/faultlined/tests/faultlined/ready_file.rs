@@ -7,7 +7,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::process::{Program, Running, signal};
 use faultline_testkit::{Result, http};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl Scene {
 
     /// What the file says once that is as wanted.
     fn says(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        eventually_seeing(PATIENCE, what, || match self.ready() {
+        eventually_ok(PATIENCE, what, || match self.ready() {
             Some(said) if is(&said) => Ok(said),
             other => Err((other, std::fs::read_to_string(self.path("log")))),
         })
@@ -67,7 +67,7 @@ impl Scene {
 fn end(mut daemon: Running) -> Result<Option<i32>> {
     signal(daemon.pid(), "TERM")?;
     Ok(eventually(PATIENCE, "it ends", || {
-        daemon.ended_with().expect("a status")
+        daemon.exit_status().expect("a status")
     })
     .code())
 }

@@ -13,7 +13,7 @@ use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::{cgroup as c, memory as m, process as p};
 use faultline_testkit::Result;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
     assert!(before.value_of(&p::VIRTUAL, &[]) > Some(0.0));
 
     signal(pid, "USR1")?;
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "the main thread has exited, and another uses memory",
         || {
@@ -139,7 +139,7 @@ fn a_moved_process_has_its_new_limit_next_tick_without_old_kills() -> Result<()>
     let procs = new.file("cgroup.procs").display().to_string();
     let script = "echo $$ >$0; head -c 300000000 /dev/zero | tail >/dev/null; exit 0";
     let victim = start("/bin/sh".into(), &["-c", script, &procs], folder.path())?;
-    eventually_seeing(PATIENCE, "a kill in the other cgroup", || {
+    eventually_ok(PATIENCE, "a kill in the other cgroup", || {
         let seen = new.kills();
         if seen > Some(0) && fs::read_to_string(&procs).is_ok_and(|text| text.is_empty()) {
             Ok(())
@@ -219,7 +219,7 @@ fn a_stopped_or_frozen_process_is_reported_as_such() -> Result<()> {
     let running = start("/bin/sleep".into(), &["600"], folder.path())?;
     let mut daemon = following(running.pid());
     let mut shows = |what: &str, state: &str, frozen: Option<f64>| {
-        eventually_seeing(PATIENCE, what, || {
+        eventually_ok(PATIENCE, what, || {
             let tick = daemon.tick_after(LONG);
             let seen = (
                 tick.value_of(&p::STATE, &[state]),

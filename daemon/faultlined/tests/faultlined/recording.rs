@@ -12,7 +12,7 @@ use crate::support::small_disk::Small;
 use faultline_recording::Recording;
 use faultline_recording::schema::Table;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::expose::Page;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
@@ -144,7 +144,7 @@ fn is_late(detail: &str) -> bool {
 
 /// Waits until the page shows so much of a counter.
 fn page_with(daemon: &Daemon, name: &str, labels: &[(&str, &str)], least: f64) -> Page {
-    eventually_seeing(PATIENCE, name, || {
+    eventually_ok(PATIENCE, name, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         match page.get(name, labels) {
             Some(value) if value >= least => Ok(page),
@@ -600,7 +600,7 @@ fn a_recording_next_to_the_ledger_warns_and_file_changes_need_restart() -> Resul
     )?;
     write("other.fltl");
     daemon.signal("HUP")?;
-    eventually_seeing(PATIENCE, "the log names the section that waits", || {
+    eventually_ok(PATIENCE, "the log names the section that waits", || {
         let log = daemon.log();
         if log.contains("sections=\"record") {
             Ok(())
@@ -794,7 +794,7 @@ fn a_slow_recorder_reports_dropped_ticks_in_log_and_status_row() -> Result<()> {
         20.0,
     );
     let mut slots = 0..u64::MAX;
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "more points in a second than the recorder keeps",
         || {
@@ -824,7 +824,7 @@ fn a_slow_recorder_reports_dropped_ticks_in_log_and_status_row() -> Result<()> {
         page.get("faultline_source_up", &[("source", "recorder")]),
         Some(1.0)
     );
-    eventually_seeing(PATIENCE, "the landing page says so", || {
+    eventually_ok(PATIENCE, "the landing page says so", || {
         let page = http::get(daemon.metrics(), "/")
             .map_err(|error| error.to_string())?
             .text();
@@ -858,7 +858,7 @@ fn a_recording_removed_while_writing_is_restarted() -> Result<()> {
         20.0,
     );
     std::fs::rename(&scene.file, scene.folder.path().join("moved.fltl")).unwrap();
-    let page = eventually_seeing(PATIENCE, "the recorder says so", || {
+    let page = eventually_ok(PATIENCE, "the recorder says so", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let up = page.get("faultline_source_up", &[("source", "recorder")]);
         if up == Some(0.0) {

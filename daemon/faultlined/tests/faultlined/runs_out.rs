@@ -9,7 +9,7 @@
 use crate::support::mounted::{Mounted, run};
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use std::fs::File;
@@ -119,7 +119,7 @@ impl Scene {
 
     /// Does something again and again until exactly these alerts fire.
     fn until(&self, wanted: &[&str], mut again: impl FnMut()) {
-        eventually_seeing(PATIENCE, &format!("{wanted:?} and no other"), || {
+        eventually_ok(PATIENCE, &format!("{wanted:?} and no other"), || {
             again();
             let firing = self.firing();
             if firing == wanted {

@@ -7,10 +7,10 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http::Request;
 use faultline_testkit::process;
-use faultline_testkit::sink::{Behaviour, Sink};
+use faultline_testkit::sink::{ResponseMode, Sink};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -122,7 +122,7 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("out")).expect("a folder");
         let upstream = Sink::start().expect("an upstream");
-        upstream.behave(Behaviour::Answer(401));
+        upstream.set_response_mode(ResponseMode::Answer(401));
         let hash = bcrypt::hash(SCRAPE, 4).expect("a hash");
         let config = configuration(folder.path(), &upstream.url(), &hash);
         let followed = Command::new("sh")
@@ -168,7 +168,7 @@ impl Scene {
 
     /// Where it listens, by its log.
     fn address(&self, key: &str) -> String {
-        eventually_seeing(PATIENCE, "it says where it listens", || {
+        eventually_ok(PATIENCE, "it says where it listens", || {
             let said = self.said();
             let line = said
                 .lines()
@@ -203,7 +203,7 @@ impl Scene {
                 .send(&metrics)
                 .expect("an answer")
         };
-        eventually_seeing(
+        eventually_ok(
             PATIENCE,
             "the upstream has refused, and a process is followed",
             || {

@@ -10,7 +10,7 @@ use faultline_metrics::metrics::daemon::SOURCE_PROBLEMS;
 use faultline_metrics::metrics::memory::EFFECTIVE_LIMIT;
 use faultline_metrics::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_metrics::{Source, Status, Tick, Value};
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -574,7 +574,7 @@ fn an_empty_key_list_file_gives_no_values_instead_of_zeros() {
 }
 
 /// Ends the process as the kernel does: what is held of it reads as nothing, and its folder is no more.
-fn end(host: &PretendHost) {
+fn end(host: &FakeHost) {
     fn empty(folder: &std::path::Path) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -784,7 +784,7 @@ fn memory_pressure(full: u64) -> String {
     format!("some total=5\nfull total={full}\n")
 }
 
-fn write_small_cgroup(host: &PretendHost) {
+fn write_small_cgroup(host: &FakeHost) {
     let old = host.path("sys/fs/cgroup/validator.slice/sol.service");
     for entry in fs::read_dir(old).unwrap() {
         let path = entry.unwrap().path();
@@ -909,7 +909,7 @@ fn a_process_found_while_exiting_has_no_cgroup_instead_of_the_root() {
 
 #[test]
 fn a_forbidden_file_is_counted_and_loses_only_its_own_series() {
-    if !PretendHost::forbidden_works().unwrap() {
+    if !FakeHost::permissions_apply().unwrap() {
         return as_nobody(
             "source_contract::a_forbidden_file_is_counted_and_loses_only_its_own_series",
         );

@@ -8,7 +8,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -114,7 +114,7 @@ fn shown(daemon: &Daemon, version: &str) -> (Option<f64>, Option<f64>, Option<f6
 
 fn start(folder: &Path, validator: &Validator, ingest: &str) -> Result<Daemon> {
     let daemon = start_following(folder, ("--pid", validator), ingest)?;
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "the validator's identity is known",
         || match daemon.scrape() {
@@ -151,7 +151,7 @@ fn start_following(
 fn sees(daemon: &Daemon, version: &str, wanted: (f64, f64, f64)) {
     let (slot, lost, refused) = wanted;
     let wanted = (Some(slot), Some(lost), Some(refused), true);
-    eventually_seeing(PATIENCE, "the page shows what was pushed", || {
+    eventually_ok(PATIENCE, "the page shows what was pushed", || {
         let seen = shown(daemon, version);
         if seen == wanted { Ok(()) } else { Err(seen) }
     });
@@ -175,7 +175,7 @@ fn another_local_user_cannot_forge_slots_lost_points_or_version() -> Result<()> 
     }
     sees(&daemon, "2.1.14", (1000.0, 2.0, 5.0));
     let reason = format!("sent by user {OTHER}, but the validator runs as user {VALIDATOR}");
-    eventually_seeing(PATIENCE, "the log says why", || {
+    eventually_ok(PATIENCE, "the log says why", || {
         let log = daemon.log();
         if log.contains(&reason) {
             Ok(())
@@ -212,7 +212,7 @@ fn pushes_are_pending_while_another_users_wrapper_has_no_validator() -> Result<(
         let script = format!("{exec}setpriv --reuid {VALIDATOR} --clear-groups $1 600; true");
         let wrapper = Validator::below_a_wrapper(folder.path(), &file, &script);
         let daemon = start_following(folder.path(), ("--process-tree", &wrapper), "")?;
-        eventually_seeing(PATIENCE, "the wrapper is followed", || {
+        eventually_ok(PATIENCE, "the wrapper is followed", || {
             let page = daemon.page().map_err(|error| error.to_string())?;
             let followed = page.contains("agave_target_info{") && page.contains("comm=\"sh\"");
             if followed { Ok(()) } else { Err(page) }

@@ -2,7 +2,7 @@
 
 use faultline_testkit::Result;
 use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::{Program, Running, tail};
 use faultline_testkit::prometheus::Prometheus;
 use serde_json::Value;
@@ -135,7 +135,7 @@ pub(crate) fn every_query_shows_something_or_there_is_a_reason(
     let reasons = read(&grafana().join("render/without-data.json"));
     let looked_at = |asked: &&Asked| !asked.is_among(&reasons["sometimes"]);
     let mut shown: BTreeSet<String> = BTreeSet::new();
-    eventually_seeing(PATIENCE, "every query shows something", || {
+    eventually_ok(PATIENCE, "every query shows something", || {
         let now = now();
         for asked in queries.iter().filter(looked_at) {
             if series(prometheus, asked, now).is_ok_and(|found| found > 0) {
@@ -235,9 +235,9 @@ fn draw(prometheus: &Prometheus, words: &[&str]) -> Result<(bool, String)> {
         environment: Vec::new(),
         output: output.clone(),
     })?;
-    let ended = eventually_seeing(PATIENCE, "the dashboards are drawn", || {
+    let ended = eventually_ok(PATIENCE, "the dashboards are drawn", || {
         running
-            .ended_with()
+            .exit_status()
             .map_err(|error| error.to_string())?
             .ok_or_else(|| tail(&output, 5))
     });

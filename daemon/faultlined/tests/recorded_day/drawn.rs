@@ -5,7 +5,7 @@ use crate::recording::{HOUR, Node, Recording};
 use crate::{now, stored};
 use faultline_testkit::Result;
 use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::{Program, Running};
 use faultline_testkit::prometheus::{Prometheus, SKIP_MESSAGE};
 use std::path::Path;
@@ -91,9 +91,9 @@ fn errors(root: &Path, prometheus: &Prometheus, instance: &str, scrape: u64) -> 
         output: output.clone(),
     })
     .expect("the renderer");
-    let status = eventually_seeing(DRAWN_WITHIN, "the dashboards are drawn", || {
+    let status = eventually_ok(DRAWN_WITHIN, "the dashboards are drawn", || {
         renderer
-            .ended_with()
+            .exit_status()
             .map_err(|error| error.to_string())?
             .ok_or_else(|| "not yet".to_owned())
     });

@@ -69,13 +69,13 @@ pub(crate) fn of(
         let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
         held.extend(
             times
-                .filter(|(from, to)| to - from >= rule.lasting)
+                .filter(|(from, to)| to - from >= rule.for_seconds)
                 .map(|(from, to)| Held {
                     alert: rule.name.clone(),
                     severity: label("severity"),
                     because: label("because"),
                     instance: label("instance"),
-                    from: hour(from + rule.lasting),
+                    from: hour(from + rule.for_seconds),
                     to: hour(to),
                 }),
         );

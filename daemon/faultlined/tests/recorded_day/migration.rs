@@ -6,7 +6,7 @@ use crate::recording::Recording;
 use faultline_testkit::Result;
 use faultline_testkit::alpenglow::{self, Node};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions};
 use faultline_testkit::simulated::NAME;
@@ -44,7 +44,7 @@ fn push(daemon: &Daemon, event: &str) -> Result<()> {
 
 /// Waits until the page has 1 for this label.
 fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
-    eventually_seeing(PATIENCE, &format!("{metric} {label:?}"), || {
+    eventually_ok(PATIENCE, &format!("{metric} {label:?}"), || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         match page.get(metric, &[label]) {
             Some(1.0) => Ok(()),

@@ -8,9 +8,9 @@ use crate::stored::words;
 use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::load::Load;
-use faultline_testkit::prometheus::{Course, Prometheus, PrometheusOptions};
+use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, TimeSeries};
 use faultline_testkit::voter::Stake;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -73,7 +73,7 @@ pub(crate) fn record() -> Result<()> {
         ..PrometheusOptions::default()
     })?;
     prometheus.wait_until_up(PATIENCE)?;
-    eventually_seeing(PATIENCE, "it votes at the tip", || {
+    eventually_ok(PATIENCE, "it votes at the tip", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let is = |name, labels: &[_]| page.get(name, labels);
         let found = (
@@ -141,7 +141,7 @@ pub(crate) fn keep(prometheus: &Prometheus, nodes: &Path, seconds: u32, file: &P
     Ok(())
 }
 
-fn write_family(text: &mut String, name: &str, series: &[Course], nodes: &str) {
+fn write_family(text: &mut String, name: &str, series: &[TimeSeries], nodes: &str) {
     let kind = ["_total", "_count", "_sum", "_bucket"]
         .iter()
         .any(|end| name.ends_with(end));

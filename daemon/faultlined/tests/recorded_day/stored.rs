@@ -2,7 +2,7 @@
 
 use crate::recording::{Node, Recording};
 use faultline_testkit::binaries::in_search_path;
-use faultline_testkit::process::succeed;
+use faultline_testkit::process::run_to_success;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, Rule};
 use faultline_testkit::{Error, Result};
 use serde_json::json;
@@ -131,7 +131,7 @@ fn create_blocks(words: &[&str]) -> Result<()> {
     let promtool =
         in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
     let length = "--max-block-duration=24h";
-    succeed(
+    run_to_success(
         &promtool,
         &[&["tsdb", "create-blocks-from", "--quiet", length], words].concat(),
     )

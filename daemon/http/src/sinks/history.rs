@@ -110,7 +110,7 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     let (mut shown, mut previous, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (previous, point) {
-            // The tick repeats the source's last sample, so the growth does not change.
+            // The tick repeats the last sample of the source, so the growth stays the same.
             (Some(earlier), Some(later)) if later.received == earlier.received => {}
             (Some(earlier), Some(later)) => {
                 (previous, growth) = (Some(later), later.growth(&earlier))
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
     }
 
-    /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
+    /// A tick with JSON-RPC up or down, the time of its last sample, and a total of that sample.
     fn answered(second: u64, up: bool, received: f64, transactions: u64) -> Arc<Tick> {
         let at = stamp(second);
         let readings = vec![Reading::counter(
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_repeated_response_does_not_create_a_zero_rate() {
-        // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
+        // Requests once a second, a little later each time. Some ticks repeat the last response.
         let received = [
             (1, 1.0, 100),
             (2, 1.9, 109),
@@ -246,10 +246,10 @@ mod tests {
             (4, 3.9, 129),
             (5, 4.9, 139),
         ];
-        let told =
+        let rates =
             tps(received.map(|(second, received, total)| answered(second, true, received, total)));
         assert_eq!(
-            told,
+            rates,
             vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]
         );
     }
@@ -275,21 +275,21 @@ mod tests {
             (3, 3_603.0, 30),
             (4, 3_604.0, 40),
         ];
-        let told =
+        let rates =
             tps(received.map(|(second, received, total)| answered(second, true, received, total)));
-        assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
+        assert_eq!(rates, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
 
     #[test]
     fn pushed_increments_are_spread_over_the_time_since_the_previous_push() {
         let push = |second: u64, pushed: u64, misses: u64| {
             let at = stamp(second);
-            let told = vec![
+            let readings = vec![
                 Reading::counter(&metrics::validator::CACHE_MISSES, [], misses),
                 Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
             ];
             let batch = Batch {
-                readings: told,
+                readings,
                 up: true,
                 ..Batch::empty(Source::Datapoints, at)
             };

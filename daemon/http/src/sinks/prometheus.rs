@@ -9,7 +9,7 @@ mod negotiate;
 
 pub use dropped::DroppedSeries;
 pub use exposition::{Exposition, Page};
-pub use negotiate::{Dialect, accepts_gzip, dialect};
+pub use negotiate::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{Reading, Text, Tick};
 use std::fmt;
@@ -20,16 +20,16 @@ pub type ConstantLabels = Vec<(&'static str, Text)>;
 
 pub fn page(
     tick: &Arc<Tick>,
-    dialect: Dialect,
-    constant: &ConstantLabels,
+    exposition_format: ExpositionFormat,
+    constant_labels: &ConstantLabels,
 ) -> Result<Vec<u8>, fmt::Error> {
-    let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
-    Ok(exposition.page(dialect, None)?.bytes().to_vec())
+    let exposition = Exposition::new(tick, &Arc::new(constant_labels.clone()), None);
+    Ok(exposition.page(exposition_format, None)?.bytes().to_vec())
 }
 
 fn labels<'a>(
     reading: &'a Reading,
-    constant: &'a ConstantLabels,
+    constant_labels: &'a ConstantLabels,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let own = reading
         .metric
@@ -41,7 +41,7 @@ fn labels<'a>(
         .tags
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    let everywhere = constant
+    let everywhere = constant_labels
         .iter()
         .filter(|(name, _)| {
             reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name)

@@ -6,7 +6,7 @@ use super::landing;
 use super::mark;
 use super::request_checks::{self, AllowedHosts};
 use super::scrape::Pages;
-use crate::sinks::prometheus::{accepts_gzip, dialect};
+use crate::sinks::prometheus::{accepts_gzip, exposition_format};
 use faultline_core::clock::Clock;
 use faultline_core::rate_limit::RateLimit;
 use faultline_core::socket::Peer;
@@ -28,7 +28,7 @@ const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\"");
 /// Allows only the page's own style: no script and no external content, even after an injection.
-const POLICY: HeaderValue = HeaderValue::from_static(
+const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
@@ -54,7 +54,7 @@ impl Router {
         native_histograms: bool,
     ) -> Self {
         Router {
-            pages: Pages::new(state.constant.clone(), state.dropped_series.clone()),
+            pages: Pages::new(state.constant_labels.clone(), state.dropped_series.clone()),
             state,
             users,
             headers,
@@ -69,9 +69,9 @@ impl Router {
         self.state.clock
     }
 
-    /// Never fails. The server sends only the head for HEAD. File system sockets accept any host
+    /// Never fails. hyper omits the body of a response to HEAD. File system sockets accept any host
     /// name, because no browser uses them.
-    pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
+    pub(super) async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let host_error = self
             .allowed_hosts
             .as_ref()
@@ -79,14 +79,14 @@ impl Router {
             .and_then(|allowed_hosts| allowed_hosts.host_error(&request));
         let denied = match host_error {
             Some(why) => Some(text_response(StatusCode::FORBIDDEN, why)),
-            None => self.deny(&request, peer).await,
+            None => self.reject_unauthenticated(&request, peer).await,
         };
-        let mut answer = match denied {
-            Some(answer) => answer,
+        let mut response = match denied {
+            Some(response) => response,
             None if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
             None => self.route(&request, peer),
         };
-        let headers = answer.headers_mut();
+        let headers = response.headers_mut();
         headers
             .entry(header::CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
@@ -96,10 +96,15 @@ impl Router {
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
-        answer
+        response
     }
 
-    async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
+    /// `None` if the request is authenticated or needs no password.
+    async fn reject_unauthenticated(
+        &self,
+        request: &Request<()>,
+        peer: Peer,
+    ) -> Option<Response<Body>> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
         let auth_result = users
             .authenticate(
@@ -109,7 +114,7 @@ impl Router {
             )
             .await;
         if matches!(auth_result, AuthResult::Wrong | AuthResult::TooMany(_)) {
-            self.state.auth_failures.note(peer, now);
+            self.state.auth_failures.record_failure(peer, now);
         }
         match auth_result {
             AuthResult::Admitted => None,
@@ -146,8 +151,8 @@ impl Router {
 
     /// Responds once the recording is saved.
     async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
-        if let Some(answer) = check_post(request) {
-            return answer;
+        if let Some(response) = check_post(request) {
+            return response;
         }
         let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
         let (status, text) =
@@ -190,26 +195,26 @@ impl Router {
         let Some(tick) = self.state.ticks.get() else {
             return no_sample();
         };
-        let dialect = dialect(
+        let exposition_format = exposition_format(
             header_text(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
-        let (page, compressed) = match self.pages.get(&tick, dialect, gzip) {
+        let (page, compressed) = match self.pages.get(&tick, exposition_format, gzip) {
             Ok(page) => page,
             Err(error) => {
-                tracing::error!(?dialect, %error, "the page could not be encoded");
+                tracing::error!(?exposition_format, %error, "the page could not be encoded");
                 return text_response(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "The page could not be encoded.",
                 );
             }
         };
-        let kind = HeaderValue::from_static(dialect.content_type());
-        let answer = response(StatusCode::OK, kind, page);
-        let answer = with(answer, header::VARY, VARY);
+        let kind = HeaderValue::from_static(exposition_format.content_type());
+        let response = response(StatusCode::OK, kind, page);
+        let response = with(response, header::VARY, VARY);
         match compressed {
-            true => with(answer, header::CONTENT_ENCODING, GZIP),
-            false => answer,
+            true => with(response, header::CONTENT_ENCODING, GZIP),
+            false => response,
         }
     }
 
@@ -223,6 +228,7 @@ impl Router {
         }
     }
 
+    /// Why the newest tick is too old; `None` while sampling works.
     fn stale(&self) -> Option<String> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
         health(newest, self.state.clock.now(), self.state.interval).err()
@@ -270,8 +276,12 @@ impl Router {
             plots: self.state.history.series(),
             info: &self.state.page,
         };
-        let answer = response(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
-        with(answer, header::CONTENT_SECURITY_POLICY, POLICY)
+        let response = response(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
+        with(
+            response,
+            header::CONTENT_SECURITY_POLICY,
+            CONTENT_SECURITY_POLICY,
+        )
     }
 }
 
@@ -296,8 +306,8 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
 }
 
 fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
-    let answer = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
-    with(answer, header::ALLOW, HeaderValue::from_static(allowed))
+    let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
+    with(response, header::ALLOW, HeaderValue::from_static(allowed))
 }
 
 /// Joins repeated headers into one list; `None` if missing or not ASCII.
@@ -311,19 +321,19 @@ fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 fn unauthorized() -> Response<Body> {
-    let answer = text_response(
+    let response = text_response(
         StatusCode::UNAUTHORIZED,
         "User and password are needed, and these are not right.",
     );
-    with(answer, header::WWW_AUTHENTICATE, BASIC)
+    with(response, header::WWW_AUTHENTICATE, BASIC)
 }
 
 /// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
-    let answer = text_response(StatusCode::TOO_MANY_REQUESTS, text);
-    with(answer, header::RETRY_AFTER, HeaderValue::from(seconds))
+    let response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
+    with(response, header::RETRY_AFTER, HeaderValue::from(seconds))
 }
 
 fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> {
@@ -333,12 +343,12 @@ fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> 
 }
 
 fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
-    let mut answer = Response::new(Full::new(body));
-    *answer.status_mut() = status;
-    with(answer, header::CONTENT_TYPE, kind)
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    with(response, header::CONTENT_TYPE, kind)
 }
 
-fn with(mut answer: Response<Body>, name: HeaderName, value: HeaderValue) -> Response<Body> {
-    answer.headers_mut().insert(name, value);
-    answer
+fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> Response<Body> {
+    response.headers_mut().insert(name, value);
+    response
 }

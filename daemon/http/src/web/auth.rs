@@ -2,7 +2,7 @@
 //! checks are limited and both results are cached.
 
 use super::error::WebError;
-use super::guesses::Guesses;
+use super::guesses::PasswordAttempts;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
 use faultline_core::socket::Peer;
@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum cached results. Correct credentials exceed it only if users have several passwords that
 /// are equal for bcrypt, which reads 72 bytes.
-const MAX_REMEMBERED: usize = 200;
+const MAX_CACHED_RESULTS: usize = 200;
 
 const MAX_USUAL_COST: u32 = 12;
 
@@ -41,7 +41,7 @@ pub(super) struct Users {
     key: hmac::Key,
     /// Whether credentials were right, by their HMAC.
     checked: Mutex<HashMap<Vec<u8>, bool>>,
-    guesses: Mutex<Guesses>,
+    guesses: Mutex<PasswordAttempts>,
     /// The slowest hash, used to check unknown users.
     slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
@@ -67,7 +67,7 @@ impl Users {
             hashes,
             key,
             checked: Mutex::default(),
-            guesses: Mutex::new(Guesses::new()),
+            guesses: Mutex::new(PasswordAttempts::new()),
             slowest_hash,
             check_permit: Arc::new(Semaphore::new(1)),
         })
@@ -75,14 +75,14 @@ impl Users {
 
     pub(super) fn warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| cost(hash)).collect();
-        let (least, most) = (costs.iter().min().copied(), costs.iter().max().copied());
-        let slow = most.filter(|most| *most > MAX_USUAL_COST).map(|most| {
+        let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
+        let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
             format!(
-                "basic_auth_users: a hash of cost {most} takes seconds to check on half a CPU, as the unit allows, and a \
+                "basic_auth_users: a hash of cost {max_cost} takes seconds to check on half a CPU, as the unit allows, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"
             )
         });
-        let differ = (least != most).then(|| {
+        let differ = (min_cost != max_cost).then(|| {
             "basic_auth_users: hashes of different costs reveal by timing which users exist: use the same cost for all"
                 .to_owned()
         });
@@ -119,38 +119,38 @@ impl Users {
             Ok(queue) => queue,
             Err(wait) => return AuthResult::TooMany(wait),
         };
-        let Some(turn) = self.turn(queue).await else {
+        let Some(check_permits) = self.check_permits(queue).await else {
             return AuthResult::Wrong;
         };
         let check = move || {
             // The permit ends with the check, even if the client has disconnected.
-            let _turn = turn;
+            let _permits = check_permits;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
         let checked = tokio::task::spawn_blocking(check).await;
         let is_correct = checked.unwrap_or(false) && known.is_some();
-        self.remember(tag, is_correct);
+        self.cache_result(tag, is_correct);
         if !is_correct {
             return AuthResult::Wrong;
         }
-        self.guesses.lock().uncount(peer);
+        self.guesses.lock().refund(peer);
         AuthResult::Admitted
     }
 
     /// Waits for the other checks of the same peer, then for those of all peers.
-    async fn turn(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
+    async fn check_permits(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = queue.acquire_owned().await.ok()?;
         let all = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
         Some([own, all])
     }
 
-    /// If the cache is full, wrong credentials are removed first.
-    fn remember(&self, tag: Vec<u8>, is_correct: bool) {
+    /// A full cache drops the wrong credentials first.
+    fn cache_result(&self, tag: Vec<u8>, is_correct: bool) {
         let mut checked = self.checked.lock();
-        if checked.len() >= MAX_REMEMBERED {
+        if checked.len() >= MAX_CACHED_RESULTS {
             checked.retain(|_, is_correct| *is_correct);
         }
-        if checked.len() >= MAX_REMEMBERED {
+        if checked.len() >= MAX_CACHED_RESULTS {
             checked.clear();
         }
         checked.insert(tag, is_correct);
@@ -320,13 +320,19 @@ mod tests {
         };
         let mut guesses = Vec::new();
         for number in 0..50 {
-            let mut guess = Box::pin(users.turn(queue(1, 100 + number * 5)));
+            let mut guess = Box::pin(users.check_permits(queue(1, 100 + number * 5)));
             // All but the first wait.
-            let turn = (&mut guess).now_or_never();
-            guesses.push((guess, turn));
+            let check_permits = (&mut guess).now_or_never();
+            guesses.push((guess, check_permits));
         }
-        assert_eq!(guesses.iter().filter(|(_, turn)| turn.is_some()).count(), 1);
-        let mut scraper = Box::pin(users.turn(queue(2, 400)));
+        assert_eq!(
+            guesses
+                .iter()
+                .filter(|(_, check_permits)| check_permits.is_some())
+                .count(),
+            1
+        );
+        let mut scraper = Box::pin(users.check_permits(queue(2, 400)));
         assert!((&mut scraper).now_or_never().is_none());
         guesses[0].1 = None;
         assert!(
@@ -334,16 +340,16 @@ mod tests {
             "before the other guesses"
         );
         drop(guesses);
-        assert!(users.turn(queue(1, 400)).await.is_some());
+        assert!(users.check_permits(queue(1, 400)).await.is_some());
     }
 
     #[tokio::test]
     async fn the_password_cache_is_bounded_and_keeps_correct_passwords() {
         let users = users();
-        users.remember(vec![0], true);
+        users.cache_result(vec![0], true);
         for number in 0..1000_u32 {
-            users.remember(number.to_le_bytes().to_vec(), false);
-            assert!(remembered(&users).len() <= MAX_REMEMBERED);
+            users.cache_result(number.to_le_bytes().to_vec(), false);
+            assert!(remembered(&users).len() <= MAX_CACHED_RESULTS);
         }
         assert_eq!(users.checked.lock().get(&vec![0]), Some(&true));
     }

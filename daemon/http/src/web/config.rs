@@ -91,7 +91,7 @@ type OptionalTexts = BTreeMap<String, Option<String>>;
 type UnknownKeys = BTreeMap<String, IgnoredAny>;
 
 impl WebConfig {
-    /// Relative paths in it start at its folder.
+    /// Relative paths in the file start at its folder.
     ///
     /// # Errors
     /// The first error; [`WebConfig::read`] returns all.
@@ -100,7 +100,7 @@ impl WebConfig {
         errors.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Returns every error; a syntax or type error alone. Invalid parts are left out of the result.
+    /// Returns every error, or only a syntax or type error. The result omits invalid parts.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = Reader {
             path: path.to_owned(),
@@ -119,7 +119,7 @@ impl WebConfig {
             })
         });
         let file = file
-            .map_err(|mistake| reader.errors.push(mistake))
+            .map_err(|error| reader.errors.push(error))
             .ok()
             .flatten()
             .unwrap_or_default();
@@ -127,7 +127,7 @@ impl WebConfig {
         (config, reader.errors)
     }
 
-    /// True if it requires passwords or encrypts.
+    /// True if it requires passwords or TLS.
     pub(super) fn protects(&self) -> bool {
         self.tls.is_some() || self.users.is_some()
     }

@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 16 * 1024;
 pub(super) async fn serve(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
-    site: Arc<Router>,
+    router: Arc<Router>,
     connection: Arc<Connection>,
     stop: Stop,
 ) {
@@ -40,27 +40,27 @@ pub(super) async fn serve(
     connection.head_begins();
     tokio::select! {
         biased;
-        served_result = serve_http(stream, tls, &site, &connection, &stop) => {
-            // The client's fault: it disconnected, or sent invalid HTTP or TLS.
+        served_result = serve_http(stream, tls, &router, &connection, &stop) => {
+            // The client disconnected, or sent invalid HTTP or TLS.
             if let Err(error) = served_result {
                 tracing::debug!(error, "a web connection ended early");
             }
         }
         () = connection.expired(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
-        () = connection.closed() => tracing::debug!("connection limit: a web connection was closed"),
+        () = connection.close_requested() => tracing::debug!("connection limit: a web connection was closed"),
     }
 }
 
 async fn serve_http(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
-    site: &Router,
+    router: &Router,
     connection: &Connection,
     stop: &Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     // Responses are written in one piece: waiting for more only delays them.
     set_nodelay(&stream)?;
-    // Local connections need no TLS, but do need passwords.
+    // Local connections need a password but no TLS.
     let stream = match tls.filter(|_| !connection.peer().is_local()) {
         None => Either::Left(stream),
         Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
@@ -70,15 +70,15 @@ async fn serve_http(
     }));
     let service = service_fn(|request: Request<Incoming>| async move {
         connection.serving();
-        let answer: Response<Body> = site.answer(request.map(|_| ()), connection.peer()).await;
-        connection.answered(!answer.status().is_client_error());
-        Ok::<_, Infallible>(answer)
+        let response: Response<Body> = router.respond(request.map(|_| ()), connection.peer()).await;
+        connection.answered(!response.status().is_client_error());
+        Ok::<_, Infallible>(response)
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    let mut served = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
+    let mut http_connection = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
     tokio::select! {
-        served_result = served.as_mut() => return Ok(served_result?),
-        () = stop.wait() => served.as_mut().graceful_shutdown(),
+        served_result = http_connection.as_mut() => return Ok(served_result?),
+        () = stop.wait() => http_connection.as_mut().graceful_shutdown(),
     }
-    Ok(served.await?)
+    Ok(http_connection.await?)
 }

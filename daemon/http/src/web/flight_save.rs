@@ -35,8 +35,8 @@ pub(super) async fn save(
             "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Page) else {
-        limit.lock().uncount();
+    let Some(answer) = flight.request(&reason, flight::SaveOrigin::Http) else {
+        limit.lock().refund();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many saves are queued; try again later.".to_owned(),
@@ -67,7 +67,7 @@ fn reason(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_checks::LONGEST_TEXT;
+    use super::super::request_checks::MAX_TEXT_LENGTH;
     use super::*;
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         ] {
             assert_eq!(reason(query).as_deref(), Ok(expected));
         }
-        let long = format!("reason={}", "a".repeat(LONGEST_TEXT + 1));
+        let long = format!("reason={}", "a".repeat(MAX_TEXT_LENGTH + 1));
         for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(reason(Some(query)).unwrap_err().ends_with('.'), "{query}");
         }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
         let waiting: Vec<_> = (0..100)
-            .map_while(|_| handle.request("", flight::SaveOrigin::Operator))
+            .map_while(|_| handle.request("", flight::SaveOrigin::Signal))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {

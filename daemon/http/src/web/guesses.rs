@@ -7,25 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Checks that started and did not succeed. Times are uptimes.
+/// Counts password checks that did not succeed or still run. Times are uptimes.
 #[derive(Debug)]
-pub(super) struct Guesses {
+pub(super) struct PasswordAttempts {
     all: RateLimit,
-    /// Peers with counted checks only, so that `all` limits their number.
-    peers: HashMap<Peer, PeerGuesses>,
+    /// Only peers with counted checks, so that `all` limits their number.
+    peers: HashMap<Peer, PeerAttempts>,
 }
 
 #[derive(Debug)]
-struct PeerGuesses {
+struct PeerAttempts {
     limit: RateLimit,
     /// One check at a time, so that a guessing peer delays others by at most one check.
     queue: Arc<Semaphore>,
 }
 
-impl Guesses {
+impl PasswordAttempts {
     /// Limits all checks together to a tenth of a core if a check takes a tenth of a second.
     pub(super) fn new() -> Self {
-        Guesses {
+        PasswordAttempts {
             all: RateLimit::new(10, Duration::from_secs(1)),
             peers: HashMap::new(),
         }
@@ -38,8 +38,8 @@ impl Guesses {
     /// The limit is reached. Contains the time until the next check is allowed.
     pub(super) fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
         self.peers
-            .retain(|_, peer| !peer.limit.is_unused(now) || Arc::strong_count(&peer.queue) > 1);
-        let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerGuesses {
+            .retain(|_, peer| !peer.limit.is_full(now) || Arc::strong_count(&peer.queue) > 1);
+        let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerAttempts {
             limit: RateLimit::new(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
@@ -52,10 +52,10 @@ impl Guesses {
         Ok(Arc::clone(&peer_attempts.queue))
     }
 
-    pub(super) fn uncount(&mut self, peer: Peer) {
-        self.all.uncount();
+    pub(super) fn refund(&mut self, peer: Peer) {
+        self.all.refund();
         if let Some(peer_attempts) = self.peers.get_mut(&peer) {
-            peer_attempts.limit.uncount();
+            peer_attempts.limit.refund();
         }
     }
 }
@@ -73,13 +73,13 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn begin(guesses: &mut Guesses, last: u8, second: u64) -> Result<(), Duration> {
+    fn begin(guesses: &mut PasswordAttempts, last: u8, second: u64) -> Result<(), Duration> {
         guesses.begin(peer(last), s(second)).map(drop)
     }
 
     #[test]
     fn password_attempts_per_address_have_a_burst_then_one_per_pause() {
-        let mut guesses = Guesses::new();
+        let mut guesses = PasswordAttempts::new();
         let tried = (0..100)
             .filter(|_| guesses.begin(peer(1), s(100)).is_ok())
             .count();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn many_addresses_share_one_password_attempt_limit() {
-        let mut guesses = Guesses::new();
+        let mut guesses = PasswordAttempts::new();
         let tried = (0..200)
             .filter(|last| guesses.begin(peer(*last), s(100)).is_ok())
             .count();
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn correct_passwords_do_not_use_up_the_attempt_limit() {
-        let mut guesses = Guesses::new();
+        let mut guesses = PasswordAttempts::new();
         for _ in 0..1000 {
             assert_eq!(begin(&mut guesses, 1, 100), Ok(()));
-            guesses.uncount(peer(1));
+            guesses.refund(peer(1));
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
         /// Whoever tries whenever: never more than a burst and one for each pause.
         #[test]
         fn no_request_pattern_exceeds_the_password_attempt_limit(attempts in proptest::collection::vec((0..4_u8, 0..400_u64), 0..400)) {
-            let mut guesses = Guesses::new();
+            let mut guesses = PasswordAttempts::new();
             let (mut now, mut tried) = (Duration::ZERO, Vec::new());
             for (last, ms) in attempts {
                 now += Duration::from_millis(ms);

@@ -103,13 +103,13 @@ fn facts(title: &str, facts: &[StatusItem], out: &mut String) -> fmt::Result {
         out,
         "<section>\n<h2>{title}</h2>\n<div class=\"card title\">"
     )?;
-    parts(facts, out)?;
+    badges(facts, out)?;
     out.push_str("</div>\n</section>\n");
     Ok(())
 }
 
 /// Writes a bar for a share from 0 to 1.
-fn bar(share: f64, tone: Tone, of: &str, out: &mut String) -> fmt::Result {
+fn bar(share: f64, tone: Tone, subject: &str, out: &mut String) -> fmt::Result {
     let class = match tone {
         Tone::Plain | Tone::Good => "good",
         Tone::Warn => "busy",
@@ -118,12 +118,12 @@ fn bar(share: f64, tone: Tone, of: &str, out: &mut String) -> fmt::Result {
     let percent = share * 100.0;
     writeln!(
         out,
-        "<div class=\"bar\" role=\"img\" aria-label=\"{percent:.0} percent {of}\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></div>"
+        "<div class=\"bar\" role=\"img\" aria-label=\"{percent:.0} percent {subject}\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></div>"
     )
 }
 
-fn parts(parts: &[StatusItem], out: &mut String) -> fmt::Result {
-    for part in parts {
+fn badges(badges: &[StatusItem], out: &mut String) -> fmt::Result {
+    for part in badges {
         let class = match part.tone {
             Tone::Plain => "nowrap",
             Tone::Good => "badge good",

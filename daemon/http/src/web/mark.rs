@@ -2,21 +2,21 @@
 
 use super::request_checks::{query_text, query_values};
 
-const LONGEST_KIND: usize = 32;
+const MAX_KIND_LENGTH: usize = 32;
 
 pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
     match query_values(query, "kind").collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [kind] if is_kind(kind) => Ok(Some(kind)),
         _ => Err(format!(
-            "The mark's kind is one word of a to z and _, with at most {LONGEST_KIND} letters."
+            "The mark's kind is one word of a to z and _, with at most {MAX_KIND_LENGTH} letters."
         )),
     }
 }
 
 fn is_kind(kind: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-    (1..=LONGEST_KIND).contains(&kind.len()) && kind.bytes().all(fits)
+    (1..=MAX_KIND_LENGTH).contains(&kind.len()) && kind.bytes().all(fits)
 }
 
 pub(super) fn name(query: Option<&str>) -> Result<String, String> {
@@ -34,7 +34,7 @@ pub(super) fn name(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_checks::LONGEST_TEXT;
+    use super::super::request_checks::MAX_TEXT_LENGTH;
     use super::*;
 
     #[test]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_mark_kind_is_an_optional_short_word() {
-        let long = format!("kind={}", "a".repeat(LONGEST_KIND + 1));
+        let long = format!("kind={}", "a".repeat(MAX_KIND_LENGTH + 1));
         assert_eq!(kind(None), Ok(None));
         assert_eq!(kind(Some("name=a")), Ok(None));
         assert_eq!(kind(Some("name=a&kind=kept_up")), Ok(Some("kept_up")));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_invalid_mark_name_is_refused_with_a_remedy() {
-        let long = format!("name={}", "a".repeat(LONGEST_TEXT + 1));
+        let long = format!("name={}", "a".repeat(MAX_TEXT_LENGTH + 1));
         for query in [
             "",
             "name",

@@ -1,9 +1,9 @@
 //! Rejects requests that browser pages send without their user's intent. There are two attacks. A
-//! page can point its own site's name at this port (DNS rebinding), so only host names are accepted
-//! that no other site can have. A page can also send forms to any site, with the browser's stored
-//! passwords; such a request names the page's origin.
+//! page can point its own host name at this port (DNS rebinding). So only host names that no other
+//! site can have are accepted. A page can also send a form with the browser's stored passwords. A
+//! header of such a request names the page's origin.
 
-use faultline_text::is_unfit;
+use faultline_text::is_unsafe_char;
 use hyper::Request;
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(super) const LONGEST_TEXT: usize = 200;
+pub(super) const MAX_TEXT_LENGTH: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
@@ -100,10 +100,10 @@ pub(super) fn query_text(value: &str, what: &str) -> Result<String, String> {
         .decode_utf8()
         .map_err(|_| format!("{what} is no UTF-8."))?;
     match text.trim() {
-        text if text.len() > LONGEST_TEXT => {
-            Err(format!("{what} is longer than {LONGEST_TEXT} bytes."))
+        text if text.len() > MAX_TEXT_LENGTH => {
+            Err(format!("{what} is longer than {MAX_TEXT_LENGTH} bytes."))
         }
-        text if text.contains(is_unfit) => Err(format!("{what} has control characters.")),
+        text if text.contains(is_unsafe_char) => Err(format!("{what} has control characters.")),
         text => Ok(text.to_owned()),
     }
 }

@@ -1,6 +1,6 @@
 //! `/metrics`: the newest tick as a page, encoded once for all scrapers.
 
-use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, Exposition, Page};
+use crate::sinks::prometheus::{ConstantLabels, DroppedSeries, Exposition, ExpositionFormat, Page};
 use faultline_metrics::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
@@ -48,7 +48,7 @@ impl Pages {
     pub(super) fn get(
         &self,
         tick: &Arc<Tick>,
-        dialect: Dialect,
+        exposition_format: ExpositionFormat,
         gzip: bool,
     ) -> Result<(Bytes, bool), fmt::Error> {
         let mut encoded = self.encoded.lock();
@@ -56,7 +56,11 @@ impl Pages {
         let EncodedPages {
             pages, compressor, ..
         } = &mut *encoded;
-        let cached = cached_page(&mut pages[dialect as usize], &exposition, dialect)?;
+        let cached = cached_page(
+            &mut pages[exposition_format as usize],
+            &exposition,
+            exposition_format,
+        )?;
         let plain = cached.page.bytes();
         if !gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
@@ -79,7 +83,7 @@ impl Pages {
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
             self.dropped.count(&exposition);
-            // Frees pages of dialects that nobody requested in the last tick.
+            // Frees the pages of formats that no client requested during the last tick.
             let last = last.as_ref().map(Exposition::number);
             for page in &mut encoded.pages {
                 page.take_if(|cached| last != Some(cached.page.number()));
@@ -91,18 +95,18 @@ impl Pages {
 }
 
 fn cached_page<'a>(
-    slot: &'a mut Option<CachedPage>,
+    entry: &'a mut Option<CachedPage>,
     exposition: &Exposition,
-    dialect: Dialect,
+    exposition_format: ExpositionFormat,
 ) -> Result<&'a mut CachedPage, fmt::Error> {
-    let cached = match slot.take() {
+    let cached = match entry.take() {
         Some(last) if last.page.number() == exposition.number() => last,
         last => CachedPage {
-            page: exposition.page(dialect, last.as_ref().map(|last| &last.page))?,
+            page: exposition.page(exposition_format, last.as_ref().map(|last| &last.page))?,
             compressed: None,
         },
     };
-    Ok(slot.insert(cached))
+    Ok(entry.insert(cached))
 }
 
 /// gzip at the fastest level: slower levels gain little for repetitive pages. The compressor is
@@ -164,38 +168,43 @@ mod tests {
         })
     }
 
-    fn get(pages: &Pages, tick: &Arc<Tick>, dialect: Dialect, gzip: bool) -> (Bytes, bool) {
-        pages.get(tick, dialect, gzip).unwrap()
+    fn get(
+        pages: &Pages,
+        tick: &Arc<Tick>,
+        exposition_format: ExpositionFormat,
+        gzip: bool,
+    ) -> (Bytes, bool) {
+        pages.get(tick, exposition_format, gzip).unwrap()
     }
 
     #[test]
     fn a_tick_is_encoded_once_for_equal_requests() {
         let pages = Pages::default();
-        let first = get(&pages, &tick(1, 7), Dialect::Classic, true);
-        let second = get(&pages, &tick(1, 7), Dialect::Classic, true);
+        let first = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
+        let second = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
         assert!(first.1 && second.1);
         assert_eq!(first.0.as_ptr(), second.0.as_ptr());
-        let plain = get(&pages, &tick(1, 7), Dialect::Classic, false);
+        let plain = get(&pages, &tick(1, 7), ExpositionFormat::Classic, false);
         assert!(!plain.1 && plain.0.starts_with(b"# HELP"));
     }
 
     #[test]
     fn the_scrape_cache_separates_formats_and_ticks() {
         let pages = Pages::default();
-        let text = |tick: &Arc<Tick>, dialect| {
-            String::from_utf8(get(&pages, tick, dialect, false).0.to_vec()).unwrap()
+        let text = |tick: &Arc<Tick>, exposition_format| {
+            String::from_utf8(get(&pages, tick, exposition_format, false).0.to_vec()).unwrap()
         };
-        assert!(!text(&tick(1, 7), Dialect::Classic).contains("# EOF"));
-        assert!(text(&tick(1, 7), Dialect::OpenMetrics).ends_with("# EOF\n"));
-        let protobuf = get(&pages, &tick(1, 7), Dialect::Protobuf, false).0;
+        assert!(!text(&tick(1, 7), ExpositionFormat::Classic).contains("# EOF"));
+        assert!(text(&tick(1, 7), ExpositionFormat::OpenMetrics).ends_with("# EOF\n"));
+        let protobuf = get(&pages, &tick(1, 7), ExpositionFormat::Protobuf, false).0;
         assert!(
             protobuf
                 .windows(28)
                 .any(|w| w == b"faultline_ingest_lines_total")
         );
-        assert!(!text(&tick(1, 7), Dialect::Classic).contains('\0'));
+        assert!(!text(&tick(1, 7), ExpositionFormat::Classic).contains('\0'));
         assert!(
-            text(&tick(2, 8), Dialect::Classic)
+            text(&tick(2, 8), ExpositionFormat::Classic)
                 .contains("faultline_ingest_lines_total{result=\"0\"} 8\n")
         );
     }
@@ -221,6 +230,14 @@ mod tests {
             at: Stamp::default(),
             batches: Vec::new(),
         });
-        assert!(!get(&Pages::default(), &empty, Dialect::OpenMetrics, true).1);
+        assert!(
+            !get(
+                &Pages::default(),
+                &empty,
+                ExpositionFormat::OpenMetrics,
+                true
+            )
+            .1
+        );
     }
 }

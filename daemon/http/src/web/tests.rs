@@ -31,7 +31,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        constant: ConstantLabels::new(),
+        constant_labels: ConstantLabels::new(),
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,
         flight: None,
@@ -223,7 +223,7 @@ fn only_responses_to_other_hosts_are_compressed() {
         .body(())
         .unwrap();
     let other_host = socket::Peer::at([192, 0, 2, 1].into());
-    let answer = server.runtime.block_on(site.answer(request, other_host));
+    let answer = server.runtime.block_on(site.respond(request, other_host));
     assert_eq!(answer.headers()["content-encoding"], "gzip");
     let packed = server.runtime.block_on(answer.into_body().collect());
     let packed = packed.unwrap().to_bytes();

@@ -103,7 +103,7 @@ impl Acceptor {
                     error: None,
                 };
             }
-            // Retried with each connection, and logged once.
+            // Each connection retries the load. The error is logged once.
             Err(error) => {
                 let error = Some(error.to_string());
                 if loaded.error != error {
@@ -135,7 +135,7 @@ impl TlsFiles {
 
     pub(super) fn warning(&self, now: Duration) -> Option<String> {
         let chain = self.certificates(&self.cert, "cert_file").ok()?;
-        let (own, others) = chain.split_first()?;
+        let (leaf, intermediates) = chain.split_first()?;
         let mut roots = RootCertStore::empty();
         // Trust does not matter here: this only checks the validity period.
         roots.add_parsable_certificates(chain.iter().cloned());
@@ -144,8 +144,13 @@ impl TlsFiles {
             .build()
             .ok()?;
         let name = ServerName::try_from("localhost").ok()?;
-        let checked =
-            verifier.verify_server_cert(own, others, &name, &[], UnixTime::since_unix_epoch(now));
+        let checked = verifier.verify_server_cert(
+            leaf,
+            intermediates,
+            &name,
+            &[],
+            UnixTime::since_unix_epoch(now),
+        );
         let what = match checked.err()? {
             Error::InvalidCertificate(
                 CertificateError::Expired | CertificateError::ExpiredContext { .. },
@@ -161,7 +166,7 @@ impl TlsFiles {
         ))
     }
 
-    pub(super) fn mistakes(&self) -> Vec<WebError> {
+    pub(super) fn errors(&self) -> Vec<WebError> {
         let ca = self
             .clients
             .authorities()

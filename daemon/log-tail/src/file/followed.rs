@@ -37,7 +37,7 @@ pub(super) struct ResumePoint {
 }
 
 impl ResumePoint {
-    /// True for this file, and for an earlier one with the same inode.
+    /// True for the same file, and for an earlier file with the same inode.
     pub(super) fn has_id_of(&self, metadata: &Metadata) -> bool {
         self.id == FileId::of(metadata)
     }
@@ -81,7 +81,7 @@ pub(super) struct FollowedFile {
 }
 
 impl FollowedFile {
-    pub(super) fn from(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
+    pub(super) fn new(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
         let length = usize::try_from(offset)
             .unwrap_or(usize::MAX)
             .min(FINGERPRINT_BYTES);

@@ -31,7 +31,7 @@ removes the oldest automatic ones (NAME-oom_kill-TIME.fltl, and the same with ex
 and set_aside). Without this file it removes nothing, and saves nothing once the folder is full.
 ";
 
-/// Creates nothing.
+/// Checks the folder; creates nothing.
 ///
 /// # Errors
 /// It has other content, is not a folder, or cannot be created.
@@ -66,14 +66,14 @@ pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
         .mode(0o750)
         .create(folder);
     let marked = made.and_then(|()| {
-        // An empty marker is removed: its text tells the operator what the folder is for.
+        // An empty marker is removed, because its text must explain the folder to the operator.
         fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
     });
     marked.map_err(|error| {
-        let what = format!("{} cannot be made: {error}", folder.display());
+        let message = format!("{} cannot be made: {error}", folder.display());
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => PrepareError::Full(what),
-            _ => PrepareError::Unusable(what),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => PrepareError::Full(message),
+            _ => PrepareError::Unusable(message),
         }
     })
 }
@@ -87,7 +87,7 @@ pub(super) enum PrepareError {
 impl PrepareError {
     pub(super) fn into_message(self) -> String {
         match self {
-            PrepareError::Full(what) | PrepareError::Unusable(what) => what,
+            PrepareError::Full(message) | PrepareError::Unusable(message) => message,
         }
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> O
     (1..=100).map(path_with_number).find(|path| {
         !SQLITE_SUFFIXES
             .iter()
-            .any(|end| fs::symlink_metadata(with_suffix(path, end)).is_ok())
+            .any(|suffix| fs::symlink_metadata(with_suffix(path, suffix)).is_ok())
     })
 }
 
@@ -125,8 +125,11 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
         return Err(no_marker(folder));
     }
     let to = free_name(folder, name, SET_ASIDE, at).ok_or("there are too many of them")?;
-    for end in SQLITE_SUFFIXES {
-        match fs::rename(with_suffix(&folder.join(RING), end), with_suffix(&to, end)) {
+    for suffix in SQLITE_SUFFIXES {
+        match fs::rename(
+            with_suffix(&folder.join(RING), suffix),
+            with_suffix(&to, suffix),
+        ) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.to_string()),
             _ => {}
         }
@@ -136,8 +139,8 @@ pub(super) fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf,
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SavedRecording {
-    /// Time and rest of the name: the oldest sorts first.
-    order: (String, PathBuf),
+    /// Time and path: the oldest recording sorts first.
+    sort_key: (String, PathBuf),
     bytes: u64,
     automatic: bool,
 }
@@ -155,12 +158,12 @@ pub(super) fn free_space(
 ) -> Result<usize, String> {
     let mut saved =
         list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
-    saved.sort_by(|a, b| a.order.cmp(&b.order));
-    let requested = saved.iter().filter(|one| !one.automatic);
-    let (count, total) = requested.fold((1, bytes), |(n, sum), one| {
-        (n + 1, one.bytes.saturating_add(sum))
+    saved.sort_by(|a, b| a.sort_key.cmp(&b.sort_key));
+    let requested = saved.iter().filter(|recording| !recording.automatic);
+    let (count, total) = requested.fold((1, bytes), |(n, sum), recording| {
+        (n + 1, recording.bytes.saturating_add(sum))
     });
-    if origin == SaveOrigin::Page
+    if origin == SaveOrigin::Http
         && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
     {
         let shown = folder.display();
@@ -172,27 +175,27 @@ pub(super) fn free_space(
     let (mut count, mut total) = (saved.len() as u64 + 1, bytes);
     total = saved
         .iter()
-        .fold(total, |sum, one| sum.saturating_add(one.bytes));
+        .fold(total, |sum, recording| sum.saturating_add(recording.bytes));
     let fits =
         |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
     let mut to_delete = Vec::new();
-    for one in saved
+    for recording in saved
         .iter()
-        .filter(|one| one.automatic && origin != SaveOrigin::Page)
+        .filter(|recording| recording.automatic && origin != SaveOrigin::Http)
     {
         if fits(count, total) {
             break;
         }
-        to_delete.push(&one.order.1);
-        (count, total) = (count - 1, total.saturating_sub(one.bytes));
+        to_delete.push(&recording.sort_key.1);
+        (count, total) = (count - 1, total.saturating_sub(recording.bytes));
     }
     if !fits(count, total) {
-        let most = format!(
+        let limit_names = format!(
             "flight.max_saved ({}) or max_saved_bytes ({})",
             limits.max_saved, limits.max_saved_bytes
         );
         return Err(format!(
-            "{} is full: {most}; remove recordings that are no longer needed, or raise it",
+            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise it",
             folder.display()
         ));
     }
@@ -203,7 +206,7 @@ pub(super) fn free_space(
         tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
         let removed = SQLITE_SUFFIXES
             .iter()
-            .map(|end| fs::remove_file(with_suffix(path, end)));
+            .map(|suffix| fs::remove_file(with_suffix(path, suffix)));
         let failed = removed
             .filter_map(Result::err)
             .find(|error| error.kind() != ErrorKind::NotFound);
@@ -221,15 +224,15 @@ pub(super) fn remove_interrupted_saves(folder: &Path) {
         .unwrap_or_else(|_| Vec::new());
     for entry in entries.iter().filter(|_| is_marked(folder)) {
         let name = entry.file_name();
-        let part = name
+        let is_partial = name
             .to_str()
             .and_then(|name| name.strip_suffix(PARTIAL_SUFFIX))
-            .and_then(parts)
+            .and_then(parse_name)
             .is_some();
-        if part
+        if is_partial
             && SQLITE_SUFFIXES
                 .iter()
-                .any(|end| fs::remove_file(with_suffix(&entry.path(), end)).is_ok())
+                .any(|suffix| fs::remove_file(with_suffix(&entry.path(), suffix)).is_ok())
         {
             tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
         }
@@ -248,20 +251,23 @@ fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
-        let Some((time, automatic)) = name.to_str().and_then(parts) else {
+        let Some((time, automatic)) = name.to_str().and_then(parse_name) else {
             continue;
         };
         // The length of a link itself, not of its target.
-        let length = |end: &str| {
-            fs::symlink_metadata(with_suffix(&path, end))
+        let length = |suffix: &str| {
+            fs::symlink_metadata(with_suffix(&path, suffix))
                 .ok()
                 .filter(fs::Metadata::is_file)
                 .map(|m| m.len())
         };
         if length("").is_some() {
-            let bytes = SQLITE_SUFFIXES.iter().filter_map(|end| length(end)).sum();
+            let bytes = SQLITE_SUFFIXES
+                .iter()
+                .filter_map(|suffix| length(suffix))
+                .sum();
             saved.push(SavedRecording {
-                order: (time.to_owned(), path),
+                sort_key: (time.to_owned(), path),
                 bytes,
                 automatic,
             });
@@ -271,7 +277,7 @@ fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
 }
 
 /// The time in a saved recording's name, and whether it was automatic. `None` for any other name.
-fn parts(name: &str) -> Option<(&str, bool)> {
+fn parse_name(name: &str) -> Option<(&str, bool)> {
     let mut parts = name.strip_suffix(SUFFIX)?.rsplitn(3, '-');
     let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);
     let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
@@ -282,9 +288,9 @@ fn parts(name: &str) -> Option<(&str, bool)> {
     fits.then(|| (time, AUTOMATIC_REASONS.contains(&reason)))
 }
 
-fn with_suffix(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 

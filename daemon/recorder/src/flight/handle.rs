@@ -43,9 +43,9 @@ impl Reason {
 pub enum SaveOrigin {
     Automatic,
     /// A signal to the daemon.
-    Operator,
+    Signal,
     /// An HTTP request.
-    Page,
+    Http,
 }
 
 pub(super) type Outcome = Result<PathBuf, String>;
@@ -95,7 +95,7 @@ impl Handle {
         std::mem::take(&mut self.0.state.lock().requests)
     }
 
-    pub(super) fn begun(&self) {
+    pub(super) fn save_begun(&self) {
         self.0.state.lock().in_progress += 1;
     }
 
@@ -111,7 +111,7 @@ impl Handle {
         }
     }
 
-    pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
+    pub(super) fn save_ended(&self, reason: Reason, outcome: &Outcome) {
         let mut state = self.0.state.lock();
         state.problem = None;
         match outcome {

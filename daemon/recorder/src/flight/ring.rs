@@ -26,13 +26,13 @@ pub struct Ring {
     folder: PathBuf,
     name: String,
     keep: Duration,
-    account: Arc<RecorderStatus>,
+    status: Arc<RecorderStatus>,
     handle: Handle,
-    opening: NewRecording,
+    new_recording: NewRecording,
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
     next_try: Duration,
-    /// The pause before that attempt; zero without a failure.
+    /// The delay before `next_try`; zero without a failure.
     pause: Duration,
     process: Option<Arc<FollowedProcess>>,
     triggers: Triggers,
@@ -45,10 +45,10 @@ impl Ring {
     pub(super) fn new(
         parts: Parts,
         handle: Handle,
-        opening: NewRecording,
+        new_recording: NewRecording,
         jobs: SyncSender<SaveJob>,
     ) -> Ring {
-        let timing = TriggerDelays {
+        let delays = TriggerDelays {
             after: parts.config.after,
             pause: parts.config.pause,
         };
@@ -56,16 +56,16 @@ impl Ring {
             folder: parts.folder,
             name: parts.name,
             keep: parts.config.keep,
-            account: parts.account,
+            status: parts.status,
             handle,
-            last_prune: opening.session.started,
-            opening,
+            last_prune: new_recording.session.started,
+            new_recording,
             jobs,
             file: None,
             next_try: Duration::ZERO,
             pause: Duration::ZERO,
             process: None,
-            triggers: Triggers::new(timing),
+            triggers: Triggers::new(delays),
             prune_failed: false,
         }
     }
@@ -81,7 +81,7 @@ impl Ring {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
-                self.account.set_problem(None);
+                self.status.set_problem(None);
                 remove_interrupted_saves(&self.folder);
                 Some(file)
             }
@@ -90,7 +90,7 @@ impl Ring {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.pause = (self.pause * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
-                self.account.set_problem(Some(Problem::new(
+                self.status.set_problem(Some(Problem::new(
                     Status::Broken,
                     format!("no flight recorder, tried again: {why}"),
                 )));
@@ -101,7 +101,7 @@ impl Ring {
     }
 
     fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
-        let open = || RecordingFile::open(path, &self.opening, Arc::clone(&self.account));
+        let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(&self.status));
         match open() {
             Err(error) if needs_new_file(&error) => {
                 match set_aside(&self.folder, &self.name, now) {
@@ -120,8 +120,9 @@ impl Ring {
     /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Until then
     /// the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
-        let every = (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
-        if now.since(self.last_prune) < every {
+        let prune_interval =
+            (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        if now.since(self.last_prune) < prune_interval {
             return;
         }
         self.last_prune = now;
@@ -190,7 +191,7 @@ impl Ring {
     }
 
     fn save(&mut self, job: SaveJob) {
-        self.handle.begun();
+        self.handle.save_begun();
         let (job, why) = match self.file.is_some() {
             true => match self.jobs.try_send(job) {
                 Ok(()) => return,
@@ -204,16 +205,16 @@ impl Ring {
             ),
         };
         let outcome = Err(why.to_owned());
-        self.handle.ended(job.reason, &outcome);
+        self.handle.save_ended(job.reason, &outcome);
         (job.answer)(outcome);
     }
 
     fn write(&mut self, entries: &[Entry], now: Stamp) {
         match &mut self.file {
-            Some(file) => file.take(entries, now),
+            Some(file) => file.write_entries(entries, now),
             None => {
                 let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
-                self.account
+                self.status
                     .dropped(entries.iter().filter(row).count() as u64)
             }
         }
@@ -236,7 +237,7 @@ fn needs_new_file(error: &Error) -> bool {
 }
 
 impl RecordingSink for Ring {
-    fn take(&mut self, entries: &[Entry], now: Stamp) {
+    fn write_entries(&mut self, entries: &[Entry], now: Stamp) {
         if self.file.is_none() && self.next_try <= now.uptime {
             self.file = self.open(now);
             let process = self.process.clone();
@@ -246,12 +247,12 @@ impl RecordingSink for Ring {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
-                Entry::Manifest(more) => {
-                    let known = self
+                Entry::Manifest(described) => {
+                    let updated = self
                         .process
                         .as_ref()
-                        .and_then(|followed| followed.with_manifest(more));
-                    self.process = known.map(Arc::new).or(self.process.take());
+                        .and_then(|followed| followed.with_manifest(described));
+                    self.process = updated.map(Arc::new).or(self.process.take());
                 }
                 Entry::Event(Event { at, kind, .. }) => {
                     if let Some(trigger) = Trigger::of(*kind) {
@@ -270,10 +271,10 @@ impl RecordingSink for Ring {
 
     fn finish(mut self: Box<Self>, now: Stamp) {
         self.answer_requests(now);
-        if let Some(trigger) = self.triggers.last() {
+        if let Some(trigger) = self.triggers.take_pending() {
             self.save_automatically(trigger, now, Box::new(|_| {}));
         }
-        // The ring is closed only after the last save has copied it.
+        // The ring stays open until the last save has copied it.
         self.handle.wait(LAST_SAVES_TIMEOUT);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);

@@ -71,15 +71,15 @@ impl Saver {
                     )
                 }
             }
-            self.handle.ended(job.reason, &outcome);
+            self.handle.save_ended(job.reason, &outcome);
             (job.answer)(outcome);
         }
     }
 
     fn save(&self, job: &SaveJob) -> Outcome {
         let ring = self.folder.join(RING);
-        let length = |end: &str| {
-            fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len())
+        let length = |suffix: &str| {
+            fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
         free_space(
             &self.folder,

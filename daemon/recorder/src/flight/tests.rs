@@ -94,7 +94,7 @@ fn second(number: u64) -> Vec<Entry> {
 struct Scene {
     folder: tempfile::TempDir,
     handle: Handle,
-    account: Arc<RecorderStatus>,
+    status: Arc<RecorderStatus>,
 }
 
 impl Scene {
@@ -102,7 +102,7 @@ impl Scene {
         Scene {
             folder: tempfile::tempdir().unwrap(),
             handle: Handle::default(),
-            account: RecorderStatus::new("flight"),
+            status: RecorderStatus::new("flight"),
         }
     }
 
@@ -126,7 +126,7 @@ impl Scene {
             folder: self.folder(),
             config,
             name: "vm".to_owned(),
-            account: Arc::clone(&self.account),
+            status: Arc::clone(&self.status),
         };
         let (ring, saver) = build(parts, &self.handle, NewRecording { labels, session }).unwrap();
         (Box::new(ring), saver)
@@ -147,11 +147,11 @@ fn ticks(path: &Path) -> Vec<u64> {
 fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(&[("arm", "A")], config::Flight::default());
-    (1..=1000).for_each(|number| ring.take(&second(number), at(number)));
+    (1..=1000).for_each(|number| ring.write_entries(&second(number), at(number)));
     let clock = Clock::start();
     let mut answer = scene
         .handle
-        .request("while it is written", SaveOrigin::Page)
+        .request("while it is written", SaveOrigin::Http)
         .unwrap();
     let (longest, turns, last) = std::thread::scope(|scope| {
         let saving = scope.spawn(move || saver.run());
@@ -159,7 +159,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
         let path = loop {
             number += 1;
             let began = clock.now();
-            ring.take(&second(number), at(number));
+            ring.write_entries(&second(number), at(number));
             longest = longest.max(clock.now().since(began));
             if let Ok(outcome) = answer.try_recv() {
                 break outcome.unwrap();
@@ -189,7 +189,7 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
         ring.iter().copied().eq(ring[0]..=last),
         "the ring has a gap"
     );
-    assert_eq!(scene.account.counts().1, 0, "entries were dropped");
+    assert_eq!(scene.status.counts().1, 0, "entries were dropped");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_flight_ring_continues_only_with_unchanged_labels() {
     let scene = Scene::new();
     for (labels, sessions, aside) in [("A", 1, 0), ("A", 2, 0), ("B", 1, 1)] {
         let (mut ring, _saver) = scene.build(&[("arm", labels)], config::Flight::default());
-        ring.take(&second(1), at(1));
+        ring.write_entries(&second(1), at(1));
         ring.finish(at(2));
         let found = Recording::open(&scene.folder().join(RING)).unwrap();
         assert_eq!(found.sessions().unwrap().len(), sessions, "{labels}");
@@ -219,10 +219,10 @@ fn a_flight_ring_continues_only_with_unchanged_labels() {
 fn a_removed_flight_ring_is_recreated() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
-    ring.take(&second(1), at(1));
+    ring.write_entries(&second(1), at(1));
     std::fs::remove_file(scene.folder().join(RING)).unwrap();
-    ring.take(&second(70), at(70));
-    ring.take(&second(71), at(71));
+    ring.write_entries(&second(70), at(70));
+    ring.write_entries(&second(71), at(71));
     ring.finish(at(72));
     assert_eq!(ticks(&scene.folder().join(RING)), [70, 71]);
 }
@@ -232,13 +232,13 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());
     let path = scene.folder().join(RING);
-    ring.take(&second(1), at(1));
+    ring.write_entries(&second(1), at(1));
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "somebody's notes").unwrap();
-    ring.take(&second(70), at(70));
-    assert!(scene.account.problem().is_some());
-    ring.take(&second(71), at(71));
-    assert_eq!(scene.account.problem(), None);
+    ring.write_entries(&second(70), at(70));
+    assert!(scene.status.problem().is_some());
+    ring.write_entries(&second(71), at(71));
+    assert_eq!(scene.status.problem(), None);
     ring.finish(at(72));
     assert_eq!(ticks(&path), [71]);
     let mut names = std::fs::read_dir(scene.folder())
@@ -261,12 +261,12 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
             ..config::Flight::default()
         },
     );
-    ring.take(&second(1), at(1));
+    ring.write_entries(&second(1), at(1));
     let asking = [
-        scene.handle.request("first", SaveOrigin::Page).unwrap(),
-        scene.handle.request("second", SaveOrigin::Page).unwrap(),
+        scene.handle.request("first", SaveOrigin::Http).unwrap(),
+        scene.handle.request("second", SaveOrigin::Http).unwrap(),
     ];
-    ring.take(&second(2), at(2));
+    ring.write_entries(&second(2), at(2));
     ring.finish(at(3));
     // It had to wait for the copies in vain: they are made now.
     saver.run();
@@ -299,7 +299,7 @@ fn a_trigger_is_saved_under_its_name_after_its_aftermath() {
         if number == 5 {
             entries.push(Entry::event(at(number), EventKind::Behind, &json!({})));
         }
-        ring.take(&entries, at(number));
+        ring.write_entries(&entries, at(number));
     }
     drop(ring);
     saver.run();

@@ -34,15 +34,15 @@ pub struct TriggerDelays {
 /// Pending saves. Times are uptimes.
 #[derive(Debug, Clone)]
 pub struct Triggers {
-    timing: TriggerDelays,
+    delays: TriggerDelays,
     pending: Option<(Trigger, Duration)>,
     last: Option<Duration>,
 }
 
 impl Triggers {
-    pub fn new(timing: TriggerDelays) -> Self {
+    pub fn new(delays: TriggerDelays) -> Self {
         Triggers {
-            timing,
+            delays,
             pending: None,
             last: None,
         }
@@ -53,9 +53,9 @@ impl Triggers {
     /// the pause to end; the ring still contains it then.
     pub fn add_event(&mut self, trigger: Trigger, at: Duration) {
         let pause_ends = self.last.map_or(Duration::ZERO, |last| {
-            last.saturating_add(self.timing.pause)
+            last.saturating_add(self.delays.pause)
         });
-        let due = at.saturating_add(self.timing.after).max(pause_ends);
+        let due = at.saturating_add(self.delays.after).max(pause_ends);
         self.pending = Some(match self.pending {
             Some((before, planned)) if before >= trigger => (before, planned),
             Some((_, planned)) => (trigger, planned.max(due)),
@@ -70,7 +70,7 @@ impl Triggers {
         Some(trigger)
     }
 
-    pub fn last(&mut self) -> Option<Trigger> {
+    pub fn take_pending(&mut self) -> Option<Trigger> {
         self.pending.take().map(|(trigger, _)| trigger)
     }
 }
@@ -111,7 +111,10 @@ mod tests {
         triggers.add_event(Trigger::Exit, s(100));
         assert_eq!(triggers.due(s(109)), None);
         assert_eq!(triggers.due(s(110)), Some(Trigger::Exit));
-        assert_eq!((triggers.due(s(111)), triggers.last()), (None, None));
+        assert_eq!(
+            (triggers.due(s(111)), triggers.take_pending()),
+            (None, None)
+        );
     }
 
     #[test]
@@ -144,7 +147,7 @@ mod tests {
         let mut triggers = Triggers::new(TIMING);
         triggers.add_event(Trigger::OomKill, s(100));
         assert_eq!(
-            (triggers.last(), triggers.due(s(200))),
+            (triggers.take_pending(), triggers.due(s(200))),
             (Some(Trigger::OomKill), None)
         );
     }

@@ -25,7 +25,7 @@ pub struct BinaryDigest {
     pub bytes: u64,
 }
 
-/// Evicts pages that were not in the page cache before.
+/// Hashes the file, and evicts the pages that were not in the page cache before.
 ///
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.

@@ -41,9 +41,9 @@ pub struct ProcessFacts {
 #[derive(Debug, Clone)]
 pub struct Describer {
     root: HostRoot,
-    first: Arc<Mutex<Option<Arc<InitialManifest>>>>,
+    initial: Arc<Mutex<Option<Arc<InitialManifest>>>>,
     paths: Arc<PathThread>,
-    more: Latest<Described>,
+    completed: Latest<Described>,
 }
 
 #[derive(Debug)]
@@ -56,9 +56,9 @@ impl Describer {
     pub fn new(root: HostRoot) -> Describer {
         Describer {
             root,
-            first: Arc::default(),
+            initial: Arc::default(),
             paths: Arc::new(PathThread::new("manifest-path")),
-            more: Latest::default(),
+            completed: Latest::default(),
         }
     }
 
@@ -74,11 +74,11 @@ impl Describer {
         let mut manifest = process::describe(&self.root, target);
         self.folders(target, &mut manifest);
         let manifest = Value::from(manifest);
-        let first = InitialManifest {
+        let initial = InitialManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
-        *self.first.lock() = Some(Arc::new(first));
+        *self.initial.lock() = Some(Arc::new(initial));
         manifest
     }
 
@@ -89,19 +89,17 @@ impl Describer {
         });
         match folders {
             Ok(folders) => put(manifest, "folders", folders.ok()),
-            Err(unanswered) => {
-                add_problem(manifest, &format!("a folder of the process: {unanswered}"))
-            }
+            Err(error) => add_problem(manifest, &format!("a folder of the process: {error}")),
         }
     }
 
     /// The newest completed manifest. It may belong to an earlier process.
-    pub fn more(&self) -> Latest<Described> {
-        self.more.clone()
+    pub fn completed(&self) -> Latest<Described> {
+        self.completed.clone()
     }
 
-    fn first(&self) -> Option<Arc<InitialManifest>> {
-        self.first.lock().clone()
+    fn initial(&self) -> Option<Arc<InitialManifest>> {
+        self.initial.lock().clone()
     }
 }
 
@@ -111,22 +109,22 @@ impl Follower {
         let (mut binary, mut reported, mut published) = (None, Map::new(), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
-            let Some(first) = self.describer.first() else {
+            let Some(initial) = self.describer.initial() else {
                 continue;
             };
             if !followed
                 .as_ref()
-                .is_some_and(|before| Arc::ptr_eq(before, &first))
+                .is_some_and(|before| Arc::ptr_eq(before, &initial))
             {
                 (binary, hashing) = (None, None);
                 reported.clear();
-                published = Some(first.manifest.clone());
-                followed = Some(Arc::clone(&first));
+                published = Some(initial.manifest.clone());
+                followed = Some(Arc::clone(&initial));
             }
             if hashing.is_none() {
                 let (root, target, stop) = (
                     self.describer.root.clone(),
-                    Arc::clone(&first.target),
+                    Arc::clone(&initial.target),
                     stop.clone(),
                 );
                 hashing = paths.start(move || digest(&root, &target, &stop)).ok();
@@ -135,14 +133,14 @@ impl Follower {
                 binary = hashed;
             }
             // Facts remain when they are no longer reported, for example after the process ended.
-            reported.extend(self.reported(&first.target));
-            let manifest = add(&first.manifest, binary.as_ref(), &reported);
+            reported.extend(self.reported(&initial.target));
+            let manifest = add(&initial.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = Described {
-                    target: Arc::clone(&first.target),
+                    target: Arc::clone(&initial.target),
                     manifest: manifest.clone(),
                 };
-                self.describer.more.set(Some(Arc::new(described)));
+                self.describer.completed.set(Some(Arc::new(described)));
                 published = Some(manifest);
             }
         }
@@ -179,14 +177,14 @@ impl Follower {
 
 /// `None` if the process has ended, or has executed another program and gets a new manifest.
 fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<BinaryDigest, String>> {
-    // Works with or without the lower priority.
+    // A failure to lower the priority does not matter.
     let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
     let id = target.process;
     let files = ProcessFiles::open(root, id.pid)
         .ok()
         .filter(|files| files.id() == id)?;
     let file = files.open_exe();
-    // Checked after the open: now the file is certainly this program's.
+    // Checked after the open, so that the file is certainly this program's.
     if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
         return None;
     }
@@ -200,11 +198,11 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
 }
 
 fn add(
-    first: &Value,
+    initial: &Value,
     binary: Option<&Result<BinaryDigest, String>>,
     reported: &Map<String, Value>,
 ) -> Value {
-    let mut manifest = first.as_object().cloned().unwrap_or_default();
+    let mut manifest = initial.as_object().cloned().unwrap_or_default();
     let binary = binary.map(|binary| match binary {
         Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
         Err(why) => json!({ "problem": why }),
@@ -223,7 +221,7 @@ mod tests {
     use super::*;
     use faultline_kernel::ProcessId;
     use faultline_metrics::Stamp;
-    use faultline_testkit::eventually::eventually_seeing;
+    use faultline_testkit::eventually::eventually_ok;
 
     const PATIENCE: Duration = Duration::from_secs(60);
     const FIRST: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
@@ -270,13 +268,13 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| follower.run(stop.clone()));
             assert_eq!(describer.describe(&target)["binary"], Value::Null);
-            let more = |key: &str, wanted: fn(&Value) -> bool| {
-                eventually_seeing(PATIENCE, key, || match describer.more().get() {
-                    Some(more) if wanted(&more.manifest) => Ok(more),
+            let completed = |key: &str, wanted: fn(&Value) -> bool| {
+                eventually_ok(PATIENCE, key, || match describer.completed().get() {
+                    Some(completed) if wanted(&completed.manifest) => Ok(completed),
                     other => Err(other),
                 })
             };
-            let digest = more("the digest", |manifest| {
+            let digest = completed("the digest", |manifest| {
                 manifest["binary"]["sha256"].is_string()
             });
             assert_eq!(
@@ -284,11 +282,11 @@ mod tests {
                 (process, &Value::Null)
             );
             facts.admin.set(Some(Arc::new(reported(process, FIRST))));
-            more("its identity", |manifest| {
+            completed("its identity", |manifest| {
                 manifest["validator"]["identity"] == FIRST
             });
             facts.admin.set(Some(Arc::new(reported(process, SECOND))));
-            let last = more("its other identity", |manifest| {
+            let last = completed("its other identity", |manifest| {
                 manifest["validator"]["identity"] == SECOND
             });
             assert_eq!(last.manifest["binary"], digest.manifest["binary"]);

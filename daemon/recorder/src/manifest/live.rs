@@ -11,8 +11,8 @@ use sysinfo::{
 /// Replaces facts that were read from files, if `root` is this machine. Keeps them where sysinfo
 /// returns 0 or nothing.
 ///
-/// Does not query processes, which raises the limit of open descriptors, nor file system sizes,
-/// which blocks on network mounts.
+/// Does not query processes, because that raises the limit of open descriptors. Does not query file
+/// system sizes, because that blocks on network mounts.
 pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
     let default_root = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
@@ -65,7 +65,7 @@ fn system_name((name, version): (String, String)) -> String {
     format!("{name} {version}")
 }
 
-/// True if sysinfo's "disk", which is a mount, is this mount.
+/// True if this is the mount that sysinfo reports as a "disk".
 fn is_mount(reported: &Disk, mount: &Mount) -> bool {
     mount.mount_point == reported.mount_point() && OsStr::new(&mount.source) == reported.name()
 }

@@ -72,13 +72,13 @@ fn inspect(
     out: &mut Map<String, Value>,
     problems: &mut Vec<ReadError>,
 ) {
-    let arguments = take(arguments(files), problems).unwrap_or_default();
+    let arguments = value_or_problem(arguments(files), problems).unwrap_or_default();
     put(
         out,
         "arguments",
         (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
     );
-    let environment = take(
+    let environment = value_or_problem(
         files.environment(|name| RECORDED_VARIABLES.contains(&name)),
         problems,
     );
@@ -90,10 +90,10 @@ fn inspect(
     put(
         out,
         "limits",
-        take(files.limits(), problems)
+        value_or_problem(files.limits(), problems)
             .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
     );
-    if let Some(cgroups) = take(locate(root, target.process.pid), problems) {
+    if let Some(cgroups) = value_or_problem(locate(root, target.process.pid), problems) {
         let path = cgroups
             .memory
             .as_ref()
@@ -141,9 +141,9 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
         .collect())
 }
 
-/// Returns the value, or adds the error to `problems` unless it is absent. Missing rights count,
-/// unlike in a tick.
-fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
+/// Returns the value, or adds the error to `problems`. An absent file is no problem. Unlike in a
+/// tick, a missing right is one.
+fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error) => {

@@ -1,7 +1,7 @@
 use super::*;
 use faultline_core::clock::Clock;
 use faultline_sources::discovery::{Finder, Target};
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 
 /// Machine of a researcher: RAID for the accounts, a btrfs subvolume for the ledger, an overlay below a container's root.
 const MOUNTS: &str = "\
@@ -29,12 +29,12 @@ const ARGUMENTS: [&str; 12] = [
     "-",
 ];
 
-fn fixture(name: &str) -> PretendHost {
+fn fixture(name: &str) -> FakeHost {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts");
-    PretendHost::from_fixture(&hosts.join(name)).unwrap()
+    FakeHost::from_fixture(&hosts.join(name)).unwrap()
 }
 
-fn researcher() -> PretendHost {
+fn researcher() -> FakeHost {
     let host = fixture("linux-6.8-v2");
     let environment = "RUST_LOG=solana=info\0SOLANA_METRICS_CONFIG=host=h,db=d,u=me,p=s3cr3t\0MALLOC_CONF=x\0TOKEN=s3cr3t\0";
     for (path, text) in [
@@ -66,7 +66,7 @@ fn researcher() -> PretendHost {
     host
 }
 
-fn target(host: &PretendHost) -> (HostRoot, Target) {
+fn target(host: &FakeHost) -> (HostRoot, Target) {
     let root = HostRoot::below(host.root());
     let mut finder = Finder::build(
         &faultline_core::config::Target::default(),

@@ -4,7 +4,7 @@ use super::Handle;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Source, Status};
-use faultline_sources::discovery::Following;
+use faultline_sources::discovery::TargetHandle;
 use faultline_sources::tick::{Poll, SampleContext, SourceOutput};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ pub(super) const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
 pub struct RecorderStatus {
     /// The label value: `record` or `flight`.
     name: &'static str,
-    state: Mutex<AccountState>,
+    state: Mutex<RecorderState>,
 }
 
 #[derive(Debug, Default)]
-struct AccountState {
+struct RecorderState {
     rows: u64,
     dropped: u64,
     problem: Option<Problem>,
@@ -66,7 +66,7 @@ impl RecorderStatus {
 /// the tick is recorded with its process.
 pub(super) struct RecorderSource {
     pub(super) handle: Handle,
-    pub(super) following: Following,
+    pub(super) following: TargetHandle,
     pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
     pub(super) lost: (u64, Duration),
@@ -106,30 +106,30 @@ impl Poll for RecorderSource {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
-        // Problems of a file are a state, reported at every tick.
+        // Problems of a file persist, so every tick reports them.
         let mut output = SourceOutput {
             repeated: true,
             ..SourceOutput::default()
         };
         output.problems = self
             .handle
-            .accounts
+            .statuses
             .iter()
-            .filter_map(|account| account.problem())
+            .filter_map(|status| status.problem())
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
         (self.more)(&mut output);
         output.readings.extend(self.handle.marks.readings());
         let lost = self.handle.queue.lost();
-        for account in &self.handle.accounts {
-            let (rows, dropped) = account.counts();
+        for status in &self.handle.statuses {
+            let (rows, dropped) = status.counts();
             output
                 .readings
-                .counter(&d::RECORDER_ROWS, [account.name.into()], rows);
+                .counter(&d::RECORDER_ROWS, [status.name.into()], rows);
             output
                 .readings
-                .counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost);
+                .counter(&d::RECORDER_DROPPED, [status.name.into()], dropped + lost);
         }
         output
     }

@@ -109,14 +109,14 @@ struct FolderDisks {
 
 impl FolderDisks {
     fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<FolderDisks> {
-        let seen = match pid {
+        let visible_path = match pid {
             Some(pid) => root
                 .procfs
                 .join(format!("{pid}/root"))
                 .join(folder.strip_prefix("/").ok()?),
             None => folder.to_owned(),
         };
-        let device = rustix::fs::stat(&seen).ok()?.st_dev;
+        let device = rustix::fs::stat(&visible_path).ok()?.st_dev;
         let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
         let mut disks = BTreeSet::new();
         let source = if numbers.0 == 0 {

@@ -41,7 +41,7 @@ impl Events {
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
-        self.time(tick, out);
+        self.add_time_events(tick, out);
         if is_other_program(self.target.as_deref(), seen.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
                 && before.process == target.process
@@ -57,13 +57,13 @@ impl Events {
                 self.add_process_change(tick, seen, describe, out);
             }
         }
-        self.restarts(tick, out);
-        self.phase(tick, out);
-        self.stall(tick, out);
+        self.add_restarts(tick, out);
+        self.add_phase_events(tick, out);
+        self.add_stall(tick, out);
         out.push(Entry::Tick(Arc::clone(tick)));
     }
 
-    fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_time_events(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let steps = tick
             .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
@@ -91,14 +91,14 @@ impl Events {
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
-        let wrapper = |before: &&Arc<Target>| {
+        let is_wrapper = |before: &&Arc<Target>| {
             seen.ended.is_none()
                 && seen
                     .target
                     .as_ref()
-                    .is_some_and(|now| now.succeeds_wrapper(before))
+                    .is_some_and(|now| now.replaces_wrapper(before))
         };
-        if let Some(before) = self.target.as_ref().filter(|before| !wrapper(before)) {
+        if let Some(before) = self.target.as_ref().filter(|before| !is_wrapper(before)) {
             let (kind, reason) = match seen.ended.unwrap_or(EndReason::Unknown) {
                 EndReason::OomKill => (EventKind::OomKill, EndReason::OomKill),
                 reason => (EventKind::Exit, reason),
@@ -135,7 +135,7 @@ impl Events {
         }
     }
 
-    fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         for (reason, before) in EndReason::ALL.into_iter().zip(&mut self.restarts) {
             let count = tick.value_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
             if count > std::mem::replace(before, count) {
@@ -148,7 +148,7 @@ impl Events {
         }
     }
 
-    fn stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_stall(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let stalled = tick.value_of(&v::STALLED, &[]) == Some(1.0);
         self.slot = tick.value_of(&v::SLOT, &["processed"]).or(self.slot);
         if stalled && !self.stalled {
@@ -163,7 +163,7 @@ impl Events {
 
     /// Adds phase events. A phase that becomes unknown and then known again does not count as
     /// reached again.
-    fn phase(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
+    fn add_phase_events(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         let phase = phase_of(tick);
         if self.phase.as_ref() == phase {
             return;
@@ -190,7 +190,8 @@ impl Events {
     }
 }
 
-/// True for another process or an exec. Ignores how it was found, and a file replaced on disk.
+/// True for another process or after an exec. Ignores how the process was found, and whether its
+/// file was replaced on disk.
 fn is_other_program(before: Option<&Target>, now: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target
@@ -204,11 +205,11 @@ fn is_other_program(before: Option<&Target>, now: Option<&Target>) -> bool {
 }
 
 fn phase_of(tick: &Tick) -> Option<&Text> {
-    let on = |reading: &&Reading| {
+    let is_active = |reading: &&Reading| {
         reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0)
     };
     tick.readings()
-        .find(on)
+        .find(is_active)
         .and_then(|reading| reading.labels.first())
 }
 

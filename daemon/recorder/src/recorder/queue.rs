@@ -33,7 +33,7 @@ pub(super) struct FollowedAtTick {
 /// One queue for all kinds of messages, with a limit for each, so that their order stays.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: Mutex<QueuedMessages>,
+    queued: Mutex<QueuedMessages>,
     lost: AtomicU64,
 }
 
@@ -46,27 +46,27 @@ struct QueuedMessages {
 }
 
 impl Queue {
-    /// False if the queue is full. Then the loss is counted, except for marks: their sender gets an
+    /// Returns false if the queue is full. Counts the loss, except of marks, whose sender gets an
     /// error.
     pub(super) fn push(&self, message: Message) -> bool {
-        let mut waiting = self.waiting.lock();
-        let (count, most, counted) = match message {
-            Message::Tick(..) => (&mut waiting.ticks, MAX_TICKS, true),
-            Message::Point(_) => (&mut waiting.points, MAX_POINTS, true),
-            Message::Mark(..) => (&mut waiting.marks, MAX_MARKS, false),
+        let mut queued = self.queued.lock();
+        let (count, max, counted) = match message {
+            Message::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
+            Message::Point(_) => (&mut queued.points, MAX_POINTS, true),
+            Message::Mark(..) => (&mut queued.marks, MAX_MARKS, false),
         };
-        let has_capacity = *count < most;
+        let has_capacity = *count < max;
         if has_capacity {
             *count += 1;
-            waiting.messages.push_back(message);
+            queued.messages.push_back(message);
         } else if counted {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         has_capacity
     }
 
-    pub(super) fn take(&self) -> VecDeque<Message> {
-        std::mem::take(&mut *self.waiting.lock()).messages
+    pub(super) fn drain(&self) -> VecDeque<Message> {
+        std::mem::take(&mut *self.queued.lock()).messages
     }
 
     pub(super) fn lost(&self) -> u64 {
@@ -104,7 +104,7 @@ mod tests {
             .count();
         assert_eq!((taken, queue.lost()), (MAX_TICKS, 5));
         assert!(queue.push(mark("a")));
-        let all = queue.take();
+        let all = queue.drain();
         assert_eq!(all.len(), MAX_TICKS + 1);
         assert!(matches!(all.back(), Some(Message::Mark(_, name)) if name == "a"));
         assert!(queue.push(tick(99)), "what was taken has made room");

@@ -3,8 +3,7 @@
 mod file_identity;
 mod retained;
 
-use super::account::{PROBLEM_SHOWN_FOR, RecorderStatus};
-use super::{Entry, FollowedProcess, RecordingSink};
+use super::{Entry, FollowedProcess, PROBLEM_SHOWN_FOR, RecorderStatus, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer};
 use file_identity::FileIdentity;
@@ -30,7 +29,7 @@ pub struct RecordingFile {
     /// `None` after the file was removed or replaced, until there is a new one.
     writer: Option<Writer>,
     file_identity: FileIdentity,
-    account: Arc<RecorderStatus>,
+    status: Arc<RecorderStatus>,
     process: Option<Arc<FollowedProcess>>,
     retained: RetainedEntries,
     lost: u64,
@@ -58,7 +57,7 @@ impl RecordingFile {
     pub fn open(
         path: &Path,
         new_recording: &NewRecording,
-        account: Arc<RecorderStatus>,
+        status: Arc<RecorderStatus>,
     ) -> Result<RecordingFile, Error> {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
@@ -69,7 +68,7 @@ impl RecordingFile {
             new_recording: new_recording.clone(),
             writer: None,
             file_identity: FileIdentity::of(path),
-            account,
+            status,
             process: None,
             retained: RetainedEntries::default(),
             lost: 0,
@@ -80,7 +79,7 @@ impl RecordingFile {
         };
         match first_write {
             Ok((writer, rows)) => {
-                file.account.add_rows(rows);
+                file.status.add_rows(rows);
                 file.writer = Some(writer);
             }
             Err(error) if error.is_full() => {
@@ -92,7 +91,7 @@ impl RecordingFile {
         Ok(file)
     }
 
-    /// For other work on the file between two transactions. `None` without a file.
+    /// The writer, for other work between two transactions. `None` without a file.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         self.writer.as_mut()
     }
@@ -109,7 +108,7 @@ impl RecordingFile {
             "{} was {what} while it was written; a new one is begun",
             self.path.display()
         );
-        tracing::error!(recorder = self.account.name(), why);
+        tracing::error!(recorder = self.status.name(), why);
         // Completes the moved file, so that it stays usable at its new path.
         let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()
@@ -121,7 +120,7 @@ impl RecordingFile {
         }
         self.file_identity.remove_wal();
         self.retained.start_with_process(self.process.as_ref());
-        self.account
+        self.status
             .set_problem(Some(Problem::new(Status::Gone, why.clone())));
         self.shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
@@ -170,7 +169,7 @@ impl RecordingFile {
                 Ok(more) => (rows, done) = (rows + more, done + part.len()),
                 Err(error) => {
                     writer.rollback();
-                    self.account.add_rows(rows);
+                    self.status.add_rows(rows);
                     self.retain_or_count_lost(entries.get(done..keep).unwrap_or_default());
                     return Err(error);
                 }
@@ -182,7 +181,7 @@ impl RecordingFile {
     /// Keeps events and counts the rest as lost.
     fn retain_or_count_lost(&mut self, entries: &[Entry]) {
         let lost = self.retained.keep(entries);
-        self.account.dropped(lost);
+        self.status.dropped(lost);
         self.lost += lost;
     }
 
@@ -190,12 +189,12 @@ impl RecordingFile {
         let (path, why) = (self.path.display(), error.to_string());
         let pause = match &self.failure {
             None => {
-                tracing::error!(recorder = self.account.name(), %path, why, "cannot write the recording; exporting continues");
+                tracing::error!(recorder = self.status.name(), %path, why, "cannot write the recording; exporting continues");
                 MIN_RETRY_DELAY
             }
             Some(failure) => (failure.pause * 2).min(MAX_RETRY_DELAY),
         };
-        self.account.set_problem(Some(Problem::new(
+        self.status.set_problem(Some(Problem::new(
             Status::Broken,
             format!("not recorded, tried again: {why}"),
         )));
@@ -210,19 +209,19 @@ impl RecordingFile {
     }
 
     fn record_success(&mut self, rows: u64, now: Stamp) {
-        self.account.add_rows(rows);
+        self.status.add_rows(rows);
         self.last_write = now;
         let lost = std::mem::take(&mut self.lost);
         if let Some(failure) = self.failure.take() {
             let seconds = now.since(failure.since).as_secs();
             tracing::info!(
-                recorder = self.account.name(),
+                recorder = self.status.name(),
                 seconds,
                 lost,
                 "writing the recording again"
             );
             if self.shown_until.is_none() {
-                self.account.set_problem(None);
+                self.status.set_problem(None);
             }
         }
         if self
@@ -230,7 +229,7 @@ impl RecordingFile {
             .take_if(|until| *until <= now.uptime)
             .is_some()
         {
-            self.account.set_problem(None);
+            self.status.set_problem(None);
         }
     }
 
@@ -243,9 +242,9 @@ impl RecordingFile {
             return;
         };
         if let Err(error) = writer.checkpoint() {
-            // The log keeps its data; the next turn shows whether it accepts more.
+            // The write-ahead log keeps the data. The next commit shows whether it accepts more.
             writer.rollback();
-            tracing::warn!(recorder = self.account.name(), %error, "cannot checkpoint the recording");
+            tracing::warn!(recorder = self.status.name(), %error, "cannot checkpoint the recording");
         }
     }
 }
@@ -277,7 +276,7 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
 }
 
 impl RecordingSink for RecordingFile {
-    fn take(&mut self, entries: &[Entry], now: Stamp) {
+    fn write_entries(&mut self, entries: &[Entry], now: Stamp) {
         self.check_file(now);
         if self
             .failure
@@ -294,12 +293,12 @@ impl RecordingSink for RecordingFile {
         for entry in entries {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
-                Entry::Manifest(more) => {
-                    let known = self
+                Entry::Manifest(described) => {
+                    let updated = self
                         .process
                         .as_ref()
-                        .and_then(|followed| followed.with_manifest(more));
-                    self.process = known.map(Arc::new).or(self.process.take());
+                        .and_then(|followed| followed.with_manifest(described));
+                    self.process = updated.map(Arc::new).or(self.process.take());
                 }
                 _ => {}
             }
@@ -312,7 +311,7 @@ impl RecordingSink for RecordingFile {
         if let Some(failure) = &mut self.failure {
             failure.next = now.uptime;
         }
-        self.take(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
+        self.write_entries(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
         let path = self.path.display();
         let why = self.failure.map(|failure| failure.why);
         match self.writer.map(|writer| writer.finish(now)) {

@@ -64,13 +64,13 @@ impl Poller {
         }
     }
 
-    /// With short intervals, for a caller that needs a single poll.
-    pub fn at_once(self) -> Self {
-        let soon = Duration::from_millis(50);
+    /// Shortens the intervals, for a caller that needs a single poll.
+    pub fn with_short_intervals(self) -> Self {
+        let short_interval = Duration::from_millis(50);
         Poller {
             poll_intervals: PollIntervals {
-                starting: soon,
-                running: soon,
+                starting: short_interval,
+                running: short_interval,
             },
             ..self
         }
@@ -148,11 +148,11 @@ impl Poller {
     /// Stores a poll's result, unless the process was replaced meanwhile.
     fn receive(&mut self, process: ProcessId, responses: PollResult, began: Stamp) {
         let now = self.clock.now();
-        let same = (self.target)().is_some_and(|target| target.process == process);
+        let is_same_process = (self.target)().is_some_and(|target| target.process == process);
         let Some(cache) = self
             .cache
             .as_mut()
-            .filter(|cache| same && cache.process == process)
+            .filter(|cache| is_same_process && cache.process == process)
         else {
             return;
         };
@@ -241,7 +241,7 @@ impl PollRequest {
         Ok(())
     }
 
-    /// Older versions do not have it, and solana-test-validator rejects it.
+    /// Older versions lack the method, and solana-test-validator rejects it.
     async fn request_admission(
         &self,
         socket: &mut Socket,
@@ -314,7 +314,7 @@ impl ProcessCache {
         }
     }
 
-    /// True until the next poll is due. A process starts only once, so `running` never goes back.
+    /// True until the next poll is due. A process starts only once, so `running` stays true.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
         // A poll may be half an interval early: `at` is the end of the last poll, which is later
         // than its due time.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-const ANSWER_BYTES: usize = 1 << 20;
-const READ_BYTES: usize = 16 << 10;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+const READ_CHUNK_BYTES: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -34,7 +34,7 @@ impl Failure {
             Failure::Connect(error) => {
                 return connect_problem(error, &path.to_string(), has_connected);
             }
-            Failure::PathTimeout(unanswered) => (Status::Broken, format!("{path}: {unanswered}")),
+            Failure::PathTimeout(path_error) => (Status::Broken, format!("{path}: {path_error}")),
             Failure::WrongPeer(pid) => (
                 Status::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
@@ -49,7 +49,7 @@ impl Failure {
             ),
             Failure::TooLong => (
                 Status::Broken,
-                format!("{path}: an answer of more than {ANSWER_BYTES} bytes"),
+                format!("{path}: an answer of more than {MAX_ANSWER_BYTES} bytes"),
             ),
             Failure::Answer(Error::NotOffered { method }) => (
                 Status::Absent,
@@ -139,26 +139,26 @@ impl Socket {
         let mut body = Vec::new();
         loop {
             let before = body.len();
-            body.resize(before + READ_BYTES, 0);
-            let got = self
+            body.resize(before + READ_CHUNK_BYTES, 0);
+            let bytes_read = self
                 .stream
                 .read(body.get_mut(before..).unwrap_or_default())
                 .await
                 .map_err(Failure::ConnectionLost)?;
-            body.truncate(before + got);
+            body.truncate(before + bytes_read);
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
                 return Ok(body);
             }
-            if got == 0 && body.is_empty() {
+            if bytes_read == 0 && body.is_empty() {
                 return Err(Failure::ConnectionLost(ErrorKind::UnexpectedEof.into()));
             }
-            if got == 0
+            if bytes_read == 0
                 || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok())
             {
                 return Ok(body);
             }
-            if body.len() > ANSWER_BYTES {
+            if body.len() > MAX_ANSWER_BYTES {
                 return Err(Failure::TooLong);
             }
         }

@@ -20,9 +20,11 @@ struct Offset {
 }
 
 impl Counters {
-    pub(super) fn moved(&mut self, readings: &[Reading]) {
+    pub(super) fn rebase(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
-            let first = readings.iter().find(|reading| is_same(reading, &before))?;
+            let first = readings
+                .iter()
+                .find(|reading| is_same_series(reading, &before))?;
             let (first, last) = (first.value.clone(), first.value.clone());
             Some(Offset {
                 before,
@@ -37,7 +39,7 @@ impl Counters {
     pub(super) fn continue_counts(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
-            let same_series = |offset: &&mut Offset| is_same(reading, &offset.before);
+            let same_series = |offset: &&mut Offset| is_same_series(reading, &offset.before);
             if let Some(offset) = self.offsets.iter_mut().find(same_series) {
                 let before = std::mem::replace(&mut offset.last, reading.value.clone());
                 if before.number() <= reading.value.number() {
@@ -45,7 +47,7 @@ impl Counters {
                 } else {
                     // A cgroup that was recreated under its path counts from zero.
                     self.offsets
-                        .retain(|offset| !is_same(reading, &offset.before));
+                        .retain(|offset| !is_same_series(reading, &offset.before));
                 }
             }
             self.reported.push(reading.clone());
@@ -57,8 +59,8 @@ fn is_counter(reading: &Reading) -> bool {
     reading.metric.kind == Kind::Counter
 }
 
-fn is_same(one: &Reading, other: &Reading) -> bool {
-    one.metric.name == other.metric.name && *one.labels == *other.labels
+fn is_same_series(reading: &Reading, other: &Reading) -> bool {
+    reading.metric.name == other.metric.name && *reading.labels == *other.labels
 }
 
 fn sum(before: &Value, first: &Value, now: &Value) -> Value {

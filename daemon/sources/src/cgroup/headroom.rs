@@ -10,7 +10,7 @@ use faultline_metrics::{Metric, Reading, ReadingList, Status, Text, Value};
 pub(super) struct Headroom {
     meminfo: SharedMeminfo,
     settings: Throttle,
-    /// `None` without such a level. An error makes the level unknown until the next read.
+    /// `None` without a NUMA level. After an error the level is unknown until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
     strict_overcommit: bool,
     oomd_running: bool,
@@ -71,7 +71,7 @@ impl Headroom {
             write_level(level, cgroups.own_unreclaimable, output);
         }
         for high in &cgroups.high {
-            add(&m::HIGH_HEADROOM, high, Some(high.headroom()), output);
+            add_reading(&m::HIGH_HEADROOM, high, Some(high.headroom()), output);
             if levels.iter().all(|level| level.level != high.level) {
                 output.readings.push(info(high));
             }
@@ -96,27 +96,27 @@ impl Headroom {
         output.whole(&m::SWAP_HEADROOM, [], swap);
         if self.strict_overcommit {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
-            let left = committed.map(|(limit, used)| limit.saturating_sub(used));
-            output.whole(&m::COMMIT_HEADROOM, [], left);
+            let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
+            output.whole(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
         output.readings.flag(&m::OOMD, [], self.oomd_running);
     }
 }
 
 fn write_level(level: &LevelMemory, own: Option<u64>, output: &mut SourceOutput) {
-    add(&m::HEADROOM, level, Some(level.headroom()), output);
-    add(&m::LEVEL_LIMIT, level, Some(level.limit), output);
-    add(
+    add_reading(&m::HEADROOM, level, Some(level.headroom()), output);
+    add_reading(&m::LEVEL_LIMIT, level, Some(level.limit), output);
+    add_reading(
         &m::LEVEL_UNRECLAIMABLE,
         level,
         Some(level.unreclaimable),
         output,
     );
-    add(&m::LEVEL_DIRTY, level, level.dirty, output);
+    add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
     // Memory with swap includes the validator's own swap, which `own` lacks.
     if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own.map(|own| level.unreclaimable.saturating_sub(own));
-        add(&m::LEVEL_OTHERS, level, others, output);
+        add_reading(&m::LEVEL_OTHERS, level, others, output);
     }
     output.readings.push(info(level));
 }
@@ -132,13 +132,13 @@ fn write_binding(levels: &[LevelMemory], output: &mut SourceOutput) {
     };
     for level in levels {
         let binds = u64::from(level.level == binding.level);
-        add(&m::BINDING, level, Some(binds), output);
+        add_reading(&m::BINDING, level, Some(binds), output);
     }
     output.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
     output.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
 }
 
-fn add(
+fn add_reading(
     metric: &'static Metric,
     level: &LevelMemory,
     value: Option<u64>,

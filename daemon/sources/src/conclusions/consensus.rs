@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Minimum distance in slots from the finalized to the confirmed slot that shows Tower. Tower
 /// finalizes a slot about 31 slots after its confirmation, Alpenglow at the same time.
-const MIN_TOWER_GAP: u64 = 16;
+const MIN_TOWER_GAP_SLOTS: u64 = 16;
 /// Minimum duration of the gap. Alpenglow also has short gaps, because it publishes both slots one
 /// after the other.
 const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
@@ -30,7 +30,7 @@ struct CommitmentGap {
 
 impl CommitmentGap {
     fn update_slots(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
-        if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP {
+        if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP_SLOTS {
             self.since = None;
             return;
         }
@@ -51,7 +51,7 @@ impl CommitmentGap {
         }
     }
 
-    fn is_shown(&self, now: Stamp) -> bool {
+    fn shows_tower(&self, now: Stamp) -> bool {
         self.shown_at
             .is_some_and(|at| now.since(at) < TOWER_MAX_AGE)
     }
@@ -104,12 +104,14 @@ impl ConsensusState {
             migration_slot: reports.migration_slot,
             slot: processed.map(|info| info.absolute_slot).or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
-            has_commitment_gap: self.gap.is_shown(now),
+            has_commitment_gap: self.gap.shows_tower(now),
             ..votes.evidence()
         };
         let before = self.current;
         self.current = Consensus::next(before, evidence.consensus());
-        let names = |of: Option<Consensus>| of.map(|of| (of.protocol.name(), of.sign.name()));
+        let names = |consensus: Option<Consensus>| {
+            consensus.map(|consensus| (consensus.protocol.name(), consensus.sign.name()))
+        };
         if names(self.current) != names(before) {
             let (from, to) = (names(before), names(self.current));
             tracing::info!(?from, ?to, "consensus");
@@ -121,8 +123,8 @@ impl ConsensusState {
 pub(super) fn readings(consensus: &Consensus, output: &mut SourceOutput) {
     let readings = &mut output.readings;
     for protocol in Protocol::ALL {
-        let is_it = protocol == consensus.protocol;
-        readings.flag(&v::CONSENSUS, [protocol.name().into()], is_it);
+        let is_current = protocol == consensus.protocol;
+        readings.flag(&v::CONSENSUS, [protocol.name().into()], is_current);
     }
     readings.whole(&v::CONSENSUS_SIGN, [consensus.sign.name().into()], 1);
     output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
@@ -145,14 +147,14 @@ mod tests {
         let mut gap = CommitmentGap::default();
         for second in 0..3 {
             gap.update_slots(at(second), 131 + second, 100 + second);
-            assert!(!gap.is_shown(at(second)));
+            assert!(!gap.shows_tower(at(second)));
         }
         gap.update_slots(at(3), 134, 103);
-        assert!(gap.is_shown(at(3)) && gap.is_shown(at(62)) && !gap.is_shown(at(63)));
+        assert!(gap.shows_tower(at(3)) && gap.shows_tower(at(62)) && !gap.shows_tower(at(63)));
 
         let mut migrating = CommitmentGap::default();
         (0..90).for_each(|second| migrating.update_slots(at(second), 131, 100));
-        assert!(!migrating.is_shown(at(90)), "nothing is finalized");
+        assert!(!migrating.shows_tower(at(90)), "nothing is finalized");
 
         let mut alpenglow = CommitmentGap::default();
         for second in 0..90 {
@@ -160,7 +162,7 @@ mod tests {
             // Sometimes an answer falls between the two.
             let ahead = if second % 3 == 0 { 40 } else { 0 };
             alpenglow.update_slots(at(second), root + ahead, root);
-            assert!(!alpenglow.is_shown(at(second)));
+            assert!(!alpenglow.shows_tower(at(second)));
         }
     }
 }

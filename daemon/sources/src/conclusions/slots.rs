@@ -15,9 +15,8 @@ use std::time::Duration;
 /// The tip advances once per slot (up to 1 s), later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch takes fewer slots back than this. The purge at the end of a migration takes many
-/// more.
-const MIN_PURGE: u64 = 32;
+/// A fork switch moves the own slot back by less than this, the purge at a migration's end by more.
+const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlotTracker {
@@ -62,7 +61,7 @@ impl SlotTracker {
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
-        let points = { source_facts.datapoints.slots }
+        let pushed_slots = { source_facts.datapoints.slots }
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
             .map(|(_, slots)| slots)
             .unwrap_or_default();
@@ -73,47 +72,50 @@ impl SlotTracker {
         // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
         // The processed slot is the newest that this node notarized.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
-        let optimistic = points.optimistic.filter(|_| !is_alpenglow);
-        let replayed = points.frozen.filter(|_| is_alpenglow);
+        let optimistic = pushed_slots.optimistic.filter(|_| !is_alpenglow);
+        let replayed = pushed_slots.frozen.filter(|_| is_alpenglow);
         for (kind, slot) in [
-            ("processed", own.or(unless_recent(slot_at, points.frozen))),
+            (
+                "processed",
+                own.or(unless_recent(slot_at, pushed_slots.frozen)),
+            ),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
             ("finalized", rpc.and_then(|facts| facts.finalized)),
-            ("root", points.root),
+            ("root", pushed_slots.root),
             ("optimistic", optimistic),
             ("replayed", replayed),
             (
                 "shred",
-                received.or(unless_recent(distance_at, points.shred)),
+                received.or(unless_recent(distance_at, pushed_slots.shred)),
             ),
         ] {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
-        let exists = tip.is_none_or(|tip| self.is_not_purged(protocol, tip));
+        let tip_exists = tip.is_none_or(|tip| self.still_exists(protocol, tip));
         let distance_evidence = source_facts
             .distance_evidence(now)
-            .with_fresh_tip(tip_is_fresh && exists);
+            .with_fresh_tip(tip_is_fresh && tip_exists);
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.behind());
     }
 
     /// False if the highest slot with shreds was purged.
-    fn is_not_purged(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+    fn still_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
         let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
-    /// Active from the start of the migration until the own slot has passed the purged ones again.
+    /// Tracks slots from the start of the migration until the own slot has passed the purged ones.
     fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
         let is_migrating = protocol == Some(Protocol::Migrating);
         if !is_migrating && self.highest_own.is_none() {
             return;
         }
         let highest = self.highest_own.max(Some(own));
-        let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
+        let is_purged = Some(own.saturating_add(MIN_PURGED_SLOTS)) < highest;
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
-        // The last tips before the purge may be first seen in the same answer as the purge.
+        // One response may show both the purge and the last tips before it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
             self.migration_tip = received.max(self.migration_tip);
         }
@@ -142,24 +144,24 @@ impl SlotTracker {
             evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
             evidence.tip = received.filter(|tip| {
                 let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
-                is_new && self.is_not_purged(protocol, *tip)
+                is_new && self.still_exists(protocol, *tip)
             });
             if let (Some(slot), Some(at)) = (received, rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
             }
         }
-        let Some((at, points)) =
+        let Some((at, pushed_slots)) =
             { source_facts.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
         else {
             return;
         };
         self.push_at = Some(at);
         if own.is_none() && Some(at) > rpc_at {
-            evidence.slot = points.frozen;
+            evidence.slot = pushed_slots.frozen;
         }
         if received.is_none() && source_facts.distance_evidence(now).by_pushes().is_some() {
-            evidence.tip = points.tip();
+            evidence.tip = pushed_slots.tip();
         }
     }
 }
@@ -433,12 +435,12 @@ mod tests {
         let mut sources = SlotTracker::default();
         sources.track_purge(migrating, 1_300, Some(1_301));
         sources.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!sources.is_not_purged(alpenglow, 1_306));
+        assert!(!sources.still_exists(alpenglow, 1_306));
         sources.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!sources.is_not_purged(alpenglow, 1_306));
-        assert!(sources.is_not_purged(alpenglow, 1_307));
+        assert!(!sources.still_exists(alpenglow, 1_306));
+        assert!(sources.still_exists(alpenglow, 1_307));
         sources.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(sources.is_not_purged(alpenglow, 1_400), "it is over");
+        assert!(sources.still_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Selects one of several processes that look like validators.
 
-use super::process::has_validators_thread;
+use super::process::has_validator_thread;
 use super::{Target, process};
 use faultline_kernel::{ErrorKind, HostRoot};
 use faultline_metrics::{Problem, Status};
 
-const MAX_NAMED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Candidate {
@@ -20,7 +20,7 @@ pub(super) enum Choice {
     Running(Target),
     /// The only candidate, without a validator's threads yet: it just started, or is not a
     /// validator.
-    Lone(Target),
+    Unconfirmed(Target),
     /// Only the operator can decide.
     Several(Vec<Target>),
 }
@@ -38,7 +38,7 @@ pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
     }
     match preferred.pop() {
         Some(target) if is_any_running => Choice::Running(target),
-        Some(target) => Choice::Lone(target),
+        Some(target) => Choice::Unconfirmed(target),
         None => Choice::None,
     }
 }
@@ -54,9 +54,9 @@ pub(super) fn candidates(
     let mut found = Vec::new();
     for &pid in pids {
         match process::inspect(root, pid, found_by) {
-            Ok(seen) if seen.is_validator() => found.push(Candidate {
-                running: has_validators_thread(root, pid),
-                target: seen.target,
+            Ok(inspected) if inspected.is_validator() => found.push(Candidate {
+                running: has_validator_thread(root, pid),
+                target: inspected.target,
             }),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Gone => {}
@@ -75,8 +75,8 @@ pub(super) fn ambiguous(found: &[Target]) -> Problem {
         };
         format!("{} {}{ledger}", target.process.pid, target.comm)
     };
-    let left_out = found.len().saturating_sub(MAX_NAMED);
-    let mut named: Vec<String> = found.iter().take(MAX_NAMED).map(named).collect();
+    let left_out = found.len().saturating_sub(MAX_LISTED);
+    let mut named: Vec<String> = found.iter().take(MAX_LISTED).map(named).collect();
     if left_out > 0 {
         named.push(format!("{left_out} more"));
     }

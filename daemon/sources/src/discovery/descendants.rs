@@ -21,20 +21,20 @@ const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Descendants are reported if their excess memory is at least the process's own anonymous memory
 /// plus this. The excess of a descendant is its anonymous memory minus the process's own.
-const MIN_BYTES: u64 = 32 << 20;
+const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
 #[derive(Debug)]
 pub(super) struct InspectionTimer {
-    began: Stamp,
+    started_at: Stamp,
     last: Option<Stamp>,
     /// The memory problem was reported.
     pub(super) reported: bool,
 }
 
 impl InspectionTimer {
-    pub(super) fn new(began: Stamp) -> Self {
+    pub(super) fn new(started_at: Stamp) -> Self {
         InspectionTimer {
-            began,
+            started_at,
             last: None,
             reported: false,
         }
@@ -42,7 +42,7 @@ impl InspectionTimer {
 
     /// Starts the next interval if it returns true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        let due = now.since(self.began) < INITIAL_PERIOD
+        let due = now.since(self.started_at) < INITIAL_PERIOD
             || self
                 .last
                 .is_none_or(|last| now.since(last) >= LATER_INTERVAL);
@@ -63,11 +63,11 @@ impl Descendants {
     /// `None` if the process has ended or the processes cannot be listed.
     pub(super) fn of(root: &HostRoot, pid: u32) -> Option<Self> {
         let mut buffer = Vec::new();
-        // Reads the first thread, which has the process's parent and memory: for the process the
-        // kernel sums all threads.
+        // The first thread's `stat` has the same parent and memory. The process's own costs more,
+        // because the kernel sums all threads for it.
         let mut stat = |pid: u32| {
             let file = root
-                .open_proc_piece(&format!("{pid}/task/{pid}/stat"))
+                .open_proc_single_read(&format!("{pid}/task/{pid}/stat"))
                 .ok()?;
             file.parse(&mut buffer, pid_stat::parse).ok()
         };
@@ -100,7 +100,7 @@ impl Descendants {
             .map(|one| one.pid)
             .collect();
         match choose(candidates(root, &pids, DESCENDANT, &mut Vec::new())) {
-            Choice::Running(target) | Choice::Lone(target) => Some(target),
+            Choice::Running(target) | Choice::Unconfirmed(target) => Some(target),
             Choice::Several(_) | Choice::None => None,
         }
     }
@@ -109,7 +109,7 @@ impl Descendants {
     /// own memory, because a forked child may share the rest.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
-            let file = root.open_proc_piece(&format!("{pid}/status")).ok()?;
+            let file = root.open_proc_single_read(&format!("{pid}/status")).ok()?;
             file.parse(&mut Vec::new(), pid_status::parse)
                 .ok()?
                 .rss_anon
@@ -125,7 +125,7 @@ impl Descendants {
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));
         let (largest_excess, largest) = excesses.iter().max_by_key(|(bytes, _)| *bytes)?;
-        if all < own.saturating_add(MIN_BYTES) {
+        if all < own.saturating_add(MIN_EXCESS_BYTES) {
             return None;
         }
         let message = format!(

@@ -60,7 +60,7 @@ pub struct FoundCgroup {
 
 /// Cheap to clone. The lock is only held for a copy.
 #[derive(Debug, Clone)]
-pub struct Following(Arc<Shared>);
+pub struct TargetHandle(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -77,7 +77,7 @@ pub(super) struct State {
     pub(super) report: Report,
 }
 
-impl Following {
+impl TargetHandle {
     pub(super) fn new(looking_for: String) -> Self {
         let none = EndReason::ALL.map(|reason| (reason, 0));
         let state = State {
@@ -94,7 +94,7 @@ impl Following {
                 took: Duration::ZERO,
             },
         };
-        Following(Arc::new(Shared {
+        TargetHandle(Arc::new(Shared {
             state: Mutex::new(state),
             searched: Condvar::new(),
         }))
@@ -109,7 +109,7 @@ impl Following {
             .wait_while_for(&mut self.state(), unknown, timeout);
     }
 
-    pub(super) fn search_is_over(&self) {
+    pub(super) fn notify_searched(&self) {
         self.0.searched.notify_all();
     }
 

@@ -27,10 +27,10 @@ struct Count(Option<u64>);
 impl Count {
     /// True if it increased. An unreadable count does not increase. A decrease means a new cgroup,
     /// or an older value of the host.
-    fn rose(&mut self, now: Option<u64>) -> bool {
-        let rose = self.0.zip(now).is_some_and(|(before, now)| now > before);
+    fn increased(&mut self, now: Option<u64>) -> bool {
+        let increased = self.0.zip(now).is_some_and(|(before, now)| now > before);
         self.0 = now.or(self.0);
-        rose
+        increased
     }
 }
 
@@ -48,8 +48,8 @@ impl OomKillWatch {
         kills
     }
 
-    /// Updates both counts. If a tick has found the process in another cgroup, its count starts
-    /// there.
+    /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
+    /// replaces the earlier one's.
     pub(super) fn count(&mut self, oom_counts: &OomKills, now: Stamp) {
         let found = oom_counts.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
@@ -59,14 +59,14 @@ impl OomKillWatch {
                 self.events = Some(events);
             }
         }
-        let in_cgroup = self.in_cgroup();
+        let cgroup_kills = self.cgroup_kills();
         // Updates both counts, so that an increase is seen once. A cgroup removed with its process
         // gives no count.
         let (rose_in_cgroup, rose_on_host) = (
-            self.cgroup.rose(in_cgroup),
-            self.host.rose(oom_counts.host.max(self.host.0)),
+            self.cgroup.increased(cgroup_kills),
+            self.host.increased(oom_counts.host.max(self.host.0)),
         );
-        if rose_in_cgroup || (rose_on_host && in_cgroup.is_none()) {
+        if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }
     }
@@ -77,7 +77,7 @@ impl OomKillWatch {
             .is_some_and(|at| now.since(at) <= MAX_EXIT_TIME)
     }
 
-    fn in_cgroup(&self) -> Option<u64> {
+    fn cgroup_kills(&self) -> Option<u64> {
         let text = std::fs::read(self.events.as_ref()?).ok()?;
         cgroup_events::parse(&text).ok()?.oom_kill
     }

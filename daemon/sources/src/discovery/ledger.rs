@@ -1,10 +1,10 @@
 //! Finds the validator of a ledger folder. In order: the listener on `admin.rpc`, the holder of the
-//! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can use the
-//! first; any user can use the others.
+//! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can fake the
+//! first; any user can fake the others.
 
 use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_impostors};
-use super::scan::named_like_a_validator;
+use super::owner::{PreviousUsers, without_foreign_ledgers};
+use super::scan::find_by_validator_name;
 use super::{SearchContext, SearchResult, Target, process};
 use faultline_core::socket;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
@@ -15,17 +15,17 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub(super) struct ByLedger {
+pub(super) struct LedgerSearch {
     folder: PathBuf,
-    found: PreviousUsers,
+    previous_users: PreviousUsers,
 }
 
-impl ByLedger {
+impl LedgerSearch {
     pub(super) fn new(folder: &Path) -> Self {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        ByLedger {
+        LedgerSearch {
             folder,
-            found: PreviousUsers::default(),
+            previous_users: PreviousUsers::default(),
         }
     }
 
@@ -33,11 +33,11 @@ impl ByLedger {
         let mut problems = Vec::new();
         let listener = self.by_socket(context, &mut problems);
         if let Some(target) = listener.or_else(|| self.by_lock(context, &mut problems)) {
-            return Ok(self.found.remember(context, target));
+            return Ok(self.previous_users.record_user(context, target));
         }
         match self.by_argument(context, &mut problems) {
-            Choice::Running(target) | Choice::Lone(target) => {
-                return Ok(self.found.remember(context, target));
+            Choice::Running(target) | Choice::Unconfirmed(target) => {
+                return Ok(self.previous_users.record_user(context, target));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
@@ -58,44 +58,44 @@ impl ByLedger {
         context: &SearchContext<'_>,
         problems: &mut Vec<Problem>,
     ) -> Option<Target> {
-        if !context.own_procfs {
+        if !context.shares_pid_namespace {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
-        let refused = |status, why: &str| {
+        let socket_problem = |status, why: &str| {
             Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
         };
         let path = socket.clone();
-        let listening = context
+        let listener_pid = context
             .paths
             .call(PATH_CALL_TIMEOUT, move || listener(&path));
-        let Ok(listening) = listening.map_err(|unanswered| {
-            problems.push(refused(Status::Broken, &unanswered.to_string()));
+        let Ok(listener_pid) = listener_pid.map_err(|path_error| {
+            problems.push(socket_problem(Status::Broken, &path_error.to_string()));
         }) else {
             return None;
         };
-        match listening {
+        match listener_pid {
             Ok(Some(pid)) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
-                Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
-                    return Some(seen.target);
+                Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
+                    return Some(inspected.target);
                 }
                 Ok(_) => {}
                 Err(error) => problems.push(process::problem(&error)),
             },
-            Ok(None) => problems.push(refused(
+            Ok(None) => problems.push(socket_problem(
                 Status::Forbidden,
                 "its listener is outside of this pid namespace",
             )),
             // No listener: no validator, or one that is starting or ending.
             Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             Err(Errno::ACCESS | Errno::PERM) => {
-                problems.push(refused(
+                problems.push(socket_problem(
                     Status::Forbidden,
                     "only root and the validator's user may connect",
                 ));
             }
-            Err(errno) => problems.push(refused(Status::Broken, &errno.to_string())),
+            Err(errno) => problems.push(socket_problem(Status::Broken, &errno.to_string())),
         }
         None
     }
@@ -111,26 +111,31 @@ impl ByLedger {
             let mut problems = Vec::new();
             (lock_holders(&root, &file, &mut problems), problems)
         });
-        let (holders, found) = locked.unwrap_or_else(|unanswered| {
-            let message = format!("{}: {unanswered}", faultline_text::path(&lock));
+        let (holders, found) = locked.unwrap_or_else(|path_error| {
+            let message = format!("{}: {path_error}", faultline_text::path(&lock));
             (Vec::new(), vec![Problem::new(Status::Broken, message)])
         });
         problems.extend(found);
         let found = candidates(context.root, &holders, "ledger.lock", problems);
-        match choose(self.found.of_the_same_user(context, found, problems)) {
-            Choice::Running(target) | Choice::Lone(target) => Some(target),
+        let found = self
+            .previous_users
+            .retain_same_user(context, found, problems);
+        match choose(found) {
+            Choice::Running(target) | Choice::Unconfirmed(target) => Some(target),
             Choice::None | Choice::Several(_) => None,
         }
     }
 
     fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
-        match named_like_a_validator(context.root) {
+        match find_by_validator_name(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
                 let mut found = candidates(context.root, &named.pids, "scan", problems);
                 found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
-                let found = self.found.of_the_same_user(context, found, problems);
-                choose(without_impostors(context, found))
+                let found = self
+                    .previous_users
+                    .retain_same_user(context, found, problems);
+                choose(without_foreign_ledgers(context, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));
@@ -154,7 +159,7 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         let _entered = runtime.enter();
         tokio::net::UnixStream::from_std(socket).and_then(|stream| stream.peer_cred())
     };
-    // Dropping it would panic for a caller on a runtime.
+    // If the caller is on a runtime, a plain drop would panic.
     runtime.shutdown_background();
     let pid = credentials.map_err(errno)?.pid();
     Ok(pid

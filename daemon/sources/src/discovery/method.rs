@@ -1,9 +1,9 @@
 use super::descendants::DESCENDANT;
-use super::ledger::ByLedger;
-use super::pid::ByPid;
-use super::process_name::ByName;
+use super::ledger::LedgerSearch;
+use super::pid::PidSearch;
+use super::process_name::NameSearch;
 use super::scan::Scan;
-use super::unit::ByUnit;
+use super::unit::UnitSearch;
 use super::{SearchContext, SearchResult, Target};
 use faultline_core::config::TargetSelector;
 use faultline_metrics::{Problem, Status};
@@ -11,25 +11,25 @@ use faultline_metrics::{Problem, Status};
 #[derive(Debug)]
 pub(super) enum Method {
     Scan(Scan),
-    Pid(ByPid),
-    Ledger(ByLedger),
-    Unit(ByUnit),
-    Name(ByName),
+    Pid(PidSearch),
+    Ledger(LedgerSearch),
+    Unit(UnitSearch),
+    Name(NameSearch),
 }
 
 impl Method {
     pub(super) fn new(find: &TargetSelector) -> Self {
         match find {
             TargetSelector::Scan => Method::Scan(Scan::default()),
-            TargetSelector::Pid(pid) => Method::Pid(ByPid::new(*pid, false)),
-            TargetSelector::ProcessTree(pid) => Method::Pid(ByPid::new(*pid, true)),
-            TargetSelector::Ledger(folder) => Method::Ledger(ByLedger::new(folder)),
-            TargetSelector::Unit(name) => Method::Unit(ByUnit::new(name)),
-            TargetSelector::ProcessName(name) => Method::Name(ByName::new(name)),
+            TargetSelector::Pid(pid) => Method::Pid(PidSearch::new(*pid, false)),
+            TargetSelector::ProcessTree(pid) => Method::Pid(PidSearch::new(*pid, true)),
+            TargetSelector::Ledger(folder) => Method::Ledger(LedgerSearch::new(folder)),
+            TargetSelector::Unit(name) => Method::Unit(UnitSearch::new(name)),
+            TargetSelector::ProcessName(name) => Method::Name(NameSearch::new(name)),
         }
     }
 
-    pub(super) fn looking_for(find: &TargetSelector) -> String {
+    pub(super) fn search_description(find: &TargetSelector) -> String {
         match find {
             TargetSelector::Scan => "the only validator of this host".to_owned(),
             TargetSelector::Pid(pid) => format!("process {pid}"),

@@ -20,11 +20,11 @@ pub(super) struct NamedProcesses {
 impl NamedProcesses {
     pub(super) fn problem(&self) -> Option<Problem> {
         self.hidden
-            .then(|| Problem::new(Status::Forbidden, HIDDEN_WORDS))
+            .then(|| Problem::new(Status::Forbidden, HIDDEN_MESSAGE))
     }
 }
 
-const HIDDEN_WORDS: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
+const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
 pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
@@ -33,7 +33,7 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
-        let message = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
+        let message = format!("process {pid} cannot be seen: {HIDDEN_MESSAGE}");
         Problem::new(Status::Forbidden, message)
     })
 }

@@ -1,16 +1,16 @@
-//! The user of a process. Any user can imitate a validator's program name and name another user's
-//! ledger, but not its user id.
+//! The user of a process. Any user can run a program with a validator's name and another user's
+//! ledger, but cannot fake the user id.
 
 use super::choose::Candidate;
-use super::{Following, SearchContext, Target};
+use super::{SearchContext, Target, TargetHandle};
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Status};
 use std::os::unix::fs::MetadataExt;
 
-/// `None` without a target. A wrapper may have another user.
-pub fn validators_user(root: &HostRoot, following: &Following) -> Option<u32> {
+/// `None` unless a validator is followed. A wrapper may have another user.
+pub fn validator_user(root: &HostRoot, following: &TargetHandle) -> Option<u32> {
     let target = following.current()?;
     target.validator.as_ref()?;
     user(root, target.process)
@@ -30,14 +30,14 @@ pub(super) struct PreviousUsers {
 }
 
 impl PreviousUsers {
-    pub(super) fn remember(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+    pub(super) fn record_user(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
         self.found = user(context.root, target.process).map(|user| (target.process, user));
         target
     }
 
     /// Drops candidates of another user than the previous validator's: any user can use the
     /// program's name.
-    pub(super) fn of_the_same_user(
+    pub(super) fn retain_same_user(
         &mut self,
         context: &SearchContext<'_>,
         all: Vec<Candidate>,
@@ -82,7 +82,7 @@ fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub(super) fn without_impostors(
+pub(super) fn without_foreign_ledgers(
     context: &SearchContext<'_>,
     all: Vec<Candidate>,
 ) -> Vec<Candidate> {

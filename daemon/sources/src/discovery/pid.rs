@@ -1,24 +1,24 @@
 use super::descendants::{DESCENDANT, Descendants};
-use super::process::{self, LiveProcess};
+use super::process::{self, InspectedProcess};
 use super::{SearchContext, SearchResult, Target, names};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 use faultline_metrics::{Problem, Status};
 
 /// The first search accepts any process with this pid, or the validator below it, because a wrapper
-/// or start script stays its parent. Pids are reused: later it must be a validator or the same
-/// program as before.
+/// or start script stays its parent. Pids are reused, so later searches accept only a validator or
+/// the same program.
 #[derive(Debug)]
-pub(super) struct ByPid {
+pub(super) struct PidSearch {
     pid: u32,
     pub(super) with_descendants: bool,
     has_searched: bool,
     initial_process: Option<ProcessId>,
 }
 
-impl ByPid {
+impl PidSearch {
     pub(super) fn new(pid: u32, with_descendants: bool) -> Self {
-        ByPid {
+        PidSearch {
             pid,
             with_descendants,
             has_searched: false,
@@ -28,18 +28,18 @@ impl ByPid {
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let first = !std::mem::replace(&mut self.has_searched, true);
-        let seen = match process::inspect(context.root, self.pid, "pid") {
-            Ok(seen) => seen,
+        let inspected = match process::inspect(context.root, self.pid, "pid") {
+            Ok(inspected) => inspected,
             Err(error) => return Err(vec![self.problem(context, &error)]),
         };
         if first {
-            self.initial_process = Some(seen.target.process);
+            self.initial_process = Some(inspected.target.process);
         }
-        if seen.is_validator() {
-            return Ok(seen.target);
+        if inspected.is_validator() {
+            return Ok(inspected.target);
         }
-        let (pid, comm) = (self.pid, &seen.target.comm);
-        if self.initial_process == Some(seen.target.process) {
+        let (pid, comm) = (self.pid, &inspected.target.comm);
+        if self.initial_process == Some(inspected.target.process) {
             let found = || Descendants::of(context.root, pid)?.validator(context.root);
             if self.with_descendants
                 && let Some(validator) = found()
@@ -53,10 +53,13 @@ impl ByPid {
                 let message = format!("no validator runs below process {pid} ({comm})");
                 return Err(vec![Problem::new(Status::Absent, message)]);
             }
-            return Ok(seen.target);
+            return Ok(inspected.target);
         }
-        if context.before.is_some_and(|before| is_same(before, &seen)) {
-            return Ok(seen.target);
+        if context
+            .before
+            .is_some_and(|before| is_same(before, &inspected))
+        {
+            return Ok(inspected.target);
         }
         let message = format!("the number {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(Status::Gone, message)])
@@ -82,8 +85,8 @@ impl ByPid {
     }
 }
 
-fn is_same(before: &Target, seen: &LiveProcess) -> bool {
-    let now = &seen.target;
+fn is_same(before: &Target, inspected: &InspectedProcess) -> bool {
+    let now = &inspected.target;
     before.process == now.process
         || (before.validator.is_none()
             && before.comm == now.comm

@@ -6,8 +6,8 @@ use faultline_agave::identify::PohCpu;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// A warning if the daemon may run on the thread's CPU. `None` if it may not, and if no CPU is
-/// pinned or it is unknown.
+/// A warning if the daemon may run on the thread's CPU. `None` if it may not, or if the thread is
+/// not pinned or its CPU is unknown.
 pub(super) fn cpu_warning(target: &Target) -> Option<String> {
     let validator = i32::try_from(target.process.pid)
         .ok()

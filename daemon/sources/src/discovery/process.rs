@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 /// Threads that only a running validator has. The admin thread starts early, the replay thread
 /// late.
-const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
+const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
 /// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct LiveProcess {
+pub(super) struct InspectedProcess {
     pub(super) target: Target,
     /// A validator's subcommand that does not validate: `monitor`, `exit`.
     pub(super) subcommand: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct LiveProcess {
     pub(super) script: Option<String>,
 }
 
-impl LiveProcess {
+impl InspectedProcess {
     pub(super) fn pid(&self) -> u32 {
         self.target.process.pid
     }
@@ -45,7 +45,7 @@ pub(super) fn inspect(
     root: &HostRoot,
     pid: u32,
     found_by: &'static str,
-) -> Result<LiveProcess, ReadError> {
+) -> Result<InspectedProcess, ReadError> {
     let files = ProcessFiles::open(root, pid)?;
     let stat = live_stat(root, files.id())?;
     let argv = files.cmdline()?;
@@ -72,7 +72,7 @@ pub(super) fn inspect(
         ledger,
         found_by,
     };
-    Ok(LiveProcess {
+    Ok(InspectedProcess {
         target,
         subcommand,
         parent: stat.ppid,
@@ -85,15 +85,15 @@ pub(super) fn inspect(
 /// name (`agave-validator.sh` becomes `agave-validator`). The script's path follows the interpreter
 /// and at most one argument.
 fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
-    let is_called_so = |argument: &&String| {
+    let has_comm_as_name = |argument: &&String| {
         let name = argument.rsplit('/').next().unwrap_or_default();
         name.bytes().take(COMM_LENGTH).eq(comm.bytes())
     };
     let (interpreter, others) = arguments.split_first()?;
-    if is_called_so(&interpreter) {
+    if has_comm_as_name(&interpreter) {
         None
     } else {
-        others.iter().take(2).find(is_called_so)
+        others.iter().take(2).find(has_comm_as_name)
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadE
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
     };
-    let file = root.open_proc_piece(&relative);
+    let file = root.open_proc_single_read(&relative);
     match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
         Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
@@ -116,21 +116,21 @@ pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Detects an exec. `exe` distinguishes a script from the program of the same name that it
-/// executes. Both are cheaper for the process than `cmdline`, which takes its memory lock.
+/// Detects an exec by name and `exe`, which distinguishes a script from a program of the same name.
+/// `cmdline` would take the process's memory lock.
 #[derive(Debug)]
-pub(super) struct Fingerprint {
+pub(super) struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,
-    /// `stat` of the first thread, which has the process's name and start: for the process the
-    /// kernel sums all threads. Stays open.
+    /// `stat` of the first thread, with the process's name and start. Stays open. The process's own
+    /// `stat` costs more, because the kernel sums all threads for it.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
 }
 
-impl Fingerprint {
+impl ExecDetector {
     pub(super) fn of(root: &HostRoot, id: ProcessId) -> Self {
-        Fingerprint {
+        ExecDetector {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,
@@ -138,7 +138,7 @@ impl Fingerprint {
         }
     }
 
-    /// Its current name and executable; `None` after its end.
+    /// The process's current name and executable; `None` after its end.
     pub(super) fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread(root) {
             Some(comm) => comm,
@@ -149,7 +149,7 @@ impl Fingerprint {
 
     fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
         let open = || {
-            root.open_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid))
+            root.open_proc_single_read(&format!("{0}/task/{0}/stat", self.id.pid))
                 .ok()
         };
         let file = self.stat.take().or_else(open)?;
@@ -159,13 +159,13 @@ impl Fingerprint {
     }
 }
 
-pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
+pub(super) fn has_validator_thread(root: &HostRoot, pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else {
         return false;
     };
     threads.flatten().any(|thread| {
         let comm = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        VALIDATORS_THREADS
+        VALIDATOR_THREADS
             .iter()
             .any(|name| name.as_bytes() == comm.trim_ascii_end())
     })

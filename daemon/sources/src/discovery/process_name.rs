@@ -1,5 +1,5 @@
 use super::choose::ambiguous;
-use super::process::{self, LiveProcess};
+use super::process::{self, InspectedProcess};
 use super::{SearchContext, SearchResult, Target, names};
 use faultline_kernel::{Comm, ErrorKind};
 use faultline_metrics::{Problem, Status};
@@ -8,13 +8,13 @@ use std::path::Path;
 /// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
 /// or the executable.
 #[derive(Debug)]
-pub(super) struct ByName {
+pub(super) struct NameSearch {
     name: String,
 }
 
-impl ByName {
+impl NameSearch {
     pub(super) fn new(name: &str) -> Self {
-        ByName {
+        NameSearch {
             name: name.to_owned(),
         }
     }
@@ -36,13 +36,13 @@ impl ByName {
             .filter(|&pid| pid != std::process::id())
         {
             match process::inspect(context.root, pid, "process_name") {
-                Ok(seen) if self.has_full_name(&seen) => all.push(seen),
+                Ok(inspected) if self.has_full_name(&inspected) => all.push(inspected),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Gone => {}
                 Err(error) => problems.push(process::problem(&error)),
             }
         }
-        let mut roots: Vec<&LiveProcess> = all
+        let mut roots: Vec<&InspectedProcess> = all
             .iter()
             .filter(|one| !all.iter().any(|other| other.pid() == one.parent))
             .collect();
@@ -67,11 +67,11 @@ impl ByName {
         Comm::new(self.name.as_bytes())
     }
 
-    fn has_full_name(&self, seen: &LiveProcess) -> bool {
+    fn has_full_name(&self, inspected: &InspectedProcess) -> bool {
         let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
-        let program = seen.program.as_deref().map(Path::new);
-        let exe = seen.target.exe.as_deref();
-        // A name may end like the kernel's mark of a replaced file.
+        let program = inspected.program.as_deref().map(Path::new);
+        let exe = inspected.target.exe.as_deref();
+        // A program's own name may end in ` (deleted)`, so both forms are compared.
         let paths = [program, exe, exe.map(process::program_file)];
         self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
     }

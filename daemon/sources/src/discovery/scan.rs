@@ -1,5 +1,5 @@
 use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_impostors};
+use super::owner::{PreviousUsers, without_foreign_ledgers};
 use super::{SearchContext, SearchResult, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};
@@ -7,18 +7,18 @@ use faultline_metrics::{Problem, Stamp, Status};
 use std::time::Duration;
 
 /// A lone candidate without a validator's threads is accepted after this time.
-const ACCEPT_LONE_AFTER: Duration = Duration::from_secs(3);
+const ACCEPT_PENDING_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    lone: Option<(ProcessId, Stamp)>,
-    found: PreviousUsers,
+    pending: Option<(ProcessId, Stamp)>,
+    previous_users: PreviousUsers,
 }
 
 impl Scan {
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
-        let all = match named_like_a_validator(context.root) {
+        let all = match find_by_validator_name(context.root) {
             Ok(named) => {
                 problems.extend(named.problem());
                 candidates(context.root, &named.pids, "scan", &mut problems)
@@ -27,14 +27,16 @@ impl Scan {
         };
         let possible = successors(context.before, all, &mut problems);
         let possible = self
-            .found
-            .of_the_same_user(context, possible, &mut problems);
-        match choose(without_impostors(context, possible)) {
-            Choice::Running(target) => return Ok(self.found.remember(context, target)),
-            Choice::Lone(target) if self.is_accepted(&target, context) => {
-                return Ok(self.found.remember(context, target));
+            .previous_users
+            .retain_same_user(context, possible, &mut problems);
+        match choose(without_foreign_ledgers(context, possible)) {
+            Choice::Running(target) => {
+                return Ok(self.previous_users.record_user(context, target));
             }
-            Choice::Lone(target) => {
+            Choice::Unconfirmed(target) if self.is_accepted(&target, context) => {
+                return Ok(self.previous_users.record_user(context, target));
+            }
+            Choice::Unconfirmed(target) => {
                 let pid = target.process.pid;
                 let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
@@ -51,16 +53,16 @@ impl Scan {
     }
 
     fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
-        let since = match self.lone {
+        let since = match self.pending {
             Some((process, since)) if process == target.process => since,
             _ => context.now,
         };
-        self.lone = Some((target.process, since));
-        !context.will_retry || context.now.since(since) >= ACCEPT_LONE_AFTER
+        self.pending = Some((target.process, since));
+        !context.will_retry || context.now.since(since) >= ACCEPT_PENDING_AFTER
     }
 }
 
-pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::NamedProcesses, ReadError> {
+pub(super) fn find_by_validator_name(root: &HostRoot) -> Result<names::NamedProcesses, ReadError> {
     names::named(root, |comm: Comm| {
         Program::of_comm(&comm.to_str_lossy()).is_some()
     })
@@ -80,14 +82,14 @@ fn successors(
         .into_iter()
         .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
     for other in others {
-        let (pid, its) = (
+        let (pid, other_ledger) = (
             other.target.process.pid,
             other.target.ledger.unwrap_or_default(),
         );
         let message = format!(
             "process {pid} is another validator: its ledger is {}, not {}; to follow it, use --ledger or --pid, or \
              restart the daemon",
-            faultline_text::path(&its),
+            faultline_text::path(&other_ledger),
             faultline_text::path(ledger)
         );
         problems.push(Problem::new(Status::Absent, message));

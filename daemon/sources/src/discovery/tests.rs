@@ -10,11 +10,11 @@ mod unit;
 
 use super::*;
 use faultline_core::supervisor::PathThread;
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 
 /// A host with its first process.
-fn host() -> PretendHost {
-    let host = PretendHost::empty().unwrap();
+fn host() -> FakeHost {
+    let host = FakeHost::empty().unwrap();
     Pretend::new(1, "systemd").line("/sbin/init").on(&host);
     host
 }
@@ -78,7 +78,7 @@ impl<'a> Pretend<'a> {
         Pretend { threads, ..self }
     }
 
-    fn on(self, host: &PretendHost) {
+    fn on(self, host: &FakeHost) {
         let Pretend {
             pid,
             comm,
@@ -118,7 +118,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(host: &PretendHost) -> Self {
+    fn new(host: &FakeHost) -> Self {
         Bench {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
@@ -135,7 +135,7 @@ impl Bench {
             clock: self.clock,
             now,
             before: None,
-            own_procfs: false,
+            shares_pid_namespace: false,
             will_retry: true,
             stop,
             paths: &self.paths,

@@ -1,4 +1,4 @@
-//! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two files, and is
+//! Finds the validator of a systemd unit. The unit's cgroup comes first: it costs two reads, and is
 //! right even if the main process is a shell or Frankendancer's supervisor.
 //!
 //! `systemctl` only resolves aliases and selects among several validators. Unlike a D-Bus library,
@@ -21,7 +21,7 @@ const MAX_FOLDERS: usize = 4096;
 const DEPTH_BELOW_UNIT: u32 = 3;
 
 #[derive(Debug)]
-pub(super) struct ByUnit {
+pub(super) struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
@@ -29,7 +29,7 @@ pub(super) struct ByUnit {
     unit_status: Option<UnitStatus>,
 }
 
-impl ByUnit {
+impl UnitSearch {
     /// As for `systemctl`, a name without a suffix is a service.
     pub(super) fn new(name: &str) -> Self {
         let has_suffix = [".service", ".scope", ".slice"]
@@ -40,7 +40,7 @@ impl ByUnit {
         } else {
             format!("{name}.service")
         };
-        ByUnit {
+        UnitSearch {
             name,
             folder: None,
             systemctl: "systemctl".into(),
@@ -55,7 +55,7 @@ impl ByUnit {
             (pids, choice, problems) = self.choose(context.root);
         }
         match choice {
-            Choice::Running(target) | Choice::Lone(target) => return Ok(target),
+            Choice::Running(target) | Choice::Unconfirmed(target) => return Ok(target),
             Choice::Several(found) => {
                 let main = self
                     .unit_status
@@ -63,7 +63,7 @@ impl ByUnit {
                     .and_then(|unit_status| unit_status.main_pid);
                 let main = main.filter(|main| found.iter().any(|one| one.process.pid == *main));
                 match main.map(|main| process::inspect(context.root, main, "unit")) {
-                    Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
+                    Some(Ok(inspected)) if inspected.is_validator() => return Ok(inspected.target),
                     _ => problems.push(ambiguous(&found)),
                 }
             }
@@ -90,8 +90,11 @@ impl ByUnit {
             return format!("the unit {name} has no cgroup: it does not run, or is not known here");
         }
         let describe = |&pid: &u32| {
-            let seen = process::inspect(root, pid, "unit").ok()?;
-            Some(format!("{pid} {}", seen.script.unwrap_or(seen.target.comm)))
+            let inspected = process::inspect(root, pid, "unit").ok()?;
+            Some(format!(
+                "{pid} {}",
+                inspected.script.unwrap_or(inspected.target.comm)
+            ))
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
         match others.as_slice() {
@@ -106,7 +109,7 @@ impl ByUnit {
         }
     }
 
-    /// The cached folder, the one from systemd, or the one with the unit's name.
+    /// Keeps the cached folder, else takes systemd's, else the one with the unit's name.
     fn find_folder(&mut self, root: &HostRoot) {
         let cgroup = &root.cgroup;
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
@@ -116,9 +119,9 @@ impl ByUnit {
         // host.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
         let unit_status = self.unit_status.as_ref();
-        let unit_status =
+        let control_group =
             unit_status.and_then(|unit_status| below_top(unit_status.control_group.as_ref()?));
-        let named = unit_status.and_then(|path| {
+        let named = control_group.and_then(|path| {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
@@ -131,7 +134,7 @@ impl ByUnit {
         let is_recent = self
             .requested_at
             .is_some_and(|at| context.now.since(at) < SYSTEMCTL_INTERVAL);
-        if !context.own_procfs || is_recent {
+        if !context.shares_pid_namespace || is_recent {
             return false;
         }
         self.requested_at = Some(context.now);
@@ -158,7 +161,7 @@ fn below_top(control_group: &str) -> Option<PathBuf> {
     (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-/// A unit's folder is always in slices, or in the service of a user's own systemd.
+/// Searches slices and the services of users' own systemd, which alone contain units.
 fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
     if below_top(name)?.components().count() != 1 {
         return None;

@@ -21,16 +21,20 @@ pub(super) enum Watch {
 pub(super) enum WaitOutcome {
     Alive,
     Notified,
-    FoundGone,
+    EndedUnnoticed,
 }
 
 impl Watch {
-    /// `None` if the process has ended already. `own_procfs`: `procfs` shows this daemon's own pid
-    /// namespace.
-    pub(super) fn begin(root: &HostRoot, id: ProcessId, own_procfs: bool) -> Option<Watch> {
+    /// `None` if the process has ended already.
+    /// `shares_pid_namespace`: `procfs` shows this daemon's own pid namespace.
+    pub(super) fn begin(
+        root: &HostRoot,
+        id: ProcessId,
+        shares_pid_namespace: bool,
+    ) -> Option<Watch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
         let watch = match pid
-            .filter(|_| own_procfs)
+            .filter(|_| shares_pid_namespace)
             .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
         {
             Some(Ok(descriptor)) => Watch::Notified(descriptor),
@@ -58,7 +62,7 @@ impl Watch {
             }
         }
         if !stop.sleep(POLL_INTERVAL.min(timeout)) && has_ended(root, id) {
-            WaitOutcome::FoundGone
+            WaitOutcome::EndedUnnoticed
         } else {
             WaitOutcome::Alive
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Maximum disks below one file system.
 const MAX_DISKS: usize = 64;
 /// Maximum series of all disks of a machine. Further disks are left out.
-const MOST_SERIES: usize = 90;
+const MAX_SERIES: usize = 90;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DiskRole {
@@ -23,7 +23,7 @@ enum DiskRole {
     /// A physical member: no bytes and no weighted time.
     Member,
     /// An array or volume in between: only its type and missing members.
-    Between,
+    Intermediate,
 }
 
 impl DiskRole {
@@ -31,7 +31,7 @@ impl DiskRole {
         match disk.kind.as_str() {
             _ if is_direct => DiskRole::Direct,
             "nvme" | "disk" => DiskRole::Member,
-            _ => DiskRole::Between,
+            _ => DiskRole::Intermediate,
         }
     }
 
@@ -40,7 +40,7 @@ impl DiskRole {
         match self {
             DiskRole::Direct => 11,
             DiskRole::Member => 8,
-            DiskRole::Between => 2,
+            DiskRole::Intermediate => 2,
         }
     }
 }
@@ -86,7 +86,7 @@ impl Disks {
     fn selected(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
         let (mut selected, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
             Default::default();
-        let mut remaining = MOST_SERIES;
+        let mut remaining = MAX_SERIES;
         // Disks directly below a file system come first, then their members level by level.
         let direct = self
             .under
@@ -120,7 +120,7 @@ impl Disks {
         let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
         let why = || {
             format!(
-                "{}: left out: all disks together have at most {MOST_SERIES} series",
+                "{}: left out: all disks together have at most {MAX_SERIES} series",
                 names.join(", ")
             )
         };
@@ -146,7 +146,7 @@ impl Disks {
         let uptime = clock.now().uptime;
         for (disk, role) in disks {
             let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| role != DiskRole::Between) else {
+            let Some(io) = counted.filter(|_| role != DiskRole::Intermediate) else {
                 continue;
             };
             count(&disk.name, io, role, out);
@@ -165,8 +165,8 @@ fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
         [name.clone(), disk.kind.clone().into(), mapped.into()],
         true,
     );
-    let worn = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
-    out.real(&m::DISK_WEAR, [name.clone()], worn);
+    let wear_ratio = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
+    out.real(&m::DISK_WEAR, [name.clone()], wear_ratio);
     out.whole(&m::DISK_MISSING, [name.clone()], disk.missing_members);
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let (selected, _) = disks.selected();
         let of = |wanted| selected.iter().filter(|(_, role)| *role == wanted).count();
         assert_eq!(
-            [DiskRole::Direct, DiskRole::Between, DiskRole::Member].map(of),
+            [DiskRole::Direct, DiskRole::Intermediate, DiskRole::Member].map(of),
             [1, 1, 8]
         );
         assert_eq!(disks.problem(), None);

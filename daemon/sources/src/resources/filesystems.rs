@@ -6,7 +6,7 @@ use super::growth::Growth;
 use crate::discovery::Target;
 use crate::polling::response_ttl;
 use faultline_core::clock::Clock;
-use faultline_core::supervisor::UNANSWERED;
+use faultline_core::supervisor::UNRESPONSIVE_FILE_SYSTEM;
 use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;
@@ -32,7 +32,7 @@ pub(super) struct FileSystems {
 #[derive(Debug)]
 struct FolderPoll {
     folder: Folder,
-    running: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
     answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
@@ -63,7 +63,7 @@ impl FileSystems {
                 let same = before.iter().position(|poll| poll.folder == folder);
                 same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
                     folder,
-                    running: None,
+                    pending_call: None,
                     answer: Err(FileSystemError::Absent),
                 })
             })
@@ -77,20 +77,24 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for poll in self.polls.iter_mut().filter(|poll| poll.running.is_none()) {
+        for poll in self
+            .polls
+            .iter_mut()
+            .filter(|poll| poll.pending_call.is_none())
+        {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
-            poll.running = Some(tokio::task::spawn_blocking(call));
+            poll.pending_call = Some(tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
         for poll in &mut self.polls {
-            let Some(running) = &mut poll.running else {
+            let Some(pending_call) = &mut poll.pending_call else {
                 continue;
             };
-            let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
+            let Ok(done) = tokio::time::timeout_at(deadline, pending_call).await else {
                 continue;
             };
-            poll.running = None;
+            poll.pending_call = None;
             poll.answer = done
                 .unwrap_or(Err(FileSystemError::Absent))
                 .map(|system| (system, clock.now()));
@@ -104,7 +108,7 @@ impl FileSystems {
             let Ok((system, at)) = &poll.answer else {
                 continue;
             };
-            let more = all.len() < MAX_FILE_SYSTEMS;
+            let is_below_limit = all.len() < MAX_FILE_SYSTEMS;
             match all
                 .iter_mut()
                 .find(|usage| usage.system.mount.device == system.mount.device)
@@ -115,7 +119,7 @@ impl FileSystems {
                         (usage.system.space, usage.at) = (system.space, *at);
                     }
                 }
-                None if more => {
+                None if is_below_limit => {
                     let purposes = BTreeSet::from([poll.folder.what]);
                     all.push(FileSystemUsage {
                         system: system.clone(),
@@ -219,8 +223,8 @@ impl FileSystems {
 
     pub(super) fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.polls.iter().filter_map(|poll| {
-            let (status, why, remedy) = match (&poll.running, &poll.answer) {
-                (Some(_), _) => (Status::Broken, UNANSWERED, None),
+            let (status, why, remedy) = match (&poll.pending_call, &poll.answer) {
+                (Some(_), _) => (Status::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
                 (None, Err(FileSystemError::Absent)) => (
                     Status::Absent,
                     "on no file system that the daemon can see",
@@ -275,6 +279,6 @@ impl FileSystems {
         reason = "a call that never comes back, without a thread"
     )]
     pub(super) fn hang(&mut self, which: usize) {
-        self.polls[which].running = Some(tokio::spawn(std::future::pending()));
+        self.polls[which].pending_call = Some(tokio::spawn(std::future::pending()));
     }
 }

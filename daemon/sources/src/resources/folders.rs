@@ -62,7 +62,7 @@ impl FolderPaths {
     }
 }
 
-/// A small set of label values.
+/// Maps kinds of folders to few label values.
 fn purpose(what: &'static str) -> &'static str {
     match what {
         "incremental_snapshots" => "snapshots",

@@ -34,13 +34,13 @@ impl Growth {
     /// the file system does not fill, and beyond a year.
     pub(super) fn until_full(&self) -> Option<f64> {
         let (_, now) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
-        if self.filling_for()? < MIN_FILLING_TIME {
+        if self.filling_time()? < MIN_FILLING_TIME {
             return None;
         }
-        let (first, most) = self.0.front()?;
+        let (first, first_avail) = self.0.front()?;
         let points = self.0.iter().map(|(at, avail)| {
             let seconds = at.saturating_sub(*first).as_secs_f64();
-            (seconds, *avail as f64 - *most as f64)
+            (seconds, *avail as f64 - *first_avail as f64)
         });
         let count = self.0.len() as f64;
         let (sum_x, sum_y) = points
@@ -59,7 +59,7 @@ impl Growth {
     }
 
     /// Time from the poll before the first decrease to that after the last one.
-    fn filling_for(&self) -> Option<Duration> {
+    fn filling_time(&self) -> Option<Duration> {
         let polls = self.0.iter().zip(self.0.iter().skip(1));
         let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
         let ((begin, _), first) = decreases.next()?;

@@ -26,7 +26,7 @@ pub(super) struct Network {
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
     drop_counts: HashMap<u64, (u64, u64)>,
-    total: u64,
+    total_drops: u64,
     interfaces: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl Network {
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
             let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
             let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
-            // A kernel without IPv6 has none.
+            // A kernel without IPv6 has no such file.
             let v6 = if v6
                 .as_ref()
                 .is_err_and(|error| error.kind() == ErrorKind::Absent)
@@ -114,7 +114,7 @@ impl Network {
             let before = self
                 .drop_counts
                 .insert(socket.inode, (socket.drops, self.polls));
-            self.total += match before {
+            self.total_drops += match before {
                 // Drops before the first poll predate the daemon.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
@@ -126,7 +126,7 @@ impl Network {
             .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
         self.polls += 1;
         out.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
-        out.counter(&m::UDP_DROPS, [], self.total);
+        out.counter(&m::UDP_DROPS, [], self.total_drops);
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
         out.whole(&m::UDP_QUEUE, ["all".into()], queues().sum::<u64>());
         out.whole(&m::UDP_QUEUE, ["fullest".into()], queues().max());

@@ -2,7 +2,7 @@ use super::disks::{BusyTimes, Disks};
 use super::filesystems::FileSystems;
 use super::folders::FolderPaths;
 use super::network::Network;
-use crate::discovery::{Following, Target};
+use crate::discovery::{Target, TargetHandle};
 use crate::polling::{PollResult, PollTimer};
 use crate::tick::{BuildContext, SourceOutput};
 use faultline_core::clock::Clock;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
-const SLOW_FACTOR: u64 = 4;
+const POLLS_PER_CPU_SAMPLE: u64 = 4;
 
 pub(super) struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
-    following: Following,
+    following: TargetHandle,
     latest: Latest<PollResult>,
     polls: u64,
     target: Option<Arc<Target>>,
@@ -82,7 +82,7 @@ impl Poller {
             self.folder_paths = folder_paths;
         }
         self.file_systems(target.as_deref(), &mut output).await;
-        if self.polls.is_multiple_of(SLOW_FACTOR) {
+        if self.polls.is_multiple_of(POLLS_PER_CPU_SAMPLE) {
             self.processors = processors(&CpuSpeeds::read(&self.root));
         }
         self.polls += 1;
@@ -97,14 +97,14 @@ impl Poller {
             );
         }
         let of_process = target.map(|target| (target.process, output.readings));
-        let known = PollResult {
+        let result = PollResult {
             at: self.clock.now(),
             readings,
             of_process,
             problems: output.problems,
             up: output.up,
         };
-        self.latest.set(Some(Arc::new(known)));
+        self.latest.set(Some(Arc::new(result)));
     }
 
     /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
@@ -191,8 +191,11 @@ impl MountCache {
 fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
     let mut out = Vec::new();
     if let Some(hertz) = speed.hertz {
-        let of = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];
-        out.extend(of.map(|(of, hertz)| Reading::real(&m::CPU_FREQUENCY, [of.into()], hertz)));
+        let statistics = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];
+        let reading = |(name, hertz): (&'static str, f64)| {
+            Reading::real(&m::CPU_FREQUENCY, [name.into()], hertz)
+        };
+        out.extend(statistics.map(reading));
     }
     let mut governors = speed.governors.iter();
     let governor = match (governors.next(), governors.next()) {

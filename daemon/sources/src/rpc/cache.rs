@@ -121,7 +121,7 @@ impl ResponseCache {
 
     /// Facts that have not expired, with polls every `interval`.
     pub(super) fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
-        let (often, slow) = (
+        let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),
             response_ttl(interval.saturating_mul(SLOW_FACTOR)),
         );
@@ -129,16 +129,16 @@ impl ResponseCache {
             process: self.process,
             at: self.at,
             took: self.took,
-            epoch_info: self.epoch_info.fresh(now, often),
-            confirmed: self.confirmed.fresh(now, often),
-            finalized: self.finalized.fresh(now, often),
-            health: self.health.fresh(now, often),
-            max_shred: self.max_shred.fresh(now, often),
-            slots_behind: self.slots_behind.fresh(now, often),
+            epoch_info: self.epoch_info.fresh(now, fast_ttl),
+            confirmed: self.confirmed.fresh(now, fast_ttl),
+            finalized: self.finalized.fresh(now, fast_ttl),
+            health: self.health.fresh(now, fast_ttl),
+            max_shred: self.max_shred.fresh(now, fast_ttl),
+            slots_behind: self.slots_behind.fresh(now, fast_ttl),
             slot_at: self.epoch_info.at(),
             distance_at: self.slots_behind.at(),
-            identity: self.identity.fresh(now, slow),
-            version: self.version.fresh(now, slow),
+            identity: self.identity.fresh(now, slow_ttl),
+            version: self.version.fresh(now, slow_ttl),
             problems: self.problems.clone(),
             up: self.up,
         }

@@ -187,7 +187,7 @@ pub(super) fn address(
     let admin_facts = admin
         .filter(|facts| facts.process == target.process)
         .and_then(|facts| facts.rpc_address)
-        .map(|address| reachable(address).to_string());
+        .map(|address| connect_address(address).to_string());
     let by_arguments = || Some(authority(target.rpc_host.as_deref(), target.rpc_port?));
     admin_facts
         .or_else(by_arguments)
@@ -204,8 +204,8 @@ pub(super) fn address(
 fn authority(host: Option<&str>, port: u16) -> String {
     let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     match host.map(str::parse::<IpAddr>) {
-        None => reachable((unspecified, port).into()).to_string(),
-        Some(Ok(address)) => reachable((address, port).into()).to_string(),
+        None => connect_address((unspecified, port).into()).to_string(),
+        Some(Ok(address)) => connect_address((address, port).into()).to_string(),
         Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
     }
 }
@@ -226,7 +226,7 @@ fn configured_url(url: &str) -> Result<Uri, Problem> {
 }
 
 /// The address to connect to for a listen address.
-pub fn reachable(mut listening: SocketAddr) -> SocketAddr {
+pub fn connect_address(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
         // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.

@@ -15,6 +15,7 @@ use faultline_metrics::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
 use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// After n failures in a row, 2^n - 1 polls are skipped, but at most this number.
 const MAX_SKIPPED_POLLS: u32 = 15;
@@ -37,6 +38,19 @@ pub(super) struct ProbeCounters {
 }
 
 impl ProbeCounters {
+    fn add(&mut self, result: &Result<(), Failure>, took: Duration) {
+        match result {
+            Ok(()) => self.time.observe(took.as_secs_f64()),
+            Err(failure) => {
+                let kind = kind(failure);
+                let counts = FAILURE_KINDS.into_iter().zip(&mut self.failures);
+                counts
+                    .filter(|(known, _)| *known == kind)
+                    .for_each(|(_, count)| *count += 1);
+            }
+        }
+    }
+
     pub(super) fn readings(&self, out: &mut Vec<Reading>) {
         let time = Value::Histogram(Arc::new(self.time.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
@@ -72,13 +86,14 @@ impl Probe {
     pub async fn run(self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         let mut current: Option<(ProcessId, Client)> = None;
-        let (mut id, mut polls_to_skip, mut failed) = (0, 0, 0_u32);
+        let (mut id, mut polls_to_skip, mut consecutive_failures) = (0, 0, 0_u32);
         while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else {
                 continue;
             };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
-                (current, polls_to_skip, failed) = (Some((process, Client::new())), 0, 0);
+                (current, polls_to_skip, consecutive_failures) =
+                    (Some((process, Client::new())), 0, 0);
             }
             if polls_to_skip > 0 {
                 polls_to_skip -= 1;
@@ -108,22 +123,16 @@ impl Probe {
             let answered = answer.and_then(|body| {
                 rpc::answered(self.config.method, id, &body).map_err(Failure::Answer)
             });
-            failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
+            consecutive_failures = answered
+                .as_ref()
+                .map_or(consecutive_failures.saturating_add(1), |()| 0);
             polls_to_skip = 2_u32
-                .saturating_pow(failed)
+                .saturating_pow(consecutive_failures)
                 .saturating_sub(1)
                 .min(MAX_SKIPPED_POLLS);
             self.endpoint.handle.with_probe_counters(|counters| {
-                let Some(counters) = counters else { return };
-                match answered.as_ref().map_err(kind) {
-                    Ok(()) => counters.time.observe(took.as_secs_f64()),
-                    Err(kind) => {
-                        let index = FAILURE_KINDS.iter().position(|known| *known == kind);
-                        index
-                            .and_then(|index| counters.failures.get_mut(index))
-                            .into_iter()
-                            .for_each(|count| *count += 1);
-                    }
+                if let Some(counters) = counters {
+                    counters.add(&answered, took);
                 }
             });
         }

@@ -337,9 +337,9 @@ async fn a_silent_server_gets_one_request_at_a_time_until_timeout() {
     until("another try", || (server.bodies().len() >= 3).then_some(())).await;
     // Polls of 20 ms fall into timeouts of 150 ms: were they piled up, many would be waiting.
     assert!(
-        server.most_waiting() <= 2,
+        server.max_waiting() <= 2,
         "{} at once",
-        server.most_waiting()
+        server.max_waiting()
     );
     running.end().await;
 }

@@ -20,17 +20,17 @@ pub struct TransactionCounter {
 
 impl TransactionCounter {
     pub fn record(&mut self, process: ProcessId, count: u64) {
-        let mut grown = 0;
+        let mut growth = 0;
         if let Some((_, highest)) = self.highest.iter_mut().find(|(known, _)| *known == process) {
-            grown = count.saturating_sub(*highest);
-            *highest += grown;
+            growth = count.saturating_sub(*highest);
+            *highest += growth;
         } else {
             self.highest.push_back((process, count));
             if self.highest.len() > MAX_PROCESSES {
                 self.highest.pop_front();
             }
         }
-        self.total = Some(self.total.unwrap_or(0).saturating_add(grown));
+        self.total = Some(self.total.unwrap_or(0).saturating_add(growth));
     }
 
     /// Transactions since the first count. `None` before that count, 0 with it. Never falls.
@@ -103,8 +103,8 @@ mod tests {
                 let (_, highest) = bounds.entry(pid).or_insert((count, count));
                 *highest = count.max(*highest);
             }
-            let grown: u64 = bounds.values().map(|(first, highest)| highest - first).sum();
-            prop_assert_eq!(total_of(&seen).unwrap_or(0), grown);
+            let growth: u64 = bounds.values().map(|(first, highest)| highest - first).sum();
+            prop_assert_eq!(total_of(&seen).unwrap_or(0), growth);
         }
 
         #[test]

@@ -103,7 +103,7 @@ impl Totals {
     }
 }
 
-/// Threads with the same name except for its number.
+/// Threads whose names differ only in a number.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) name: Arc<str>,
@@ -145,7 +145,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// One read of all threads, and the process's CPU time read before it.
+    /// Adds one read of all threads. `process`: the process's CPU time, read before it.
     pub(super) fn add(
         &mut self,
         threads: &[ThreadSample],
@@ -221,11 +221,11 @@ impl Pools {
     /// `position` is right as long as no thread starts or ends.
     fn tracked(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut TrackedThread> {
         let key = key(thread);
-        let is_there = self
+        let is_at_position = self
             .threads
             .get(position)
             .is_some_and(|tracked| tracked.thread == key);
-        let index = if is_there {
+        let index = if is_at_position {
             position
         } else {
             let found = self
@@ -238,9 +238,9 @@ impl Pools {
 
     /// A pool with less than one clock tick gets the process's split.
     fn split_cpu(&mut self, process: Option<CpuTime>) {
-        let of_process = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
+        let process_share = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
         for pool in &mut self.pools {
-            let share = pool.totals.system_share().unwrap_or(of_process);
+            let share = pool.totals.system_share().unwrap_or(process_share);
             pool.cpu.grow_to(pool.totals.cpu, share);
         }
     }
@@ -261,22 +261,22 @@ impl Pools {
     /// Takes the process's faults, read after the threads. `complete`: all threads that ran were
     /// read, so the remaining faults are of ended threads.
     pub(super) fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
-        for (which, process) in [majflt, minflt].into_iter().enumerate() {
+        for (fault_kind, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
                 .pools
                 .iter()
-                .map(|pool| pool.faults(which))
+                .map(|pool| pool.faults(fault_kind))
                 .sum::<u64>()
-                + self.exited[which];
+                + self.exited[fault_kind];
             let mut remaining = process.saturating_sub(exported);
             for pool in &mut self.pools {
-                let granted = pool.pending_faults[which].min(remaining);
-                pool.pending_faults[which] -= granted;
+                let granted = pool.pending_faults[fault_kind].min(remaining);
+                pool.pending_faults[fault_kind] -= granted;
                 remaining -= granted;
-                pool.add_faults(which, granted);
+                pool.add_faults(fault_kind, granted);
             }
             if complete {
-                self.exited[which] += remaining;
+                self.exited[fault_kind] += remaining;
             }
         }
     }
@@ -340,16 +340,16 @@ fn key(thread: &ThreadSample) -> ThreadKey {
 }
 
 impl Pool {
-    fn faults(&self, which: usize) -> u64 {
-        if which == 0 {
+    fn faults(&self, fault_kind: usize) -> u64 {
+        if fault_kind == 0 {
             self.totals.majflt
         } else {
             self.totals.minflt
         }
     }
 
-    fn add_faults(&mut self, which: usize, faults: u64) {
-        if which == 0 {
+    fn add_faults(&mut self, fault_kind: usize, faults: u64) {
+        if fault_kind == 0 {
             self.totals.majflt += faults
         } else {
             self.totals.minflt += faults

@@ -1,6 +1,6 @@
 //! The interface of a source: it returns readings and problems. The tick adds the duration.
 
-use crate::discovery::{Following, Target};
+use crate::discovery::{Target, TargetHandle};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_kernel::parse::pid_stat::State;
@@ -15,7 +15,7 @@ pub struct BuildContext<'a> {
     pub config: &'a Config,
     pub clock: Clock,
     pub root: &'a HostRoot,
-    pub following: &'a Following,
+    pub following: &'a TargetHandle,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +76,8 @@ impl CpuTime {
     /// Neither mode falls.
     pub fn grow_to(&mut self, total: Duration, system_share: f64) {
         let gained = total.saturating_sub(self.total());
-        let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));
-        let system = wanted.saturating_sub(self.system).min(gained);
+        let wanted_system = total.mul_f64(system_share.clamp(0.0, 1.0));
+        let system = wanted_system.saturating_sub(self.system).min(gained);
         self.system += system;
         self.user += gained - system;
     }

@@ -42,7 +42,7 @@ pub(super) fn version_shares(
     nodes: &[ClusterNode],
     (identity, own): (PublicKey, &NodeVersion),
 ) -> Option<VersionShares> {
-    let mine = Version::parse(&own.solana_core).ok()?.release();
+    let own_release = Version::parse(&own.solana_core).ok()?.release();
     let nodes: HashMap<PublicKey, &ClusterNode> = nodes
         .iter()
         .filter_map(|node| Some((node.pubkey?, node)))
@@ -57,8 +57,8 @@ pub(super) fn version_shares(
             |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
         let theirs = node.filter(runs_agave).and_then(|node| node.version);
         let is_own = account.node_pubkey == Some(identity);
-        let theirs = if is_own { Some(mine) } else { theirs };
-        let version = match theirs.map(|theirs| theirs.cmp(&mine)) {
+        let theirs = if is_own { Some(own_release) } else { theirs };
+        let version = match theirs.map(|theirs| theirs.cmp(&own_release)) {
             Some(Ordering::Greater) => 0,
             Some(Ordering::Equal) => 1,
             Some(Ordering::Less) => 2,
@@ -67,7 +67,7 @@ pub(super) fn version_shares(
         let theirs = node.and_then(|node| node.feature_set);
         let theirs = if is_own { own.feature_set } else { theirs };
         let feature_set = match theirs.zip(own.feature_set) {
-            Some((theirs, mine)) if theirs == mine => 0,
+            Some((theirs, own)) if theirs == own => 0,
             Some(_) => 1,
             None => 2,
         };

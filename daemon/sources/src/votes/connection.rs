@@ -9,7 +9,7 @@ use std::time::Duration;
 /// problems.
 const ID: u64 = 1;
 
-/// To one process.
+/// A JSON-RPC connection to one process.
 pub(super) struct RpcConnection {
     pub(super) client: Client,
     pub(super) url: Uri,

@@ -11,7 +11,7 @@ pub(super) struct OwnLeaderSchedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RestartWindow {
     /// Slots from the given slot to the first of the window.
-    pub(super) begins: u64,
+    pub(super) offset: u64,
     pub(super) slots: u64,
 }
 
@@ -48,7 +48,7 @@ impl OwnLeaderSchedule {
         let mut free = slot;
         for next in self.slots_from(slot).iter().copied().chain([self.end]) {
             let window = RestartWindow {
-                begins: free.saturating_sub(slot),
+                offset: free.saturating_sub(slot),
                 slots: next.saturating_sub(free),
             };
             if window.slots > longest.map_or(0, |known| known.slots) {
@@ -69,8 +69,8 @@ impl OwnLeaderSchedule {
 mod tests {
     use super::*;
 
-    fn window(begins: u64, slots: u64) -> Option<RestartWindow> {
-        Some(RestartWindow { begins, slots })
+    fn window(offset: u64, slots: u64) -> Option<RestartWindow> {
+        Some(RestartWindow { offset, slots })
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Poller {
             let same = self.vote_facts.as_ref().is_some_and(|vote_facts| {
                 vote_facts.process == process && vote_facts.identity == identity
             });
-            let due = self.votes_handle.take_request()
+            let due = self.votes_handle.take_round_request()
                 || requested_at
                     .is_none_or(|at| now.since(at) + check_interval / 2 >= self.config.interval);
             if same && !due {
@@ -103,7 +103,7 @@ impl Poller {
                 timeout: self.config.timeout,
             };
             let mut vote_facts = self.begin(process, identity);
-            vote_facts.started_with = self.endpoint.vote_account(process);
+            vote_facts.argument_vote_account = self.endpoint.vote_account(process);
             let version = self.endpoint.version(process);
             let round = self.round(&mut vote_facts, connection);
             if timer.wait_for(round.run(version), || {}).await.is_none() {
@@ -248,7 +248,7 @@ impl Round<'_> {
         }
         self.report_missing_methods();
         self.vote_facts.at = self.clock.now();
-        self.vote_facts.whole = true;
+        self.vote_facts.is_complete = true;
     }
 
     async fn scan(mut self) {
@@ -263,12 +263,12 @@ impl Round<'_> {
         let stakes: Option<StakeAccounts> = self
             .request(method, rpc::stake_accounts_params(account))
             .await;
-        let pause = if stakes.is_some() {
+        let scan_interval = if stakes.is_some() {
             SCAN_INTERVAL
         } else {
             SCAN_RETRY_INTERVAL
         };
-        self.vote_facts.scan_due = Some(self.clock.now().uptime + pause);
+        self.vote_facts.scan_due = Some(self.clock.now().uptime + scan_interval);
         if let Some(stakes) = stakes {
             let pending_stake = (bank.epoch, stakes.pending_stake(bank.epoch));
             self.vote_facts

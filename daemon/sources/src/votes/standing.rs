@@ -47,7 +47,7 @@ impl VoteRanking {
         let Some(own) = accounts().find(is_own) else {
             return all;
         };
-        let behind = |slot: fn(&VoteAccount) -> Option<u64>| {
+        let distance_to_newest = |slot: fn(&VoteAccount) -> Option<u64>| {
             let newest = accounts().filter_map(slot).max()?;
             Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
         };
@@ -56,20 +56,20 @@ impl VoteRanking {
             reward_vs_best: epoch.and_then(|epoch| {
                 reward_vs_best(votes, own, epoch, marker_epoch.or(migration_epoch_at))
             }),
-            vote_distance: behind(|account| account.last_vote),
-            root_distance: behind(|account| account.root_slot),
+            vote_distance: distance_to_newest(|account| account.last_vote),
+            root_distance: distance_to_newest(|account| account.root_slot),
             ..all
         }
     }
 }
 
 fn by_credits(votes: &VoteAccounts, own: &VoteAccount, epoch: u64) -> Option<(u64, f64)> {
-    let of = |account: &VoteAccount| account.credits(epoch, CreditUnit::Credits);
-    let mine = of(own)?;
-    let credits = || votes.all().filter_map(|(account, _)| of(account));
-    let better = credits().filter(|credits| *credits > mine).count() as u64;
+    let credits_of = |account: &VoteAccount| account.credits(epoch, CreditUnit::Credits);
+    let own_credits = credits_of(own)?;
+    let credits = || votes.all().filter_map(|(account, _)| credits_of(account));
+    let better = credits().filter(|credits| *credits > own_credits).count() as u64;
     let best = credits().max().filter(|best| *best > 0)?;
-    Some((better.saturating_add(1), mine as f64 / best as f64))
+    Some((better.saturating_add(1), own_credits as f64 / best as f64))
 }
 
 /// Only accounts with at least the median stake can be the best: with a small stake, one lamport of

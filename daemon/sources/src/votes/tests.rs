@@ -176,7 +176,7 @@ impl Running {
                 .handle
                 .vote_facts
                 .get()
-                .filter(|vote_facts| vote_facts.rounds >= rounds && vote_facts.whole)
+                .filter(|vote_facts| vote_facts.rounds >= rounds && vote_facts.is_complete)
             {
                 return (*vote_facts).clone();
             }

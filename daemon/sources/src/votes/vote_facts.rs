@@ -15,7 +15,7 @@ use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Text, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// More slots than this between the newest vote of all and the own one are late. A healthy
+/// The own vote is late if it is more slots than this behind the newest vote of all. A healthy
 /// validator's vote is in a certificate at most nine slots later.
 const LATE_SLOTS: u64 = 16;
 
@@ -71,13 +71,13 @@ pub(super) struct VoteFacts {
     /// The round at `at` returned the own vote account, or proved that none exists.
     pub(super) up: bool,
     /// The round has ended. Only the first round is published before its end.
-    pub(super) whole: bool,
+    pub(super) is_complete: bool,
     pub(super) problems: Vec<Problem>,
-    /// Includes the current one.
+    /// Number of rounds, including the current one.
     pub(super) rounds: u64,
     pub(super) vote_account: Option<PublicKey>,
     /// From the validator's arguments.
-    pub(super) started_with: Option<PublicKey>,
+    pub(super) argument_vote_account: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<OwnLeaderSchedule>>,
     pub(super) epoch: Timestamped<EpochInfo>,
@@ -115,11 +115,11 @@ impl VoteFacts {
             ttls,
             at,
             up: false,
-            whole: false,
+            is_complete: false,
             problems: Vec::new(),
             rounds: 0,
             vote_account,
-            started_with: None,
+            argument_vote_account: None,
             genesis: None,
             schedule: None,
             epoch: Timestamped::default(),
@@ -148,20 +148,20 @@ impl VoteFacts {
 
     pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
-            self.vote_account = votes.of_identity(self.identity, self.started_with);
+            self.vote_account = votes.of_identity(self.identity, self.argument_vote_account);
         }
         let epoch = self
             .epoch
             .fresh(at, self.ttls.per_round)
             .map(|info| info.epoch);
         let migration_epoch_at = self.migration_epoch_at(at);
-        let all = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch_at);
-        self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
-        self.ranking.set(all, at);
+        let ranking = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch_at);
+        self.marker_epoch = ranking.marker_epoch.or(self.marker_epoch);
+        self.ranking.set(ranking, at);
     }
 
     pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
-        let all = self.ranking.fresh(now, self.ttls.slow);
+        let ranking = self.ranking.fresh(now, self.ttls.slow);
         let slots = self
             .epoch
             .fresh(now, self.ttls.per_round)
@@ -172,16 +172,17 @@ impl VoteFacts {
             certificate: self.certificate,
             gate: self.gate(now),
             has_marker: own_marker.is_some() || self.marker_epoch.is_some(),
-            max_credits: all.and_then(|all| all.max_earned).zip(slots),
+            max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
             genesis_hash: self.genesis.clone(),
         }
     }
 
     /// An active gate is evidence only if the node has responded that there is no certificate yet.
     fn gate(&self, now: Stamp) -> Option<FeatureGate> {
-        let has_none = self.has_no_certificate.fresh(now, self.ttls.per_round);
+        let has_no_certificate_now = self.has_no_certificate.fresh(now, self.ttls.per_round);
         let gate = self.gate.fresh(now, self.ttls.per_round)?;
-        let is_sign = has_none.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
+        let is_sign =
+            has_no_certificate_now.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
         is_sign.then_some(gate)
     }
 
@@ -190,10 +191,10 @@ impl VoteFacts {
             .epoch
             .fresh(self.at, self.ttls.per_round)
             .map(|bank| bank.absolute_slot);
-        let signs = self.migration(self.at);
+        let migration_evidence = self.migration(self.at);
         let evidence = Evidence {
             slot,
-            ..signs.evidence()
+            ..migration_evidence.evidence()
         };
         evidence.consensus()
     }
@@ -225,8 +226,8 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let all = self.ranking.fresh(self.at, self.ttls.slow);
-        let distance = all.and_then(|all| all.vote_distance);
+        let ranking = self.ranking.fresh(self.at, self.ttls.slow);
+        let distance = ranking.and_then(|ranking| ranking.vote_distance);
         protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
 
@@ -264,8 +265,8 @@ impl VoteFacts {
             self.vote_readings(&own, &reading_context, now, out);
         }
         self.balance_readings(now, bank, out);
-        if let Some(all) = self.ranking.fresh(now, slow) {
-            self.ranking_readings(&all, (now, reading_context.protocol), out);
+        if let Some(ranking) = self.ranking.fresh(now, slow) {
+            self.ranking_readings(&ranking, (now, reading_context.protocol), out);
         }
         self.production_readings(now, bank, out);
         for (metric, shares) in [
@@ -330,7 +331,7 @@ impl VoteFacts {
 
     fn ranking_readings(
         &self,
-        all: &VoteRanking,
+        ranking: &VoteRanking,
         (now, protocol): (Stamp, Option<Protocol>),
         out: &mut Vec<Reading>,
     ) {
@@ -339,21 +340,21 @@ impl VoteFacts {
             None => false,
             Some(Protocol::Tower | Protocol::Migrating) => true,
             Some(Protocol::Alpenglow) => {
-                all.epoch.is_some() && self.migration_epoch_at(now) == all.epoch
+                ranking.epoch.is_some() && self.migration_epoch_at(now) == ranking.epoch
             }
         };
-        if let Some((rank, share)) = all.by_credits.filter(|_| has_credits) {
+        if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
             out.whole(&m::VOTE_RANK, [], rank);
             out.real(&m::VOTE_SHARE, [], share);
         }
         if !is_alpenglow {
             return;
         }
-        let ratio = all.reward_vs_best.map(Value::Real);
+        let ratio = ranking.reward_vs_best.map(Value::Real);
         out.extend(ratio.map(|ratio| Reading::new(&m::VOTE_REWARD_OF_BEST, [], ratio)));
         for (certificate, distance) in [
-            ("reward", all.vote_distance),
-            ("finalization", all.root_distance),
+            ("reward", ranking.vote_distance),
+            ("finalization", ranking.root_distance),
         ] {
             let labels = [certificate.into()];
             let reading = |slots| Reading::whole(&m::CERTIFICATE_DISTANCE, labels, slots);
@@ -395,7 +396,7 @@ impl VoteFacts {
             (&m::RESTART_WINDOW, window.map(|window| window.slots)),
             (
                 &m::RESTART_WINDOW_BEGINS,
-                window.map(|window| window.begins),
+                window.map(|window| window.offset),
             ),
         ] {
             out.extend(in_seconds(metric, slots));

@@ -238,7 +238,7 @@ fn in_a_browser(name: &str, page: &Path) {
             .unwrap()
             > 1
     );
-    assert_eq!(browser.complaints(), [""; 0]);
+    assert_eq!(browser.console_messages(), [""; 0]);
     assert_eq!(browser.requests().len(), 1, "{:?}", browser.requests());
     browser
         .print(&pictures.join(format!("{name}.pdf")))

@@ -18,7 +18,7 @@ use crate::support::sample;
 use faultline_pages::model::Report;
 use faultline_pages::render;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use serde_json::{Value, json};
 
 struct Page {
@@ -61,7 +61,7 @@ impl Page {
 
     /// Waits until the expression is true.
     fn wait(&mut self, expression: &str) {
-        eventually_seeing(Duration::from_secs(30), expression, || {
+        eventually_ok(Duration::from_secs(30), expression, || {
             let seen = self.browser.evaluate(expression).unwrap();
             if seen == json!(true) {
                 Ok(())
@@ -239,7 +239,7 @@ fn the_report_page_makes_no_requests_or_console_messages() {
             page.browser.window(width, 900, width == 500).unwrap();
             page.ask("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))");
         }
-        assert_eq!(page.browser.complaints(), [""; 0]);
+        assert_eq!(page.browser.console_messages(), [""; 0]);
         let only = format!("file://{}", page.file.canonicalize().unwrap().display());
         assert_eq!(page.browser.requests(), [only]);
         assert_eq!(
@@ -284,11 +284,11 @@ fn the_report_page_blocks_all_network_requests_of_injected_scripts() {
     assert_eq!(tried, json!(["rejected", "rejected", "rejected"]));
     let refusals = page
         .browser
-        .complaints()
+        .console_messages()
         .iter()
         .filter(|text| text.contains("Content Security Policy"))
         .count();
-    assert!(refusals >= 3, "{:?}", page.browser.complaints());
+    assert!(refusals >= 3, "{:?}", page.browser.console_messages());
 }
 
 const SCALES: &str =
@@ -615,7 +615,7 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
                 .unwrap();
             assert_eq!(page.ask(CROWDED), json!([]), "{name} {width}");
         }
-        assert_eq!(page.browser.complaints(), [""; 0]);
+        assert_eq!(page.browser.console_messages(), [""; 0]);
         assert_eq!(
             page.browser.requests().len(),
             1,

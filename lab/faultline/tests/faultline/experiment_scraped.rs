@@ -10,7 +10,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::simulated::{Scene, said};
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::{Program, Running, signal, tail};
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn from_experiment(scene: &Scene) -> Value {
 }
 
 fn wait_for_targets(scene: &Scene, count: usize) {
-    eventually_seeing(PATIENCE, "the file names the recorders", || {
+    eventually_ok(PATIENCE, "the file names the recorders", || {
         let from_experiment = from_experiment(scene);
         let said = || {
             ["run.out", "resume.out"]
@@ -223,7 +223,7 @@ fn is_found(prometheus: &Prometheus) {
         [("001-plain-r1/a1", "1"), ("002-plain-r1/a1", "1, second")]
             .map(|(instance, run)| (format!("{EXPERIMENT}/{instance}"), run.to_owned()))
             .into();
-    eventually_seeing(PATIENCE, "both runs are scraped", || {
+    eventually_ok(PATIENCE, "both runs are scraped", || {
         let up = prometheus.query(&format!(
             "agave_up{{experiment={EXPERIMENT:?}, arm=\"plain\"}} == 1"
         ));
@@ -257,7 +257,7 @@ fn prometheus_discovers_runs_by_file_and_the_experiment_dashboard_shows_them() {
     wait_for_targets(&scene, LANES.len());
     is_found(&prometheus);
     recorders_keep_off(&scene);
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "every query of the dashboard shows something",
         || {
@@ -270,7 +270,7 @@ fn prometheus_discovers_runs_by_file_and_the_experiment_dashboard_shows_them() {
     let stopped = scene.experiment(&["stop"]);
     assert_eq!(stopped.status.code(), Some(0), "{}", said(&stopped));
     assert_eq!(from_experiment(&scene), serde_json::json!([]));
-    eventually_seeing(PATIENCE, "nothing is scraped any more", || {
+    eventually_ok(PATIENCE, "nothing is scraped any more", || {
         let targets = prometheus.targets().expect("targets");
         if targets.is_empty() {
             Ok(())
@@ -287,8 +287,8 @@ fn prometheus_discovers_runs_by_file_and_the_experiment_dashboard_shows_them() {
         from_experiment(&scene)
     );
     signal(runner.pid(), "INT").expect("a signal");
-    eventually_seeing(PATIENCE, "it ends", || {
-        runner.ended_with().expect("a status").map(drop).ok_or(())
+    eventually_ok(PATIENCE, "it ends", || {
+        runner.exit_status().expect("a status").map(drop).ok_or(())
     });
     assert_eq!(from_experiment(&scene), serde_json::json!([]));
     scene.nothing_is_left();

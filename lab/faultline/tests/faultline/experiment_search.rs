@@ -12,7 +12,7 @@ use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{self, Entry, JournalState, SearchLog};
 use faultline_experiments::search::{Answer, DwellResult, Line, Outcome, Verdict};
 use faultline_recording::EventKind;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::{Program, Running};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -339,9 +339,9 @@ fn run_until_it_squeezes(scene: &Scene) -> Running {
             })
         )
     };
-    eventually_seeing(PATIENCE, "a dwell under a limit", || {
+    eventually_ok(PATIENCE, "a dwell under a limit", || {
         let searched = searched(scene);
-        let status = runner.ended_with().expect("a status");
+        let status = runner.exit_status().expect("a status");
         assert!(
             status.is_none(),
             "{}",

@@ -100,7 +100,7 @@ fn the_daemon_recognises_the_simulated_validator_and_records_its_truth() {
     let text = "start_ms=2500,behind_at_start=60,exits_after_ms=5000,exit_code=7";
     let mut validator = validator(&scene, text, &daemon.ingest_url());
     let ended = eventually(PATIENCE, "it ends", || {
-        validator.ended_with().expect("a status")
+        validator.exit_status().expect("a status")
     });
     assert_eq!(ended.code(), Some(7));
     eventually(PATIENCE, "the end is seen", || {

@@ -17,7 +17,7 @@ use faultline_report::run::{Run, load};
 use faultline_testkit::Result;
 use faultline_testkit::alpenglow::{self, Node};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::expose::Page;
 use faultline_testkit::http;
 use faultline_testkit::process::{Program, Running};
@@ -68,7 +68,7 @@ fn daemon(folder: &Path, validator: &Running, node: &Node) -> Result<Daemon> {
 }
 
 fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
-    eventually_seeing(TIMEOUT, &format!("{metric} {label:?}"), || {
+    eventually_ok(TIMEOUT, &format!("{metric} {label:?}"), || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         match page.get(metric, &[label]) {
             Some(1.0) => Ok(()),

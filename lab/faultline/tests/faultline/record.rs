@@ -9,7 +9,7 @@
 
 use crate::support::made;
 use faultline_recording::{EventKind, Recording, Table};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::proc::is_alive;
 use faultline_testkit::process::{Program, Running, describe, signal};
 use rustix::pty::OpenptFlags;
@@ -125,7 +125,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn end(running: &mut Running) -> ExitStatus {
-    eventually(PATIENCE, "it ends", || running.ended_with().unwrap())
+    eventually(PATIENCE, "it ends", || running.exit_status().unwrap())
 }
 
 fn gone(pid: u32) {
@@ -470,7 +470,7 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
         };
         let mut other = Running::start(&sleep).unwrap();
         let mut running = scene.start(&["--pid", &other.pid().to_string()]);
-        eventually_seeing(PATIENCE, "it is announced", || {
+        eventually_ok(PATIENCE, "it is announced", || {
             let said = scene.text("output");
             if said.contains("SOLANA_METRICS_CONFIG=\"host=http://127.0.0.1:2,") {
                 Ok(())
@@ -492,7 +492,7 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
             scene.text("output")
         );
         assert_eq!(scene.text("ended"), "ended\n");
-        assert_eq!(other.ended_with().unwrap().is_none(), interrupted);
+        assert_eq!(other.exit_status().unwrap().is_none(), interrupted);
         gone(scene.number("daemon"));
     }
 }
@@ -587,7 +587,7 @@ fn starts_and_exits_once(recording: &Recording) {
 }
 
 fn wait_for_faults_and_program(out: &Path) {
-    eventually_seeing(PATIENCE, "its page faults are recorded", || {
+    eventually_ok(PATIENCE, "its page faults are recorded", || {
         let faults = Recording::open(out)
             .and_then(|recording| recording.columns(Table::Process, &["minor_faults"]));
         let most = faults.map(|faults| {
@@ -604,7 +604,7 @@ fn wait_for_faults_and_program(out: &Path) {
             Err(most)
         }
     });
-    eventually_seeing(PATIENCE, "the program that it became is noticed", || {
+    eventually_ok(PATIENCE, "the program that it became is noticed", || {
         let processes = Recording::open(out).and_then(|recording| recording.processes());
         let comm = processes.map(|all| {
             all.iter()
@@ -724,7 +724,7 @@ fn the_real_daemon_finishes_a_recording_after_the_recorder_is_killed() {
     let command = scene.number("command");
     running.kill().unwrap();
     gone(command);
-    eventually_seeing(PATIENCE, "the recording is finished", || {
+    eventually_ok(PATIENCE, "the recording is finished", || {
         let info = Recording::open(&scene.path("out.fltl")).and_then(|recording| recording.info());
         if info.as_ref().is_ok_and(|info| info.finished) {
             Ok(())
@@ -830,7 +830,7 @@ fn the_real_daemon_records_the_validator_below_a_wrapper() {
     let arguments = [&["--"], command.as_slice(), &["x", "--ledger", "/l"]].concat();
     let mut running = scene.start(&arguments);
     let out = scene.path("out.fltl");
-    eventually_seeing(PATIENCE, "the validator is recorded", || {
+    eventually_ok(PATIENCE, "the validator is recorded", || {
         let processes = Recording::open(&out).and_then(|recording| recording.processes());
         match &processes {
             Ok(all)
@@ -843,7 +843,7 @@ fn the_real_daemon_records_the_validator_below_a_wrapper() {
             _ => Err(processes),
         }
     });
-    eventually_seeing(PATIENCE, "it is told", || {
+    eventually_ok(PATIENCE, "it is told", || {
         let said = scene.text("output");
         if said.contains(" instead of ") {
             Ok(())
@@ -903,7 +903,7 @@ fn the_real_daemon_accepts_pushes_below_another_users_wrapper() {
     let (validator, folder) = (validator.to_str().unwrap(), folder.to_str().unwrap());
     let wrapper = ["--", "runuser", "-u", "nobody", "--", validator, "-c", push];
     let mut running = scene.start(&[wrapper.as_slice(), &[folder, "--ledger", "/l"]].concat());
-    eventually_seeing(PATIENCE, "the validator is followed", || {
+    eventually_ok(PATIENCE, "the validator is followed", || {
         let said = scene.text("output");
         if said.contains(" instead of ") {
             Ok(())
@@ -913,7 +913,7 @@ fn the_real_daemon_accepts_pushes_below_another_users_wrapper() {
     });
     let codes = || scene.text("codes").lines().count();
     let before = codes();
-    eventually_seeing(PATIENCE, "it goes on", || {
+    eventually_ok(PATIENCE, "it goes on", || {
         let codes = codes();
         if codes > before + 10 {
             Ok(())
@@ -946,7 +946,7 @@ fn the_real_daemon_reports_a_foreign_wrapper_and_pending_points() {
                 exec('while not os.path.exists(sys.argv[1]): time.sleep(0.05)')";
     let stop_path = stop.to_str().unwrap();
     let mut running = scene.start(&["--", "timeout", "1000", "python3", "-c", push, stop_path]);
-    eventually_seeing(PATIENCE, "both are reported", || {
+    eventually_ok(PATIENCE, "both are reported", || {
         let said = scene.text("output");
         if said.contains("points are kept apart: Mine")
             && said.contains("(timeout) is followed and has")

@@ -13,7 +13,7 @@
 pub(crate) mod terminal;
 
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::signal;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -455,7 +455,7 @@ fn top_connects_only_with_the_right_certificate_and_password() {
     };
     let address = daemon.metrics().replace("127.0.0.1", "https://localhost");
     let (ca, right, wrong) = (path("ca.pem"), path("right"), path("wrong"));
-    let text = eventually_seeing(PATIENCE, "a page", || {
+    let text = eventually_ok(PATIENCE, "a page", || {
         let (output, said) = once(&[
             &address,
             "--ca",

@@ -4,7 +4,7 @@ use faultline_cache_sim::file;
 use faultline_testkit::Result;
 use faultline_testkit::cluster::{Cluster, ClusterOptions};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::load::{Calls, Load};
 use faultline_testkit::rpc::Rpc;
 use serde_json::{Value, json};
@@ -79,9 +79,9 @@ pub(crate) fn record(
     wait_for(PATIENCE, "the load is over", || {
         meanwhile(&leader, load.sent())?;
         Ok(if load.is_over() {
-            Look::Ready(())
+            Condition::Ready(())
         } else {
-            Look::NotYet(format!("{} sent", load.sent()))
+            Condition::NotYet(format!("{} sent", load.sent()))
         })
     })?;
     let refused = load.failed();
@@ -107,18 +107,18 @@ fn wait_until_finalized(leader: &Rpc, sent: u64, (first, before): (u64, u64)) ->
         // A vote in each slot, some of which may be late.
         let landed = count.saturating_sub(before + slot.saturating_sub(first)) + UNTIL_LANDED;
         Ok(if landed >= sent || slot >= last {
-            Look::Ready(())
+            Condition::Ready(())
         } else {
-            Look::NotYet(format!("{landed} landed"))
+            Condition::NotYet(format!("{landed} landed"))
         })
     })?;
     let end = leader.processed_slot()? + UNTIL_LANDED;
     wait_for(PATIENCE, "all of it is finalized", || {
         let slot = leader.call("getSlot", json!([{"commitment": "finalized"}]))?;
         Ok(if slot.as_u64() >= Some(end) {
-            Look::Ready(())
+            Condition::Ready(())
         } else {
-            Look::NotYet(slot.to_string())
+            Condition::NotYet(slot.to_string())
         })
     })?;
     Ok(())

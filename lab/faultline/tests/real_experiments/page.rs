@@ -75,7 +75,7 @@ impl Page {
         browser.window(1280, 960, false)?;
         browser.open(&self.0.join("report.html"))?;
         browser.screenshot(&self.0.join("report.png"), false)?;
-        assert_eq!(browser.complaints(), [] as [String; 0]);
+        assert_eq!(browser.console_messages(), [] as [String; 0]);
         let others: Vec<&String> = browser
             .requests()
             .iter()

@@ -3,8 +3,8 @@
 use crate::page::Page;
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
-use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot, Place};
-use faultline_testkit::eventually::{Look, wait_for};
+use faultline_testkit::cluster::{Cluster, ClusterOptions, FirstSnapshot, FollowerAddress};
+use faultline_testkit::eventually::{Condition, wait_for};
 use faultline_testkit::load::Load;
 use faultline_testkit::process::{Program, Running, tail};
 use faultline_testkit::sink::Sink;
@@ -116,7 +116,7 @@ impl Stage {
     }
 
     /// Where followers have room.
-    pub(crate) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[FollowerAddress] {
         self.cluster.places()
     }
 
@@ -128,9 +128,9 @@ impl Stage {
     }
 
     /// Keys of a lane in that place.
-    pub(crate) fn lane(&self, experiment: &str, number: usize, place: &Place) -> String {
+    pub(crate) fn lane(&self, experiment: &str, number: usize, place: &FollowerAddress) -> String {
         let (ledger, identity) = (self.ledger(experiment, number), &place.identity);
-        let Place {
+        let FollowerAddress {
             rpc_port,
             gossip_port,
             port_range: (first, last),
@@ -244,9 +244,9 @@ config = "faultlined.toml"
         })?;
         let status = wait_for(PATIENCE, "the experiment ends", || {
             look();
-            Ok(match runner.ended_with()? {
-                Some(status) => Look::Ready(status),
-                None => Look::NotYet(tail(&output, 20)),
+            Ok(match runner.exit_status()? {
+                Some(status) => Condition::Ready(status),
+                None => Condition::NotYet(tail(&output, 20)),
             })
         })?;
         let from_experiment = fs::read_to_string(&output).unwrap_or_default();

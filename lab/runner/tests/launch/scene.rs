@@ -1,7 +1,7 @@
 //! A folder, a scope, and jobs in them.
 
 use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
 
     /// Waits until the output has this text.
     pub(crate) fn says(&self, text: &str) {
-        eventually_seeing(PATIENCE, text, || {
+        eventually_ok(PATIENCE, text, || {
             if self.output().contains(text) {
                 Ok(())
             } else {

@@ -392,7 +392,7 @@ fn foreign_texts_cannot_control_the_terminal() {
         assert!(
             !screen
                 .chars()
-                .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+                .any(|letter| faultline_text::is_unsafe_char(letter) && letter != '\n'),
             "{screen:?}"
         );
     }
@@ -401,7 +401,7 @@ fn foreign_texts_cannot_control_the_terminal() {
     assert!(
         !screen
             .chars()
-            .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+            .any(|letter| faultline_text::is_unsafe_char(letter) && letter != '\n'),
         "{screen:?}"
     );
 }

@@ -70,7 +70,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 300)]
     rate: u32,
     /// The program
-    #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultlined"))]
+    #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
     daemon: PathBuf,
     /// Writes the Markdown there as well
     #[arg(long, value_name = "FILE")]

@@ -8,11 +8,12 @@ use toml::de::DeValue;
 /// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
-pub(super) fn read(t: &mut Table<'_>, c: &mut Config) {
-    t.set("max_series", &mut c.datapoints.max_series, whole);
-    let (constant_labels, mut entries) = (c.metrics.constant_labels_everywhere, Unique::default());
-    t.tables("allow", |t| {
-        let Some(allowed) = allowed(t, constant_labels) else {
+pub(super) fn read(table: &mut Table<'_>, config: &mut Config) {
+    table.set("max_series", &mut config.datapoints.max_series, whole);
+    let (constant_labels, mut entries) =
+        (config.metrics.constant_labels_everywhere, Unique::default());
+    table.tables("allow", |table| {
+        let Some(allowed) = allowed(table, constant_labels) else {
             return;
         };
         let AllowedDatapoint {
@@ -21,23 +22,23 @@ pub(super) fn read(t: &mut Table<'_>, c: &mut Config) {
         // The key has no tags: a point without these tags would count twice in one series.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!("datapoints.allow: the {kind} {field:?} of {name:?}");
-        if entries.insert(key, t.line(), what, t.errors()) {
-            c.datapoints.allow.push(allowed);
+        if entries.insert(key, table.line(), what, table.errors()) {
+            config.datapoints.allow.push(allowed);
         }
     });
 }
 
-fn allowed(t: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
-    let name = t.take("name", text);
-    let field = t.take("field", text);
-    let kind = t.take("kind", |v| match text(v)?.as_str() {
+fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
+    let name = table.take("name", text);
+    let field = table.take("field", text);
+    let kind = table.take("kind", |v| match text(v)?.as_str() {
         "level" => Ok(DatapointKind::Level),
         "delta" => Ok(DatapointKind::Delta),
         other => Err(format!(
             "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
         )),
     });
-    let tags = t.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
+    let tags = table.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
     if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
         return Some(AllowedDatapoint {
@@ -47,10 +48,10 @@ fn allowed(t: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint>
             tags: tags.collect(),
         });
     }
-    let missing = t.missing(&["name", "field", "kind"]);
+    let missing = table.missing(&["name", "field", "kind"]);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
-        t.refuse(format!(
+        table.refuse(format!(
             "name, field and kind are all needed: add {missing}"
         ));
     }

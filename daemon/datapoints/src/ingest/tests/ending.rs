@@ -65,7 +65,7 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: PushMemory::default(),
+        push_memory: PushMemory::default(),
         forward: None,
     };
     let listener = Listener::build(&ingest(None), parts()).ok().unwrap();
@@ -143,7 +143,7 @@ fn remote_pushes_are_accepted_only_if_configured() {
     let parts = || IngestParts {
         intake: Kept::default(),
         clock: Clock::start(),
-        budget: PushMemory::default(),
+        push_memory: PushMemory::default(),
         forward: None,
     };
     let open =

@@ -19,7 +19,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     let (intake, clock) = (Intake::new(&Datapoints::default()), Clock::start());
     let tail = FileTail::open(
         &path,
-        Parts {
+        LogTailParts {
             intake: intake.clone(),
             clock,
         },

@@ -12,8 +12,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 const QUICK: RestartTimes = RestartTimes {
     first: Duration::from_millis(5),
-    most: Duration::from_millis(20),
-    settled: Duration::from_millis(50),
+    max: Duration::from_millis(20),
+    working_after: Duration::from_millis(50),
 };
 
 /// A journalctl whose n-th life prints `out.n` and `err.n`, then runs `end.n`; without these it is silent.

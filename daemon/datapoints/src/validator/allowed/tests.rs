@@ -43,8 +43,8 @@ fn series(values: &AllowedValues) -> Vec<Shown> {
 
 fn add(values: &mut AllowedValues, list: &AllowList, line: &str) -> bool {
     let point = Point::parse(line.as_bytes()).unwrap();
-    list.fields_of(point.name().as_bytes())
-        .is_some_and(|fields_of| values.add(list, fields_of, &point))
+    list.allowed_fields(point.name().as_bytes())
+        .is_some_and(|allowed_fields| values.add(list, allowed_fields, &point))
 }
 
 /// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.

@@ -1,4 +1,4 @@
-use super::{AllowList, AllowedFields, Entry, FieldValue, Group, value_of};
+use super::{AllowList, AllowedFields, Entry, FieldValue, Group, tag_value};
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
 use faultline_metrics::metrics::{daemon, validator as v};
@@ -15,8 +15,8 @@ struct Key {
     is_sum: bool,
     name: Arc<str>,
     field: Arc<str>,
-    /// Names and values, sorted by name. Prometheus treats an empty label as absent: it is left
-    /// out, so that equal keys mean equal series.
+    /// Names and values, sorted by name. Prometheus treats an empty label as absent. Empty values
+    /// are left out, so that equal keys mean equal series.
     tags: Box<[(Arc<str>, Arc<str>)]>,
 }
 
@@ -53,7 +53,7 @@ pub struct AllowedValues {
     /// needs no lookup by key.
     rows: Vec<Vec<CachedRow>>,
     list: u64,
-    found: Vec<FieldValue>,
+    field_values: Vec<FieldValue>,
 }
 
 /// The series of a group's entries with these tags. Rows are sorted by their tags.
@@ -64,34 +64,45 @@ struct CachedRow {
 }
 
 impl AllowedValues {
-    pub fn add(&mut self, list: &AllowList, fields_of: &AllowedFields, point: &Point<'_>) -> bool {
-        let mut found = std::mem::take(&mut self.found);
-        let used = fields_of.read(point, &mut found);
+    pub fn add(
+        &mut self,
+        list: &AllowList,
+        allowed_fields: &AllowedFields,
+        point: &Point<'_>,
+    ) -> bool {
+        let mut field_values = std::mem::take(&mut self.field_values);
+        let used = allowed_fields.read(point, &mut field_values);
         if used {
             if self.list != list.id {
                 (self.list, self.rows) = (list.id, Vec::new());
             }
             self.rows.resize(list.groups, Vec::new());
-            for group in &fields_of.groups {
-                self.add_group(list.max_series, &fields_of.name, group, point, &found);
+            for group in &allowed_fields.groups {
+                self.add_group(
+                    list.max_series,
+                    &allowed_fields.name,
+                    group,
+                    point,
+                    &field_values,
+                );
             }
         }
-        self.found = found;
+        self.field_values = field_values;
         used
     }
 
     fn add_group(
         &mut self,
-        most: usize,
+        max_series: usize,
         name: &Arc<str>,
         group: &Group,
         point: &Point<'_>,
-        found: &[FieldValue],
+        field_values: &[FieldValue],
     ) {
         let tags: Vec<&str> = group
             .tags
             .iter()
-            .map(|label| value_of(point, label))
+            .map(|label| tag_value(point, label))
             .collect();
         let Some(rows) = self.rows.get_mut(group.number) else {
             return;
@@ -108,7 +119,7 @@ impl AllowedValues {
             .map(|row| std::mem::take(&mut row.series_indices));
         let mut series_indices = known.unwrap_or_else(|| vec![None; group.entries.len()]);
         for (entry, cell) in group.entries.iter().zip(&mut series_indices) {
-            let Some(FieldValue::Number(value)) = found.get(entry.field_index) else {
+            let Some(FieldValue::Number(value)) = field_values.get(entry.field_index) else {
                 continue;
             };
             // A negative delta comes from a wrapped cast. It is skipped because a sum never falls.
@@ -117,10 +128,10 @@ impl AllowedValues {
                 continue;
             }
             if cell.is_none() {
-                *cell = self.find_or_create(most, Key::new(name, group, entry, &tags));
+                *cell = self.find_or_create(max_series, Key::new(name, group, entry, &tags));
             }
             match cell.and_then(|at| self.series.get_mut(at)) {
-                Some(series) => series.take(*value),
+                Some(series) => series.update(*value),
                 None => self.overflow += 1,
             }
         }
@@ -160,11 +171,11 @@ impl AllowedValues {
     }
 
     /// Creates the series if necessary; `None` if the limit is reached.
-    fn find_or_create(&mut self, most: usize, key: Key) -> Option<usize> {
+    fn find_or_create(&mut self, max_series: usize, key: Key) -> Option<usize> {
         if let Some(at) = self.by_key.get(&key) {
             return Some(*at);
         }
-        if self.series.len() >= most {
+        if self.series.len() >= max_series {
             return None;
         }
         self.by_key.insert(key.clone(), self.series.len());
@@ -172,18 +183,18 @@ impl AllowedValues {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, most: usize, other: AllowedValues) {
+    pub fn merge(&mut self, max_series: usize, other: AllowedValues) {
         self.overflow += other.overflow;
         for series in other.series {
-            let at = self.find_or_create(most, series.key);
+            let at = self.find_or_create(max_series, series.key);
             match at.and_then(|at| self.series.get_mut(at)) {
-                Some(own) => own.take(series.value),
+                Some(own) => own.update(series.value),
                 None => self.overflow += 1,
             }
         }
     }
 
-    /// Levels belong to the process that ended.
+    /// Forgets the levels, because their process has ended.
     pub fn forget_levels(&mut self) {
         self.series.retain(|series| series.key.is_sum);
         self.by_key = self
@@ -195,7 +206,7 @@ impl AllowedValues {
         self.rows.clear();
     }
 
-    /// Levels only while `fresh`; sums always.
+    /// Exports sums always, and levels only while `fresh`.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         let series = self.by_key.values().filter_map(|at| self.series.get(*at));
         out.extend(
@@ -214,7 +225,7 @@ impl AllowedValues {
 impl Series {
     /// A level keeps the last received value, whatever its point's time: a time far ahead must not
     /// block later values.
-    fn take(&mut self, value: f64) {
+    fn update(&mut self, value: f64) {
         self.value = if self.key.is_sum {
             self.value + value
         } else {

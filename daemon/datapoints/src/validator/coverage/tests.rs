@@ -6,7 +6,7 @@ fn at(second: i64) -> i64 {
 }
 
 /// Pushes that arrive when they are made.
-fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
+fn push(coverage: &mut Coverage, second: i64, since: u64, unfiltered: bool) {
     let at = PushTimes {
         created: at(second),
         arrived: at(second),
@@ -14,7 +14,7 @@ fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
     assert!(!coverage.push(PushEnd {
         at,
         since,
-        readable
+        unfiltered
     }));
 }
 
@@ -88,7 +88,7 @@ fn pushes_missing_since_an_earlier_daemon_count_without_their_seconds() {
             arrived: at(second - 140),
         },
         since: 10,
-        readable: true,
+        unfiltered: true,
     };
     coverage.transactions(at(145), 1);
     coverage.push(end(150));
@@ -117,7 +117,7 @@ fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
         assert!(coverage.push(PushEnd {
             at,
             since: 10,
-            readable: true
+            unfiltered: true
         }));
         assert_eq!(coverage.pushes_missed, 4, "{step}");
     }
@@ -217,7 +217,7 @@ fn a_slewed_clock_is_not_a_clock_step() {
             !coverage.push(PushEnd {
                 at: PushTimes { created, arrived },
                 since: 10,
-                readable: true
+                unfiltered: true
             }),
             "{n}"
         );
@@ -238,7 +238,7 @@ proptest! {
                 coverage.transactions(at(second), count);
             }
             arrived += waited;
-            coverage.push(PushEnd { at: PushTimes { created: at(2000 + arrived + set), arrived: at(arrived) }, since, readable: true });
+            coverage.push(PushEnd { at: PushTimes { created: at(2000 + arrived + set), arrived: at(arrived) }, since, unfiltered: true });
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }

@@ -14,11 +14,11 @@ pub struct Push {
     now: Stamp,
     host: String,
     user: Option<u32>,
-    pub(super) unknown_bad: u64,
+    pub(super) bad_lines: u64,
     /// From the `metrics` point of the followed validator, the last point of a push.
     pub(super) end: Option<PushEnd>,
-    cache_seen: bool,
-    pub(super) ours: bool,
+    has_cache_points: bool,
+    pub(super) is_followed: bool,
     pub(super) slots: Slots,
     pub(super) newest_log_time: Option<i64>,
     ignored: u64,
@@ -41,10 +41,10 @@ impl Push {
             now,
             host: String::new(),
             user,
-            unknown_bad: 0,
+            bad_lines: 0,
             end: None,
-            cache_seen: false,
-            ours: false,
+            has_cache_points: false,
+            is_followed: false,
             slots,
             newest_log_time: None,
             ignored: 0,
@@ -53,13 +53,13 @@ impl Push {
 
     pub fn line(&mut self, line: &[u8]) {
         let Some(name) = name_of(line) else {
-            self.unknown_bad += 1;
+            self.bad_lines += 1;
             return;
         };
         let wanted = Kind::of_name(name).is_some()
             || has_fields(name)
-            || self.allow.fields_of(name).is_some();
-        // Agave always writes host_id first. A line without it is another tool's.
+            || self.allow.allowed_fields(name).is_some();
+        // Agave always writes host_id first. A line without it comes from another tool.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
             self.flush_ignored();
@@ -71,11 +71,11 @@ impl Push {
         }
         match Point::parse(line) {
             Ok(point) => self.add(line, &point, true),
-            Err(_) => self.unknown_bad += 1,
+            Err(_) => self.bad_lines += 1,
         }
     }
 
-    /// Ignores lines without a datapoint.
+    /// Adds a line of the log. Ignores lines without a datapoint.
     pub fn log_line(&mut self, line: &str) {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
@@ -93,14 +93,14 @@ impl Push {
     }
 
     pub fn bad_line(&mut self) {
-        self.unknown_bad += 1;
+        self.bad_lines += 1;
     }
 
     fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
         let host = pushed.then_some(self.host.as_str());
         let mut state = self.intake.lock();
         let added = state.add(&self.allow, (host, self.user), line, point, self.now);
-        self.ours |= added.ours;
+        self.is_followed |= added.is_followed;
         let Some(known) = added.known else { return };
         if let KnownPoint::SetIdentity(set) = &known {
             state.senders.announce(&self.host, set);
@@ -110,9 +110,9 @@ impl Push {
             let point = faultline_recording::Point::new(&known, added.time, self.now.unix)?;
             Some((to, Box::new(point)))
         });
-        self.cache_seen |= matches!(known, KnownPoint::ProgramCache(_));
+        self.has_cache_points |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.time);
-        if !added.ours {
+        if !added.is_followed {
             let Some(sums) = state.pending(&self.host, self.user, self.now) else {
                 return;
             };
@@ -143,21 +143,21 @@ impl Push {
         let KnownPoint::Agent(agent) = known else {
             return None;
         };
-        let at = PushTimes::of_log(created, self.now);
+        let at = PushTimes::new(created, self.now);
         Some(PushEnd {
             at,
             since: agent.secs_since_last_write.unwrap_or(10),
-            readable: self.cache_seen,
+            unfiltered: self.has_cache_points,
         })
     }
 
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored > 0 {
             let count = std::mem::take(&mut self.ignored);
-            self.ours |= self
+            self.is_followed |= self
                 .intake
                 .lock()
-                .ignore(&self.host, self.user, count, self.now);
+                .count_ignored(&self.host, self.user, count, self.now);
         }
     }
 }

@@ -66,7 +66,7 @@ impl Intake {
         out.push(Reading::counter(
             &d::IDENTITY_REVISIONS,
             [],
-            state.revisions,
+            state.identity_revisions,
         ));
         if let Some(at) = state.last_push {
             out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
@@ -107,7 +107,7 @@ impl Intake {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
             problems.push(Problem::new(Status::Absent, text));
         }
-        if let Some((reason, at)) = &state.refused
+        if let Some((reason, at)) = &state.last_refusal
             && now.since(*at) < MAX_PUSH_AGE
         {
             let text = format!(
@@ -128,8 +128,8 @@ impl Intake {
         problems
     }
 
-    /// The followed validator pushed within the last minute.
-    pub fn up(&self, now: Stamp) -> bool {
+    /// True if the followed validator pushed within the last minute.
+    pub fn has_recent_push(&self, now: Stamp) -> bool {
         self.lock()
             .last_push
             .is_some_and(|at| now.since(at) < MAX_PUSH_AGE)
@@ -137,7 +137,7 @@ impl Intake {
 }
 
 impl State {
-    /// True if a validator runs for long enough to push, and does not.
+    /// True if a validator has run for long enough to push, but has not pushed.
     fn is_silent(&self, now: Stamp) -> bool {
         let runs = self.rpc_response_times.is_some_and(|(first, last)| {
             now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE

@@ -286,7 +286,7 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
     };
     for second in 1..=61 {
         assert!(!silent(second - 1), "{second}");
-        intake.rpc_slots(second, None, at(second));
+        intake.set_rpc_slots(second, None, at(second));
     }
     assert!(silent(61));
     push(&intake, 62, &[cache("A", 3, 20)]);
@@ -296,7 +296,7 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
         "a validator that no longer answers is somebody else's problem"
     );
     for second in 190..=200 {
-        intake.rpc_slots(second, None, at(second));
+        intake.set_rpc_slots(second, None, at(second));
     }
     let stopped = intake
         .problems(at(200))
@@ -309,7 +309,7 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
         "{stopped}"
     );
     intake.restart(None);
-    intake.rpc_slots(7, None, at(201));
+    intake.set_rpc_slots(7, None, at(201));
     assert!(!silent(201), "another process has its own minute");
 }
 
@@ -318,7 +318,7 @@ fn missing_cache_points_while_slots_advance_are_reported() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
     for n in 0..4u64 {
-        intake.rpc_slots(100 + n * 25, None, at(n * 10));
+        intake.set_rpc_slots(100 + n * 25, None, at(n * 10));
         push(
             &intake,
             n * 10,

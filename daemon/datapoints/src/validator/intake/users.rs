@@ -5,7 +5,7 @@ use faultline_metrics::Stamp;
 use std::fmt;
 use std::time::Duration;
 
-/// Interval of reading the user: a validator may drop its privileges after its start.
+/// Interval at which the validator's user is read: it may drop its privileges after its start.
 const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
@@ -26,14 +26,14 @@ impl Intake {
         self.users.get().and_then(|users| users.0())
     }
 
-    /// Pushes wait until a validator is found, and then must be of its user.
+    /// True if pushes of `user` are accepted. Until a validator is found, all of them are pending.
     pub fn admits(&self, user: u32, now: Stamp) -> bool {
-        let is_old =
+        let is_due =
             |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
-        if is_old(self.lock().user_read) {
+        if is_due(self.lock().user_read_at) {
             let found = self.find_user();
             let mut state = self.lock();
-            state.user_read = Some(now);
+            state.user_read_at = Some(now);
             state.set_validator_user(found);
         }
         let expected = self.lock().senders.user();
@@ -48,7 +48,7 @@ impl Intake {
     }
 
     pub fn record_refusal(&self, reason: String, now: Stamp) {
-        self.lock().refused = Some((reason, now));
+        self.lock().last_refusal = Some((reason, now));
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// A field of `accounts_db_active`.
 type Field = fn(&AccountsActive) -> Option<u64>;
 
-/// The background jobs of the accounts database.
 const JOBS: [(&str, Field); 5] = [
     ("clean", |a| a.clean),
     ("shrink", |a| a.shrink),
@@ -22,7 +21,6 @@ const JOBS: [(&str, Field); 5] = [
 /// the clock was set.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
-/// One kind of background job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Job {
     /// Number of running jobs; `None` until the validator reported it.
@@ -51,7 +49,7 @@ impl Job {
             .checked_sub(started)
             .and_then(|run_time| u64::try_from(run_time).ok())
             .map(Duration::from_nanos);
-        // The clock may have been set meanwhile.
+        // The validator's clock may have been set meanwhile.
         let run_time = run_time.filter(|run_time| {
             run_time.abs_diff(received_at.saturating_sub(first)) <= MAX_CLOCK_DIFFERENCE
         });

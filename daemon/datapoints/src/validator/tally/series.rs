@@ -12,7 +12,6 @@ use foldhash::HashMap;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-/// One series.
 #[derive(Debug, Clone, PartialEq)]
 struct OneSeries {
     metric: &'static Metric,
@@ -29,7 +28,7 @@ pub(super) struct Series(Vec<OneSeries>);
 /// All series of the metric catalog that are made of datapoints.
 #[derive(Debug)]
 struct Catalog {
-    /// Before the first point.
+    /// The series before the first point.
     series: Series,
     /// The fields of each datapoint, with the index of their series.
     fields: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static Field)>>,
@@ -75,7 +74,8 @@ impl Series {
         labels: &'static [&'static str],
         initial: Option<u64>,
     ) -> usize {
-        let is_same = |one: &OneSeries| std::ptr::eq(one.metric, metric) && one.labels == labels;
+        let is_same =
+            |series: &OneSeries| std::ptr::eq(series.metric, metric) && series.labels == labels;
         self.0.iter().position(is_same).unwrap_or_else(|| {
             let value = initial.map(|count| initial_value(metric, count));
             self.0.push(OneSeries {
@@ -98,21 +98,21 @@ impl Series {
                 Amount::Presence(key) => count(point, key).map(|_| (0, 1)),
             };
             let slot = datapoint.slot.and_then(|key| count(point, key));
-            if let (Some(one), Some((count, factor))) = (self.0.get_mut(*index), amount)
+            if let (Some(series), Some((count, factor))) = (self.0.get_mut(*index), amount)
                 && field.only.iter().all(has)
             {
-                one.add(slot, count, factor);
+                series.add(slot, count, factor);
             }
         }
     }
 
     /// Adds the values of the same validator's series.
     pub(super) fn merge(&mut self, other: &Series) {
-        for (one, other) in self.0.iter_mut().zip(&other.0) {
-            let counted_twice = one.peaks.merge(&other.peaks);
-            match (&mut one.value, &other.value) {
-                (None, theirs) => one.value.clone_from(theirs),
-                (Some(_), _) if one.metric.kind == Kind::Gauge => {}
+        for (series, other) in self.0.iter_mut().zip(&other.0) {
+            let counted_twice = series.peaks.merge(&other.peaks);
+            match (&mut series.value, &other.value) {
+                (None, theirs) => series.value.clone_from(theirs),
+                (Some(_), _) if series.metric.kind == Kind::Gauge => {}
                 (Some(Value::Whole(sum)), Some(Value::Whole(more))) => {
                     add(sum, more.saturating_sub(counted_twice));
                 }
@@ -127,28 +127,32 @@ impl Series {
     /// Forgets levels and slots: they describe a process that has ended. Its successor may replay
     /// the same slots.
     pub(super) fn forget_levels(&mut self) {
-        for one in &mut self.0 {
-            if one.metric.kind == Kind::Gauge {
-                one.value = None;
+        for series in &mut self.0 {
+            if series.metric.kind == Kind::Gauge {
+                series.value = None;
             }
-            one.peaks = SlotPeaks::default();
+            series.peaks = SlotPeaks::default();
         }
     }
 
-    /// All of them; levels only while they are `fresh`.
+    /// Exports sums always, and levels only while `fresh`.
     pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        let is_exported = |one: &&OneSeries| fresh || one.metric.kind != Kind::Gauge;
-        for one in self.0.iter().filter(is_exported) {
-            let value = match &one.value {
-                Some(Value::Whole(ns)) if one.metric.unit == Unit::Seconds => {
+        let is_exported = |series: &&OneSeries| fresh || series.metric.kind != Kind::Gauge;
+        for series in self.0.iter().filter(is_exported) {
+            let value = match &series.value {
+                Some(Value::Whole(ns)) if series.metric.unit == Unit::Seconds => {
                     Value::Real(*ns as f64 / 1e9)
                 }
                 Some(value) => value.clone(),
                 None => continue,
             };
             out.push(Reading {
-                metric: one.metric,
-                labels: one.labels.iter().map(|label| Text::from(*label)).collect(),
+                metric: series.metric,
+                labels: series
+                    .labels
+                    .iter()
+                    .map(|label| Text::from(*label))
+                    .collect(),
                 tags: Box::default(),
                 value,
             });
@@ -189,7 +193,7 @@ fn initial_value(metric: &Metric, count: u64) -> Value {
 fn count(point: &Point<'_>, key: &str) -> Option<u64> {
     match point.field(key)?.value().ok()? {
         line::Value::Int(count) => u64::try_from(count).ok(),
-        line::Value::Bool(is) => Some(u64::from(is)),
+        line::Value::Bool(flag) => Some(u64::from(flag)),
         _ => None,
     }
 }

@@ -1,29 +1,29 @@
-//! What Votor, the consensus of Alpenglow, reports of each slot: this validator's vote against the
-//! finalization.
+//! Reports of Votor, the consensus of Alpenglow: when this validator voted on each slot, and when
+//! the slot was finalized.
 
 use faultline_agave::points::{KnownPoint, SlotTracking};
 use faultline_metrics::metrics::consensus as m;
 use faultline_metrics::{Histogram, Metric, Reading, SLOT_BOUNDS, Text, Value};
 use std::sync::Arc;
 
-/// A later point of a reported slot has another beginning and is ignored. A slot further back than
-/// this shows that the newest slot was wrong.
+/// A later point of a reported slot is ignored: its times count from another start. A slot further
+/// back than this shows that the newest slot was wrong.
 const MAX_SLOTS_BACK: u64 = 4096;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Votor {
-    /// The event loop has reported, so that the migration is over.
+    /// The event loop has reported, so the migration is over.
     is_running: bool,
     newest_slot: u64,
-    lateness: Times,
-    fast: Times,
-    slow: Times,
-    missed: Missed,
+    lateness: OptionalHistogram,
+    fast: OptionalHistogram,
+    slow: OptionalHistogram,
+    missed: MissedVotes,
     in_standstill: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Missed {
+struct MissedVotes {
     late: u64,
     skipped: u64,
     none: u64,
@@ -31,15 +31,15 @@ struct Missed {
 
 /// A histogram that is absent before its first value.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Times(Option<Histogram>);
+struct OptionalHistogram(Option<Histogram>);
 
-impl Times {
+impl OptionalHistogram {
     fn observe_us(&mut self, us: u64) {
         let histogram = self.0.get_or_insert_with(|| Histogram::new(&SLOT_BOUNDS));
         histogram.observe(us as f64 / 1e6);
     }
 
-    fn merge(&mut self, other: &Times) {
+    fn merge(&mut self, other: &OptionalHistogram) {
         match (&mut self.0, &other.0) {
             (Some(histogram), Some(more)) => histogram.merge(more),
             (None, more) => self.0.clone_from(more),
@@ -119,8 +119,8 @@ impl Votor {
         out.extend(self.lateness.reading(&m::VOTE_LATENESS, None));
         out.extend(self.fast.reading(&m::FINALIZATION, Some("fast")));
         out.extend(self.slow.reading(&m::FINALIZATION, Some("slow")));
-        if self.fast != Times::default() || self.slow != Times::default() {
-            let Missed {
+        if self.fast != OptionalHistogram::default() || self.slow != OptionalHistogram::default() {
+            let MissedVotes {
                 late,
                 skipped,
                 none,
@@ -201,8 +201,8 @@ mod tests {
             &format!("{SLOT} slot=6i,finalized=0i,is_fast_finalization=true 2"),
             &format!("{SLOT} slot=7i,finalized=0i,is_fast_finalization=true 2"),
         ]);
-        assert_eq!(votor.missed, Missed::default());
-        assert_eq!(votor.fast, Times::default());
+        assert_eq!(votor.missed, MissedVotes::default());
+        assert_eq!(votor.fast, OptionalHistogram::default());
     }
 
     #[test]

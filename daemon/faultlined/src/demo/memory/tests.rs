@@ -27,9 +27,9 @@ fn demo_memory_grows_to_its_limit_and_stays_near_it() {
 fn the_demo_heap_stays_within_its_limit() {
     let mut heap = Heap::default();
     heap.resize(3).unwrap();
-    assert_eq!(heap.bytes(), 3 * BLOCK);
+    assert_eq!(heap.bytes(), 3 * BLOCK_BYTES);
     heap.resize(1).unwrap();
-    assert_eq!(heap.bytes(), BLOCK);
+    assert_eq!(heap.bytes(), BLOCK_BYTES);
     heap.resize(usize::MAX).unwrap();
     assert_eq!(heap.bytes(), 300 << 20);
 }
@@ -45,7 +45,7 @@ fn the_demos_disk_reads_stay_low() {
 #[test]
 fn every_touched_page_is_a_minor_fault() {
     let (before, _) = faults();
-    let memory = written_memory(64 * PAGE).unwrap();
+    let memory = written_memory(64 * PAGE_BYTES).unwrap();
     assert!(faults().0 - before >= 64, "{}", memory.len());
 }
 

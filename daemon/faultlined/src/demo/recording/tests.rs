@@ -14,18 +14,18 @@ fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
     points
         .filter(|point| point.name() == name)
-        .filter_map(|point| whole(&point, key))
+        .filter_map(|point| integer_field(&point, key))
         .collect()
 }
 
 #[test]
 fn demo_slots_stay_consecutive_across_repetitions() {
     for (track, name, key) in [
-        (Track::Own, "bank_frozen", "slot"),
-        (Track::Own, "cost_tracker_stats", "bank_slot"),
-        (Track::Own, "bank-forks_set_root", "slot"),
+        (Track::Validator, "bank_frozen", "slot"),
+        (Track::Validator, "cost_tracker_stats", "bank_slot"),
+        (Track::Validator, "bank-forks_set_root", "slot"),
         (
-            Track::Own,
+            Track::Validator,
             "block-commitment-cache",
             "highest-confirmed-slot",
         ),
@@ -43,7 +43,7 @@ fn demo_slots_stay_consecutive_across_repetitions() {
 fn every_demo_line_is_understood_by_the_daemon() {
     let recording = recording();
     let (mut known, mut lines) = (0, 0);
-    for track in [Track::Own, Track::Cluster] {
+    for track in [Track::Validator, Track::Cluster] {
         for (_, line) in recording.between(track, Duration::ZERO, RECORDING_LENGTH * 2) {
             let point = Point::parse(line.as_bytes()).unwrap();
             point.check().unwrap();
@@ -54,7 +54,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
             );
             lines += 1;
             if let Some(decoded) = KnownPoint::parse(&point) {
-                assert_eq!(decoded.unwrap().broken, 0, "{line}");
+                assert_eq!(decoded.unwrap().unusable, 0, "{line}");
                 known += 1;
             }
         }
@@ -64,7 +64,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
 
 #[test]
 fn the_demo_cache_that_keeps_evicting_stays_full() {
-    let lines = recording().between(Track::Own, Duration::ZERO, RECORDING_LENGTH * 2);
+    let lines = recording().between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 2);
     let points = lines
         .iter()
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
@@ -72,8 +72,8 @@ fn the_demo_cache_that_keeps_evicting_stays_full() {
     let levels: Vec<_> = caches
         .map(|point| {
             (
-                whole(&point, "water_level"),
-                whole(&point, "evictions") > Some(0),
+                integer_field(&point, "water_level"),
+                integer_field(&point, "evictions") > Some(0),
             )
         })
         .collect();
@@ -90,7 +90,7 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
         SLOT_TIME * u32::try_from(recording.slots()).unwrap(),
         RECORDING_LENGTH
     );
-    let names: BTreeSet<String> = [Track::Own, Track::Cluster]
+    let names: BTreeSet<String> = [Track::Validator, Track::Cluster]
         .into_iter()
         .flat_map(|track| recording.between(track, Duration::ZERO, RECORDING_LENGTH))
         .map(|(_, line)| Point::parse(line.as_bytes()).unwrap().name().to_owned())
@@ -100,17 +100,17 @@ fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
         assert!(!names.contains(name), "{name}");
     }
     let [root, confirmed] = ["highest-super-majority-root", "highest-confirmed-slot"]
-        .map(|key| slots(Track::Own, "block-commitment-cache", key));
+        .map(|key| slots(Track::Validator, "block-commitment-cache", key));
     assert_eq!(root, confirmed);
 }
 
 #[test]
 fn the_replayed_demo_contains_no_original_slot() {
-    let lines = recording().between(Track::Own, Duration::ZERO, RECORDING_LENGTH);
+    let lines = recording().between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
     for (_, line) in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
         for key in SLOT_FIELDS {
-            let slot = whole(&point, key).unwrap_or(0);
+            let slot = integer_field(&point, key).unwrap_or(0);
             assert!(!(500..FIRST_SLOT - 1000).contains(&slot), "{line}");
         }
     }
@@ -142,9 +142,9 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
     }
     assert_eq!(
         recording.newest(RECORDING_LENGTH * 3).0,
-        slots(Track::Own, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
+        slots(Track::Validator, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
     );
-    let one: u64 = slots(Track::Own, "cost_tracker_stats", "transaction_count")
+    let one: u64 = slots(Track::Validator, "cost_tracker_stats", "transaction_count")
         .iter()
         .take(recording.blocks.len())
         .sum();
@@ -155,12 +155,12 @@ fn demo_slots_and_transactions_never_decrease_and_match_the_lines() {
 #[test]
 fn playing_the_demo_in_parts_equals_playing_it_at_once() {
     let recording = recording();
-    let whole: Vec<_> = recording.between(Track::Own, Duration::ZERO, RECORDING_LENGTH * 3);
+    let whole: Vec<_> = recording.between(Track::Validator, Duration::ZERO, RECORDING_LENGTH * 3);
     let mut parts = Vec::new();
     let step = Duration::from_millis(3_700);
     for part in 0..24 {
         parts.extend(recording.between(
-            Track::Own,
+            Track::Validator,
             step * part,
             (step * (part + 1)).min(RECORDING_LENGTH * 3),
         ));

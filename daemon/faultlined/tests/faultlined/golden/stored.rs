@@ -1,9 +1,9 @@
 //! What a real Prometheus stores of one tick, whichever dialect it is given.
 
 use super::cases;
-use faultline_http::sinks::prometheus::{Dialect, page};
+use faultline_http::sinks::prometheus::{ExpositionFormat, page};
 use faultline_metrics::{Kind, Unit, metrics};
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http;
 use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, Series};
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const DIALECTS: [(&str, Dialect); 3] = [
-    ("classic", Dialect::Classic),
-    ("openmetrics", Dialect::OpenMetrics),
-    ("protobuf", Dialect::Protobuf),
+const DIALECTS: [(&str, ExpositionFormat); 3] = [
+    ("classic", ExpositionFormat::Classic),
+    ("openmetrics", ExpositionFormat::OpenMetrics),
+    ("protobuf", ExpositionFormat::Protobuf),
 ];
 
 /// Serves the page, whatever is asked for, until the test's process ends.
@@ -91,7 +91,7 @@ fn a_real_prometheus_stores_the_same_samples_from_every_format() {
         .into_iter()
         .find(|case| case.name() == "everything")
         .unwrap();
-    let serve = |(_, dialect): (&str, Dialect)| {
+    let serve = |(_, dialect): (&str, ExpositionFormat)| {
         serve(
             page(&case.tick, dialect, &case.constant).unwrap(),
             dialect.content_type(),
@@ -155,7 +155,7 @@ fn families_are_equal([classic, openmetrics, protobuf]: &[BTreeMap<String, [Stri
 
 /// The series that an expression gives as soon as it gives any.
 fn query(prometheus: &Prometheus, expression: &str) -> Vec<Series> {
-    eventually_seeing(PATIENCE, expression, || {
+    eventually_ok(PATIENCE, expression, || {
         match prometheus.query(expression) {
             Ok(series) if !series.is_empty() => Ok(own(series)),
             other => Err(format!("{other:?}")),

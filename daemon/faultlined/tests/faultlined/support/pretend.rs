@@ -12,7 +12,7 @@ use faultline_metrics::{Reading, Source, Stamp, Tick};
 use faultline_sources::discovery::{Finder, Target};
 use faultline_sources::tick::{BuildContext, Ticker};
 use faultline_sources::{Registry, selfwatch};
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) const OF_THE_KERNEL: [Source; 5] = [
 /// A daemon without threads, sockets and clocks.
 pub(crate) struct Pretend {
     /// What it looks at.
-    pub(crate) host: PretendHost,
+    pub(crate) host: FakeHost,
     /// Where pushes go.
     pub(crate) intake: Intake,
     /// What the landing page would draw.
@@ -50,17 +50,17 @@ pub(crate) struct Pretend {
 impl Pretend {
     /// Over a copy of a pretend host. Nobody is followed yet.
     pub(crate) fn new(fixture: &str, config: &Config) -> Self {
-        let host = PretendHost::from_fixture(&fixtures().join(fixture)).unwrap();
+        let host = FakeHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
         Self::over(host, root, config)
     }
 
     /// Over the machine that the test runs on; its own host stays empty.
     pub(crate) fn real(config: &Config) -> Self {
-        Self::over(PretendHost::empty().unwrap(), HostRoot::default(), config)
+        Self::over(FakeHost::empty().unwrap(), HostRoot::default(), config)
     }
 
-    fn over(host: PretendHost, root: HostRoot, config: &Config) -> Self {
+    fn over(host: FakeHost, root: HostRoot, config: &Config) -> Self {
         let clock = Clock::start();
         let finder = Finder::build(&config.target, root.clone(), clock);
         let (intake, history) = (Intake::new(&config.datapoints), History::default());

@@ -9,14 +9,18 @@ pub(super) fn encode<'a>(
     out: &mut String,
     metric: &Metric,
     readings: impl Iterator<Item = &'a Reading>,
-    constant: &ConstantLabels,
+    constant_labels: &ConstantLabels,
 ) {
-    Encoder { out, constant }.family(metric, readings);
+    Encoder {
+        out,
+        constant_labels,
+    }
+    .family(metric, readings);
 }
 
 struct Encoder<'a> {
     out: &'a mut String,
-    constant: &'a ConstantLabels,
+    constant_labels: &'a ConstantLabels,
 }
 
 impl Encoder<'_> {
@@ -71,22 +75,23 @@ impl Encoder<'_> {
     }
 
     fn labels(&mut self, reading: &Reading, bound: Option<f64>) {
-        let mut open = false;
-        for (name, value) in labels(reading, self.constant) {
-            self.out.push(if open { ',' } else { '{' });
-            open = true;
+        let mut has_labels = false;
+        for (name, value) in labels(reading, self.constant_labels) {
+            self.out.push(if has_labels { ',' } else { '{' });
+            has_labels = true;
             self.out.push_str(name);
             self.out.push_str("=\"");
             self.escaped(value);
             self.out.push('"');
         }
         if let Some(bound) = bound {
-            self.out.push_str(if open { ",le=\"" } else { "{le=\"" });
-            open = true;
+            self.out
+                .push_str(if has_labels { ",le=\"" } else { "{le=\"" });
+            has_labels = true;
             let _ = bucket_bound(self.out, bound);
             self.out.push('"');
         }
-        if open {
+        if has_labels {
             self.out.push('}');
         }
     }

@@ -15,19 +15,26 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{self, Registry};
 use std::fmt;
 
-pub(super) fn open_metrics(exposition: &Exposition, order: usize, out: &mut String) -> fmt::Result {
-    text::encode_registry(out, &registry(exposition, order))
+pub(super) fn open_metrics(
+    exposition: &Exposition,
+    catalog_index: usize,
+    out: &mut String,
+) -> fmt::Result {
+    text::encode_registry(out, &registry(exposition, catalog_index))
 }
 
-pub(super) fn protobuf(exposition: &Exposition, order: usize) -> Result<Vec<u8>, fmt::Error> {
-    prometheus_protobuf::encode_to_vec(&registry(exposition, order)).map_err(|_| fmt::Error)
+pub(super) fn protobuf(
+    exposition: &Exposition,
+    catalog_index: usize,
+) -> Result<Vec<u8>, fmt::Error> {
+    prometheus_protobuf::encode_to_vec(&registry(exposition, catalog_index)).map_err(|_| fmt::Error)
 }
 
-fn registry(exposition: &Exposition, order: usize) -> Registry {
+fn registry(exposition: &Exposition, catalog_index: usize) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(FamilyCollector {
         exposition: exposition.clone(),
-        order,
+        catalog_index,
     }));
     registry
 }
@@ -35,12 +42,12 @@ fn registry(exposition: &Exposition, order: usize) -> Registry {
 #[derive(Debug)]
 struct FamilyCollector {
     exposition: Exposition,
-    order: usize,
+    catalog_index: usize,
 }
 
 impl Collector for FamilyCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(family) = self.exposition.family(self.order) else {
+        let Some(family) = self.exposition.family(self.catalog_index) else {
             return Ok(());
         };
         let metric = family.metric;
@@ -54,20 +61,22 @@ impl Collector for FamilyCollector {
         let mut encoder = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
         family
             .readings(self.exposition.tick())
-            .try_for_each(|reading| series(&mut encoder, reading, self.exposition.constant()))
+            .try_for_each(|reading| {
+                series(&mut encoder, reading, self.exposition.constant_labels())
+            })
     }
 }
 
 fn series(
     family: &mut MetricEncoder<'_>,
     reading: &Reading,
-    constant: &ConstantLabels,
+    constant_labels: &ConstantLabels,
 ) -> fmt::Result {
-    let set = Labels(reading, constant);
+    let set = Labels(reading, constant_labels);
     if reading.metric.kind == Kind::Info {
         family.encode_info(&set)
-    } else if labels(reading, constant).next().is_none() {
-        // An empty set would be written as `{}`.
+    } else if labels(reading, constant_labels).next().is_none() {
+        // The crate would write an empty label set as `{}`.
         value(family, reading)
     } else {
         value(&mut family.encode_family(&set)?, reading)

@@ -1,7 +1,7 @@
 //! Encodes a tick as one page for each format. Reuses unchanged families of the last page.
 
 use super::family::Family;
-use super::{ConstantLabels, Dialect, classic, collector};
+use super::{ConstantLabels, ExpositionFormat, classic, collector};
 use faultline_metrics::{Reading, Tick, Value};
 use hyper::body::Bytes;
 use std::fmt;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Exposition {
     tick: Arc<Tick>,
-    constant: Arc<ConstantLabels>,
+    constant_labels: Arc<ConstantLabels>,
     families: Arc<[Family]>,
 }
 
 #[derive(Debug)]
 pub struct Page {
     exposition: Exposition,
-    dialect: Dialect,
+    exposition_format: ExpositionFormat,
     bytes: Bytes,
     /// Where each family ends in `bytes`.
     ends: Box<[usize]>,
@@ -28,17 +28,17 @@ impl Exposition {
     /// Checks for collisions only where the series differ from `last`.
     pub fn new(
         tick: &Arc<Tick>,
-        constant: &Arc<ConstantLabels>,
+        constant_labels: &Arc<ConstantLabels>,
         last: Option<&Exposition>,
     ) -> Self {
-        let last = last.filter(|last| Arc::ptr_eq(&last.constant, constant));
+        let last = last.filter(|last| Arc::ptr_eq(&last.constant_labels, constant_labels));
         let families = match last {
             Some(last) if has_same_layout(&last.tick, tick) => Arc::clone(&last.families),
-            _ => families(tick, constant, last),
+            _ => families(tick, constant_labels, last),
         };
         Exposition {
             tick: Arc::clone(tick),
-            constant: Arc::clone(constant),
+            constant_labels: Arc::clone(constant_labels),
             families,
         }
     }
@@ -47,7 +47,7 @@ impl Exposition {
         self.tick.number
     }
 
-    /// Series left out because they collide with others, by metric.
+    /// Series that were left out because they collide, by metric.
     pub fn dropped(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let families = self.families.iter().filter(|family| family.dropped > 0);
         families.map(|family| (family.metric.name, family.dropped))
@@ -56,11 +56,16 @@ impl Exposition {
     /// Reuses unchanged families of `last`, which may be of any tick.
     ///
     /// # Errors
-    /// prometheus-client cannot encode the tick. There is no partial page, because its missing
+    /// prometheus-client cannot encode the tick. It returns no partial page, because missing
     /// values would look absent.
-    pub fn page(&self, dialect: Dialect, last: Option<&Page>) -> Result<Page, fmt::Error> {
+    pub fn page(
+        &self,
+        exposition_format: ExpositionFormat,
+        last: Option<&Page>,
+    ) -> Result<Page, fmt::Error> {
         let last = last.filter(|last| {
-            last.dialect == dialect && Arc::ptr_eq(&last.exposition.constant, &self.constant)
+            last.exposition_format == exposition_format
+                && Arc::ptr_eq(&last.exposition.constant_labels, &self.constant_labels)
         });
         // The next page is rarely much longer.
         let capacity = last.map_or(0, |last| last.bytes.len() + last.bytes.len() / 64);
@@ -71,16 +76,16 @@ impl Exposition {
             let unchanged_bytes = last.and_then(|last| last.unchanged_bytes(family, &self.tick));
             match unchanged_bytes {
                 Some(unchanged_bytes) => bytes.extend_from_slice(unchanged_bytes),
-                None => self.encode(family, dialect, &mut text, &mut bytes)?,
+                None => self.encode(family, exposition_format, &mut text, &mut bytes)?,
             }
             ends.push(bytes.len());
         }
-        if dialect == Dialect::OpenMetrics {
+        if exposition_format == ExpositionFormat::OpenMetrics {
             bytes.extend_from_slice(b"# EOF\n");
         }
         Ok(Page {
             exposition: self.clone(),
-            dialect,
+            exposition_format,
             bytes: bytes.into(),
             ends: ends.into(),
         })
@@ -89,31 +94,35 @@ impl Exposition {
     fn encode(
         &self,
         family: &Family,
-        dialect: Dialect,
+        exposition_format: ExpositionFormat,
         text: &mut String,
         out: &mut Vec<u8>,
     ) -> fmt::Result {
         text.clear();
-        match dialect {
-            Dialect::Classic => {
+        match exposition_format {
+            ExpositionFormat::Classic => {
                 let readings = family.readings(&self.tick);
-                classic::encode(text, family.metric, readings, &self.constant);
+                classic::encode(text, family.metric, readings, &self.constant_labels);
             }
-            Dialect::OpenMetrics => collector::open_metrics(self, family.order, text)?,
-            Dialect::Protobuf => out.extend(collector::protobuf(self, family.order)?),
+            ExpositionFormat::OpenMetrics => {
+                collector::open_metrics(self, family.catalog_index, text)?
+            }
+            ExpositionFormat::Protobuf => {
+                out.extend(collector::protobuf(self, family.catalog_index)?)
+            }
         }
         out.extend_from_slice(text.as_bytes());
         Ok(())
     }
 
-    pub(super) fn family(&self, order: usize) -> Option<&Family> {
-        let index = self.index(order)?;
+    pub(super) fn family(&self, catalog_index: usize) -> Option<&Family> {
+        let index = self.index(catalog_index)?;
         self.families.get(index)
     }
 
-    fn index(&self, order: usize) -> Option<usize> {
+    fn index(&self, catalog_index: usize) -> Option<usize> {
         self.families
-            .binary_search_by_key(&order, |family| family.order)
+            .binary_search_by_key(&catalog_index, |family| family.catalog_index)
             .ok()
     }
 
@@ -121,8 +130,8 @@ impl Exposition {
         &self.tick
     }
 
-    pub(super) fn constant(&self) -> &ConstantLabels {
-        &self.constant
+    pub(super) fn constant_labels(&self) -> &ConstantLabels {
+        &self.constant_labels
     }
 }
 
@@ -136,7 +145,7 @@ impl Page {
     }
 
     fn unchanged_bytes(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
-        let index = self.exposition.index(family.order)?;
+        let index = self.exposition.index(family.catalog_index)?;
         let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
         let is_same = is_same((before, shown), (family, tick), |a, b| {
             is_same_series(a, b) && is_same_value(&a.value, &b.value)
@@ -150,15 +159,19 @@ impl Page {
     }
 }
 
-fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -> Arc<[Family]> {
+fn families(
+    tick: &Tick,
+    constant_labels: &ConstantLabels,
+    last: Option<&Exposition>,
+) -> Arc<[Family]> {
     let mut families = Family::all(tick);
     for family in &mut families {
-        let before = last.and_then(|last| Some((last, last.family(family.order)?)));
+        let before = last.and_then(|last| Some((last, last.family(family.catalog_index)?)));
         let is_collision_free = before.is_some_and(|(last, before)| {
             before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
         });
         if !is_collision_free {
-            family.drop_collisions(tick, constant);
+            family.drop_collisions(tick, constant_labels);
         }
     }
     families.into()

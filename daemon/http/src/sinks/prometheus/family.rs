@@ -5,7 +5,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) metric: &'static Metric,
-    pub(super) order: usize,
+    pub(super) catalog_index: usize,
     readings: Vec<Position>,
     pub(super) dropped: usize,
 }
@@ -17,9 +17,9 @@ struct Position {
 }
 
 impl Family {
-    /// In the catalog's order, without empty families.
+    /// The non-empty families, sorted as in the catalog.
     pub(super) fn all(tick: &Tick) -> Vec<Family> {
-        // The key is the address, because each metric is one static. A name costs more to hash.
+        // The key is the address, because each metric is a static. A name takes longer to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<Position>> =
             HashMap::with_capacity(metrics::all().count());
@@ -30,11 +30,11 @@ impl Family {
             }
         }
         let metrics = metrics::all().enumerate();
-        let families = metrics.filter_map(|(order, metric)| {
+        let families = metrics.filter_map(|(catalog_index, metric)| {
             let readings = by_metric.remove(&key(metric))?;
             Some(Family {
                 metric,
-                order,
+                catalog_index,
                 readings,
                 dropped: 0,
             })
@@ -55,12 +55,12 @@ impl Family {
     /// Drops series that make a scraper reject the page: duplicate series, and series with the same
     /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
     /// if their labels and tags are.
-    pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
+    pub(super) fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.readings.len());
         self.readings.retain(|position| {
             position.reading(tick).is_some_and(|reading| {
                 seen.insert((&*reading.labels, &*reading.tags))
-                    && has_each_label_once(reading, constant)
+                    && has_each_label_once(reading, constant_labels)
             })
         });
         self.dropped = before - self.readings.len();
@@ -74,7 +74,7 @@ impl Position {
 }
 
 /// Readings without tags always pass: only a tag can have the name of another label.
-fn has_each_label_once(reading: &Reading, constant: &ConstantLabels) -> bool {
+fn has_each_label_once(reading: &Reading, constant_labels: &ConstantLabels) -> bool {
     let mut names = HashSet::new();
-    reading.tags.is_empty() || labels(reading, constant).all(|(name, _)| names.insert(name))
+    reading.tags.is_empty() || labels(reading, constant_labels).all(|(name, _)| names.insert(name))
 }

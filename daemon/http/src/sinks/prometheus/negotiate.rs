@@ -1,7 +1,7 @@
 //! Selects the exposition format and encoding from a scraper's headers.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ExpositionFormat {
     /// `text/plain; version=0.0.4`, which every scraper understands.
     Classic,
     OpenMetrics,
@@ -9,12 +9,14 @@ pub enum Dialect {
     Protobuf,
 }
 
-impl Dialect {
+impl ExpositionFormat {
     pub const fn content_type(self) -> &'static str {
         match self {
-            Dialect::Classic => "text/plain; version=0.0.4; charset=utf-8",
-            Dialect::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Dialect::Protobuf => {
+            ExpositionFormat::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            ExpositionFormat::OpenMetrics => {
+                "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+            ExpositionFormat::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }
@@ -24,7 +26,7 @@ impl Dialect {
 /// The format preferred by an Accept header; classic text by default. Protobuf needs
 /// `native_histograms`: a Prometheus that reads it may drop the fixed buckets. Equal preferences
 /// select the richer format.
-pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
+pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
     let (mut protobuf, mut open, mut classic) = (0, 0, 0);
     for range in accept.unwrap_or("").split(',').map(media_range) {
         match range.media {
@@ -43,11 +45,11 @@ pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
         }
     }
     if protobuf > 0 && protobuf >= open.max(classic) {
-        Dialect::Protobuf
+        ExpositionFormat::Protobuf
     } else if open > 0 && open >= classic {
-        Dialect::OpenMetrics
+        ExpositionFormat::OpenMetrics
     } else {
-        Dialect::Classic
+        ExpositionFormat::Classic
     }
 }
 
@@ -114,34 +116,40 @@ mod tests {
     #[test]
     fn openmetrics_is_sent_when_the_scraper_prefers_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
-        assert_eq!(dialect(Some(prometheus), false), Dialect::OpenMetrics);
+        assert_eq!(
+            exposition_format(Some(prometheus), false),
+            ExpositionFormat::OpenMetrics
+        );
     }
 
     #[test]
     fn curl_and_scrapers_of_plain_text_get_classic_text() {
-        assert_eq!(dialect(None, false), Dialect::Classic);
-        assert_eq!(dialect(Some("*/*"), false), Dialect::Classic);
+        assert_eq!(exposition_format(None, false), ExpositionFormat::Classic);
         assert_eq!(
-            dialect(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), false),
-            Dialect::Classic
+            exposition_format(Some("*/*"), false),
+            ExpositionFormat::Classic
         );
         assert_eq!(
-            dialect(
+            exposition_format(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), false),
+            ExpositionFormat::Classic
+        );
+        assert_eq!(
+            exposition_format(
                 Some("application/openmetrics-text;q=0.2,text/plain;q=0.8"),
                 false
             ),
-            Dialect::Classic
+            ExpositionFormat::Classic
         );
         assert_eq!(
-            dialect(Some("application/openmetrics-text;q=0"), false),
-            Dialect::Classic
+            exposition_format(Some("application/openmetrics-text;q=0"), false),
+            ExpositionFormat::Classic
         );
         assert_eq!(
-            dialect(
+            exposition_format(
                 Some("application/openmetrics-text;version=2.0.0,text/plain;q=0.5"),
                 false
             ),
-            Dialect::Classic
+            ExpositionFormat::Classic
         );
     }
 
@@ -150,15 +158,27 @@ mod tests {
 
     #[test]
     fn protobuf_is_sent_only_where_it_is_preferred_and_allowed() {
-        assert_eq!(dialect(Some(NATIVE), true), Dialect::Protobuf);
-        assert_eq!(dialect(Some(NATIVE), false), Dialect::OpenMetrics);
-        assert_eq!(dialect(None, true), Dialect::Classic);
-        assert_eq!(dialect(Some("*/*"), true), Dialect::Classic);
-        let least = NATIVE.replace("delimited", "delimited;q=0.2");
-        assert_eq!(dialect(Some(&least), true), Dialect::OpenMetrics);
         assert_eq!(
-            dialect(Some(&NATIVE.replace("delimited", "delimited;q=0")), true),
-            Dialect::OpenMetrics
+            exposition_format(Some(NATIVE), true),
+            ExpositionFormat::Protobuf
+        );
+        assert_eq!(
+            exposition_format(Some(NATIVE), false),
+            ExpositionFormat::OpenMetrics
+        );
+        assert_eq!(exposition_format(None, true), ExpositionFormat::Classic);
+        assert_eq!(
+            exposition_format(Some("*/*"), true),
+            ExpositionFormat::Classic
+        );
+        let least = NATIVE.replace("delimited", "delimited;q=0.2");
+        assert_eq!(
+            exposition_format(Some(&least), true),
+            ExpositionFormat::OpenMetrics
+        );
+        assert_eq!(
+            exposition_format(Some(&NATIVE.replace("delimited", "delimited;q=0")), true),
+            ExpositionFormat::OpenMetrics
         );
     }
 
@@ -168,11 +188,15 @@ mod tests {
             NATIVE.replace("delimited", "text"),
             NATIVE.replace("MetricFamily", "Other"),
         ] {
-            assert_eq!(dialect(Some(&other), true), Dialect::OpenMetrics, "{other}");
+            assert_eq!(
+                exposition_format(Some(&other), true),
+                ExpositionFormat::OpenMetrics,
+                "{other}"
+            );
         }
         assert_eq!(
-            dialect(Some("application/vnd.google.protobuf"), true),
-            Dialect::Classic
+            exposition_format(Some("application/vnd.google.protobuf"), true),
+            ExpositionFormat::Classic
         );
     }
 
@@ -212,7 +236,7 @@ mod tests {
         #[test]
         fn format_negotiation_ignores_the_order_of_accept_elements(elements in header(), native: bool) {
             let reversed: Vec<String> = elements.iter().rev().cloned().collect();
-            prop_assert_eq!(dialect(Some(&elements.join(",")), native), dialect(Some(&reversed.join(",")), native));
+            prop_assert_eq!(exposition_format(Some(&elements.join(",")), native), exposition_format(Some(&reversed.join(",")), native));
         }
 
         #[test]

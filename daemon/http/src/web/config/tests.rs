@@ -122,8 +122,8 @@ fn all_web_config_errors_are_reported_at_once() {
                 client_auth_type: Maybe\nhttp_server_config:\n  http2: true\n  headers: { Content-Length: 1 }\n\
                 basic_auth_users:\n  alice: hunter2\n  bob: hunter3\nrate_limits: 3\n";
     std::fs::write(&path, text).unwrap();
-    let (config, mistakes) = WebConfig::read(&path);
-    let told: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    let (config, errors) = WebConfig::read(&path);
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for wanted in [
         "tls_server_config: cert_file and key_file are both needed",
         "tls_server_config.min_version: TLS10",

@@ -21,22 +21,22 @@ pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
         return Ok(());
     }
     out.push_str("<section>\n<h2>The last minute</h2>\n<div class=\"plots\">\n");
-    // A point older than this is no longer the current value.
-    let current = view.interval.as_secs_f64().mul_add(2.0, 1.0);
+    // The card does not show an older point as the present value.
+    let max_age = view.interval.as_secs_f64().mul_add(2.0, 1.0);
     for (plot, points) in &view.plots {
-        card(plot, points, current, out)?;
+        card(plot, points, max_age, out)?;
     }
     out.push_str("</div>\n</section>\n");
     Ok(())
 }
 
-fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::Result {
+fn card(plot: &Plot, points: &[Point], max_age: f64, out: &mut String) -> fmt::Result {
     writeln!(
         out,
         "<figure class=\"card\"><figcaption>{}</figcaption>",
         plot.title
     )?;
-    let shown = |x: f64| value(x, plot.figure);
+    let formatted = |x: f64| value(x, plot.figure);
     let Some((newest, last)) = points.last().copied() else {
         out.push_str(
             "<p class=\"now quiet\">no data</p><p class=\"range quiet\">nothing in the last minute</p></figure>\n",
@@ -44,8 +44,8 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         return Ok(());
     };
     let (low, high) = value_range(points);
-    if newest <= current {
-        writeln!(out, "<p class=\"now\">{}</p>", shown(last))?;
+    if newest <= max_age {
+        writeln!(out, "<p class=\"now\">{}</p>", formatted(last))?;
     } else {
         let since = Duration::try_from_secs_f64(newest).unwrap_or_default();
         writeln!(
@@ -58,8 +58,8 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         out,
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}, from {} to {}\">",
         plot.title,
-        shown(low),
-        shown(high)
+        formatted(low),
+        formatted(high)
     )?;
     let scale = Scale::new(plot.figure.is_counter(), low, high);
     for line in split_at_gaps(points) {
@@ -68,8 +68,8 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
     writeln!(
         out,
         "</svg>\n<p class=\"range quiet\"><span>min {}</span> <span>max {}</span></p></figure>",
-        shown(low),
-        shown(high)
+        formatted(low),
+        formatted(high)
     )
 }
 

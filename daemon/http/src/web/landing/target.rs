@@ -15,7 +15,7 @@ pub(super) fn write(view: &View<'_>, status: &Status, out: &mut String) -> fmt::
         );
     };
     write!(out, "<div class=\"title\"><h1>{}</h1>", escaped(name))?;
-    super::parts(&target.state, out)?;
+    super::badges(&target.state, out)?;
     write!(out, "</div>\n<p class=\"lead\">{}", target.explanation)?;
     if let Some(slots) = status.figure(Figure::SlotsBehind) {
         let word = if slots == 1.0 { "slot" } else { "slots" };

@@ -85,19 +85,19 @@ fn requested_saves_are_never_removed_to_free_space() {
 fn http_saves_use_half_the_space_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Page),
+        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Http),
         Ok(0)
     );
     assert!(
-        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Page)
+        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Http)
             .unwrap_err()
             .contains("half")
     );
-    assert!(free_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Page).is_ok());
-    assert!(free_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Page).is_err());
+    assert!(free_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Http).is_ok());
+    assert!(free_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Http).is_err());
     let full = folder_with_unasked();
     assert!(
-        free_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Page)
+        free_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Http)
             .unwrap_err()
             .contains("is full")
     );
@@ -112,7 +112,7 @@ fn folder_with_unasked() -> tempfile::TempDir {
 fn a_signal_save_succeeds_where_http_saves_used_their_half() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Operator),
+        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Signal),
         Ok(1)
     );
     assert_eq!(names(folder.path()), [ASKED]);
@@ -183,7 +183,7 @@ fn saved_file_names_contain_host_reason_and_time_without_overwriting() {
         "vm-exit-20261121T081309Z_2.fltl"
     );
     assert_eq!(
-        parts("vm-exit-20261121T081309Z_2.fltl"),
+        parse_name("vm-exit-20261121T081309Z_2.fltl"),
         Some(("20261121T081309Z_2", true))
     );
 }
@@ -211,12 +211,12 @@ proptest! {
         let path = free_name(folder, "vm", &format!("request_{}", file_name_word(&text)), at(seconds)).unwrap();
         let name = path.to_str().unwrap();
         prop_assert!(!name.contains('/'), "{name}");
-        prop_assert_eq!(parts(name).map(|(_, automatic)| automatic), Some(false));
+        prop_assert_eq!(parse_name(name).map(|(_, automatic)| automatic), Some(false));
     }
 
     #[test]
     fn any_file_name_in_the_flight_folder_is_handled(name in any::<String>()) {
-        let _ = parts(&name);
-        let _ = parts(&format!("{name}.fltl"));
+        let _ = parse_name(&name);
+        let _ = parse_name(&format!("{name}.fltl"));
     }
 }

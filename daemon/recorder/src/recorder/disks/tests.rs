@@ -1,5 +1,5 @@
 use super::*;
-use faultline_testkit::host::PretendHost;
+use faultline_testkit::host::FakeHost;
 
 fn words(line: &[&str]) -> Vec<String> {
     line.iter().map(|word| (*word).to_owned()).collect()
@@ -77,7 +77,7 @@ fn a_running_validators_folders_are_resolved_in_its_own_mount_namespace() {
 
 #[test]
 fn partitions_and_volumes_lead_to_their_disks() {
-    let host = PretendHost::empty().unwrap();
+    let host = FakeHost::empty().unwrap();
     for file in [
         "sys/devices/nvme0n1/size",
         "sys/devices/nvme0n1/nvme0n1p2/partition",

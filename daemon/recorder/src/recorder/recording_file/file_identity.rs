@@ -9,7 +9,7 @@ type Inode = (u64, u64);
 pub(super) struct FileIdentity {
     path: PathBuf,
     file: Option<Inode>,
-    log: Option<Inode>,
+    wal: Option<Inode>,
 }
 
 impl FileIdentity {
@@ -17,7 +17,7 @@ impl FileIdentity {
         FileIdentity {
             path: path.to_owned(),
             file: inode(path).ok(),
-            log: inode(&with_suffix(path, "-wal")).ok(),
+            wal: inode(&with_suffix(path, "-wal")).ok(),
         }
     }
 
@@ -34,16 +34,16 @@ impl FileIdentity {
 
     /// True if the write-ahead log at the path belongs to another file and must stay.
     pub(super) fn wal_belongs_to_replacement(&self) -> bool {
-        inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.log)
+        inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.wal)
     }
 
     /// Removes our remaining write-ahead log: a file that replaced ours must not be read with it.
     /// Close the writer first.
     pub(super) fn remove_wal(&self) {
         if !self.wal_belongs_to_replacement() {
-            for end in ["-wal", "-shm"] {
-                // Usually none is left.
-                let _ = fs::remove_file(with_suffix(&self.path, end));
+            for suffix in ["-wal", "-shm"] {
+                // Usually SQLite has removed them.
+                let _ = fs::remove_file(with_suffix(&self.path, suffix));
             }
         }
     }
@@ -53,8 +53,8 @@ fn inode(path: &Path) -> std::io::Result<Inode> {
     fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
-fn with_suffix(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }

@@ -43,10 +43,10 @@ fn nobody() -> Entry {
 }
 
 fn file(path: &Path) -> (Box<RecordingFile>, Arc<RecorderStatus>) {
-    let account = RecorderStatus::new("record");
+    let status = RecorderStatus::new("record");
     (
-        Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&account)).unwrap()),
-        account,
+        Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&status)).unwrap()),
+        status,
     )
 }
 
@@ -62,9 +62,9 @@ fn kinds(path: &Path) -> Vec<(String, String)> {
 fn accepted_messages_are_written_and_finishing_leaves_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[nobody(), tick(1), tick(2)], at(2));
-    let (rows, dropped) = account.counts();
+    let (mut file, status) = file(&path);
+    file.write_entries(&[nobody(), tick(1), tick(2)], at(2));
+    let (rows, dropped) = status.counts();
     assert!(rows >= 2 && dropped == 0, "{rows} rows, {dropped} dropped");
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 2);
     file.finish(at(3));
@@ -83,7 +83,7 @@ fn a_restart_appends_to_the_file_but_other_labels_are_refused() {
     let path = folder.path().join("run.fltl");
     for _ in 0..2 {
         let (mut file, _) = file(&path);
-        file.take(&[tick(1)], at(1));
+        file.write_entries(&[tick(1)], at(1));
         file.finish(at(2));
     }
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 2);
@@ -101,27 +101,27 @@ fn a_restart_appends_to_the_file_but_other_labels_are_refused() {
 fn writing_is_retried_and_the_recording_notes_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[tick(1)], at(1));
-    let written = account.counts().0;
+    let (mut file, status) = file(&path);
+    file.write_entries(&[tick(1)], at(1));
+    let written = status.counts().0;
 
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    file.take(&[tick(2), tick(3)], at(3));
-    assert_eq!(account.counts(), (written, 2), "the first failure");
+    file.write_entries(&[tick(2), tick(3)], at(3));
+    assert_eq!(status.counts(), (written, 2), "the first failure");
     assert!(
-        account
+        status
             .problem()
             .is_some_and(|problem| problem.what.contains("run.fltl")),
         "{:?}",
-        account.problem()
+        status.problem()
     );
-    file.take(&[tick(4)], at(3));
-    assert_eq!(account.counts(), (written, 3), "a pause");
+    file.write_entries(&[tick(4)], at(3));
+    assert_eq!(status.counts(), (written, 3), "a pause");
     other.execute_batch("ROLLBACK").unwrap();
 
-    file.take(&[tick(5)], at(20));
-    assert_eq!((account.problem(), account.counts().1), (None, 3));
+    file.write_entries(&[tick(5)], at(20));
+    assert_eq!((status.problem(), status.counts().1), (None, 3));
     let ticks = Recording::open(&path).unwrap().ticks().unwrap();
     assert_eq!(
         ticks.iter().map(|tick| tick.number).collect::<Vec<_>>(),
@@ -220,17 +220,17 @@ fn told(path: &Path) -> Vec<(u64, String, Option<u32>)> {
 fn events_during_write_failures_are_recorded_later_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
+    let (mut file, status) = file(&path);
+    file.write_entries(&[process(7), event(1, EventKind::Start), tick(1)], at(1));
     let other = blocked(&path);
     // The first of these in the transaction that fails, the others in the pauses after it.
-    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
-    file.take(&[event(3, EventKind::Phase), tick(3)], at(2));
-    file.take(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
-    assert_eq!(account.counts().1, 3, "the ticks are lost");
+    file.write_entries(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.write_entries(&[event(3, EventKind::Phase), tick(3)], at(2));
+    file.write_entries(&[process(8), event(4, EventKind::Start), tick(4)], at(4));
+    assert_eq!(status.counts().1, 3, "the ticks are lost");
     drop(other);
-    file.take(&[event(20, EventKind::Mark), tick(20)], at(20));
-    file.take(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
+    file.write_entries(&[event(20, EventKind::Mark), tick(20)], at(20));
+    file.write_entries(&[event(21, EventKind::OomKill), nobody(), tick(21)], at(21));
     let expected = [
         (0, "daemon_start", None),
         (1, "start", Some(7)),
@@ -262,22 +262,22 @@ fn events_during_write_failures_are_recorded_later_unchanged() {
 fn dropped_events_are_counted_and_later_ones_keep_their_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[process(7), tick(1)], at(1));
+    let (mut file, status) = file(&path);
+    file.write_entries(&[process(7), tick(1)], at(1));
     let other = blocked(&path);
-    file.take(
+    file.write_entries(
         &(0..300)
             .map(|_| event(2, EventKind::Mark))
             .collect::<Vec<_>>(),
         at(2),
     );
-    file.take(
+    file.write_entries(
         &[nobody(), process(9), event(3, EventKind::Start), tick(3)],
         at(2),
     );
-    assert_eq!(account.counts().1, 300 - 256 + 2);
+    assert_eq!(status.counts().1, 300 - 256 + 2);
     drop(other);
-    file.take(&[tick(20)], at(20));
+    file.write_entries(&[tick(20)], at(20));
     let told = told(&path);
     assert_eq!(
         told.iter()
@@ -304,7 +304,7 @@ fn displace(how: &str, path: &Path, aside: &Path) {
         "removed" => std::fs::remove_file(path).unwrap(),
         _ => {
             let (mut other, _) = self::file(aside);
-            other.take(&[tick(1)], at(1));
+            other.write_entries(&[tick(1)], at(1));
             other.finish(at(1));
             std::fs::rename(aside, path).unwrap();
         }
@@ -341,22 +341,19 @@ fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
             folder.path().join("run.fltl"),
             folder.path().join("aside.fltl"),
         );
-        let (mut file, account) = file(&path);
-        file.take(&[process(7), tick(1)], at(1));
+        let (mut file, status) = file(&path);
+        file.write_entries(&[process(7), tick(1)], at(1));
         displace(how, &path, &aside);
-        file.take(&[event(2, EventKind::Mark), tick(2)], at(2));
+        file.write_entries(&[event(2, EventKind::Mark), tick(2)], at(2));
         assert_eq!(
-            account.problem().map(|problem| problem.status),
+            status.problem().map(|problem| problem.status),
             Some(Status::Gone),
             "{how}"
         );
-        file.take(&[tick(3)], at(3));
-        assert!(
-            account.problem().is_some(),
-            "{how}: it is shown for a while"
-        );
-        file.take(&[tick(63)], at(63));
-        assert_eq!((account.problem(), account.counts().1), (None, 0), "{how}");
+        file.write_entries(&[tick(3)], at(3));
+        assert!(status.problem().is_some(), "{how}: it is shown for a while");
+        file.write_entries(&[tick(63)], at(63));
+        assert_eq!((status.problem(), status.counts().1), (None, 0), "{how}");
 
         the_new_file_has_the_gap(how, &path);
         file.finish(at(64));
@@ -379,20 +376,20 @@ fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
 fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[process(7), tick(1)], at(1));
+    let (mut file, status) = file(&path);
+    file.write_entries(&[process(7), tick(1)], at(1));
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "somebody's notes").unwrap();
-    file.take(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
+    file.write_entries(&[event(2, EventKind::Exit), nobody(), tick(2)], at(2));
     assert!(
-        account
+        status
             .problem()
             .is_some_and(|problem| problem.what.contains("not a recording"))
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's notes");
     std::fs::remove_file(&path).unwrap();
-    file.take(&[tick(20)], at(20));
-    assert_eq!(account.problem(), None);
+    file.write_entries(&[tick(20)], at(20));
+    assert_eq!(status.problem(), None);
     let expected = [(2, "exit", Some(7)), (20, "gap", None), (20, "20", None)];
     assert_eq!(
         told(&path),
@@ -404,16 +401,16 @@ fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
 fn another_daemons_recording_at_the_path_is_untouched_and_retried() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    let (mut file, account) = file(&path);
-    file.take(&[tick(1)], at(1));
+    let (mut file, status) = file(&path);
+    file.write_entries(&[tick(1)], at(1));
     for end in ["", "-wal", "-shm"] {
         std::fs::remove_file(folder.path().join(format!("run.fltl{end}"))).unwrap();
     }
     let (mut other, _) = self::file(&path);
-    other.take(&[tick(11)], at(11));
-    file.take(&[tick(12)], at(12));
+    other.write_entries(&[tick(11)], at(11));
+    file.write_entries(&[tick(12)], at(12));
     assert!(
-        account
+        status
             .problem()
             .is_some_and(|problem| problem.what.contains("another program"))
     );
@@ -427,10 +424,10 @@ fn another_daemons_recording_at_the_path_is_untouched_and_retried() {
             .collect::<Vec<_>>()
     };
     assert_eq!(numbers(), [11], "its log is still there");
-    other.take(&[tick(13)], at(13));
+    other.write_entries(&[tick(13)], at(13));
     other.finish(at(13));
-    file.take(&[tick(20)], at(20));
-    assert_eq!((numbers(), account.counts().1), (vec![11, 13, 20], 1));
+    file.write_entries(&[tick(20)], at(20));
+    assert_eq!((numbers(), status.counts().1), (vec![11, 13, 20], 1));
 }
 
 #[test]
@@ -456,13 +453,13 @@ fn a_process_found_while_writing_failed_is_recorded_later() {
         seen: at(1),
         manifest: json!({}),
     };
-    file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+    file.write_entries(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
     assert_eq!(
         Recording::open(&path).unwrap().processes().unwrap().len(),
         0
     );
-    file.take(&[tick(2)], at(9));
-    file.take(&[tick(3)], at(10));
+    file.write_entries(&[tick(2)], at(9));
+    file.write_entries(&[tick(3)], at(10));
     let recording = Recording::open(&path).unwrap();
     assert_eq!(
         recording
@@ -508,7 +505,7 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
             seen: at(1),
             manifest,
         };
-        file.take(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
+        file.write_entries(&[Entry::Process(Some(Arc::new(followed))), tick(1)], at(1));
         if full {
             file.record_failure(&Error::Full { path: path.clone() }, at(1));
         }
@@ -516,8 +513,8 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
             target: target("v"),
             manifest: json!({ "comm": "v" }),
         };
-        file.take(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
-        file.take(&[tick(3)], at(9));
+        file.write_entries(&[Entry::Manifest(Arc::new(described)), tick(2)], at(1));
+        file.write_entries(&[tick(3)], at(9));
         let processes = Recording::open(&path).unwrap().processes().unwrap();
         let comms: Vec<_> = processes
             .iter()

@@ -4,14 +4,14 @@ use super::*;
 use crate::host::{Host, SharedMeminfo};
 use crate::tick::{Poll, ProcessState, SampleContext};
 use faultline_kernel::HostConstants;
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::thread::JoinHandle;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A finder at work; it is stopped when dropped.
 pub(super) struct AtWork {
-    pub(super) following: Following,
+    pub(super) following: TargetHandle,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,7 +32,7 @@ impl AtWork {
 
     #[track_caller]
     pub(super) fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
-        eventually_seeing(DEADLINE, what, || {
+        eventually_ok(DEADLINE, what, || {
             self.following
                 .current()
                 .filter(|target| is(target))
@@ -42,7 +42,7 @@ impl AtWork {
 
     #[track_caller]
     pub(super) fn wait_for_words(&self, words: &str) {
-        eventually_seeing(DEADLINE, words, || {
+        eventually_ok(DEADLINE, words, || {
             let problems = self.following.report().problems;
             if problems.iter().any(|problem| problem.what.contains(words)) {
                 Ok(())

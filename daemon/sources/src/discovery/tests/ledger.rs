@@ -1,4 +1,4 @@
-use super::super::ledger::{ByLedger, listener, lock_holders};
+use super::super::ledger::{LedgerSearch, listener, lock_holders};
 use super::scan::run_by;
 use super::*;
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 
 /// `proc/locks` of a host where `pid` holds the lock on a file.
-fn lock(host: &PretendHost, pid: u32, file: &std::path::Path) {
+fn lock(host: &FakeHost, pid: u32, file: &std::path::Path) {
     let meta = std::fs::metadata(file).unwrap();
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let line = format!(
@@ -26,7 +26,7 @@ fn the_ledger_lock_owner_is_the_validator_unless_preparing_the_ledger() {
         .on(&host);
     lock(&host, 77, &ledger.path().join("ledger.lock"));
     let bench = Bench::new(&host);
-    let mut by_ledger = ByLedger::new(ledger.path());
+    let mut by_ledger = LedgerSearch::new(ledger.path());
     let target = by_ledger.find(&bench.context()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
     Pretend::validator(77)
@@ -40,7 +40,7 @@ fn the_validator_using_the_ledger_is_found_under_any_path() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     let bench = Bench::new(&host);
-    let mut by_ledger = ByLedger::new(ledger.path());
+    let mut by_ledger = LedgerSearch::new(ledger.path());
     assert!(words(&by_ledger.find(&bench.context())).starts_with("absent: no process listens on"));
     Pretend::validator(77)
         .line("agave-validator --ledger /data")
@@ -72,7 +72,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
         lock(&host, pid, &lock_file);
     };
     appears(77, 1000);
-    let (bench, mut by_ledger) = (Bench::new(&host), ByLedger::new(ledger.path()));
+    let (bench, mut by_ledger) = (Bench::new(&host), LedgerSearch::new(ledger.path()));
     let before = by_ledger.find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
     appears(90, 1001);

@@ -1,5 +1,5 @@
-use super::super::pid::ByPid;
-use super::super::process_name::ByName;
+use super::super::pid::PidSearch;
+use super::super::process_name::NameSearch;
 use super::*;
 
 #[test]
@@ -12,11 +12,11 @@ fn a_long_name_is_compared_beyond_the_truncated_comm() {
         .line("solana-bench-tpu")
         .on(&host);
     let bench = Bench::new(&host);
-    let found = ByName::new("solana-bench-tps").find(&bench.context());
+    let found = NameSearch::new("solana-bench-tps").find(&bench.context());
     assert_eq!(pid_of(&found), Some(70));
     assert_eq!(found.unwrap().validator, None);
     assert_eq!(
-        words(&ByName::new("solana-bench").find(&bench.context())),
+        words(&NameSearch::new("solana-bench").find(&bench.context())),
         "absent: no process is called solana-bench"
     );
 }
@@ -29,11 +29,11 @@ fn the_parent_is_chosen_over_its_worker_processes() {
     Pretend::new(72, "redis").parent(71).on(&host);
     let bench = Bench::new(&host);
     assert_eq!(
-        pid_of(&ByName::new("redis").find(&bench.context())),
+        pid_of(&NameSearch::new("redis").find(&bench.context())),
         Some(70)
     );
     Pretend::new(80, "redis").on(&host);
-    let words = words(&ByName::new("redis").find(&bench.context()));
+    let words = words(&NameSearch::new("redis").find(&bench.context()));
     assert!(
         words.contains("70 redis, 71 redis, 72 redis, 80 redis;"),
         "{words}"
@@ -44,7 +44,7 @@ fn the_parent_is_chosen_over_its_worker_processes() {
 fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     let host = host();
     Pretend::new(70, "redis").on(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let before = by_pid.find(&bench.context()).unwrap();
     assert_eq!(before.validator, None);
     let context = SearchContext {
@@ -68,7 +68,7 @@ fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
 #[test]
 fn a_configured_pid_that_appears_late_must_be_a_validator() {
     let host = host();
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
     Pretend::new(70, "cron").on(&host);
     assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
@@ -80,7 +80,7 @@ fn a_configured_pid_that_appears_late_must_be_a_validator() {
 fn an_ended_configured_process_is_not_reported_as_missing() {
     let host = host();
     Pretend::new(70, "redis").state('Z').on(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     assert_eq!(
         words(&by_pid.find(&bench.context())),
         "gone: process 70 has ended; it is a zombie until its parent waits for it"
@@ -89,9 +89,9 @@ fn an_ended_configured_process_is_not_reported_as_missing() {
 
 #[test]
 fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
-    let host = PretendHost::empty().unwrap();
+    let host = FakeHost::empty().unwrap();
     Pretend::new(8, "faultlined").on(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let found = words(&by_pid.find(&bench.context()));
     assert!(
         found.starts_with(
@@ -99,7 +99,7 @@ fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
         ),
         "{found}"
     );
-    if PretendHost::forbidden_works().unwrap() {
+    if FakeHost::permissions_apply().unwrap() {
         let host = self::host();
         Pretend::new(70, "redis").on(&host);
         host.forbid("proc/70/stat").unwrap();
@@ -121,7 +121,7 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     let bench = Bench::new(&host);
-    let find = |name: &str| ByName::new(name).find(&bench.context());
+    let find = |name: &str| NameSearch::new(name).find(&bench.context());
     exe(70, "/opt/validator-with-long-name (deleted)");
     exe(71, "/opt/validator-with-other-name");
     assert_eq!(pid_of(&find("validator-with-long-name")), Some(70));
@@ -143,7 +143,7 @@ fn a_pid_is_the_same_program_after_its_file_was_replaced() {
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     exe("/opt/redis (deleted)", 100);
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let before = by_pid.find(&bench.context()).unwrap();
     let context = SearchContext {
         before: Some(&before),

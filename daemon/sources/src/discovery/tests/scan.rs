@@ -141,7 +141,7 @@ fn a_validator_on_another_ledger_is_no_successor() {
     assert_eq!(pid_of(&Scan::default().find(&context)), Some(91));
 }
 
-pub(super) fn run_by(host: &PretendHost, pid: u32, user: u32) {
+pub(super) fn run_by(host: &FakeHost, pid: u32, user: u32) {
     host.write(
         &format!("proc/{pid}/status"),
         format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes(),
@@ -199,7 +199,7 @@ fn another_users_process_naming_the_ledger_does_not_cause_ambiguity() {
 
 #[test]
 fn hidden_processes_are_reported_as_hidden() {
-    let host = PretendHost::empty().unwrap();
+    let host = FakeHost::empty().unwrap();
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
     Pretend::new(500, "faultlined").on(&host);

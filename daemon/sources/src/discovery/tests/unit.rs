@@ -1,4 +1,4 @@
-use super::super::unit::ByUnit;
+use super::super::unit::UnitSearch;
 use super::*;
 use faultline_core::supervisor::program_sync;
 use faultline_testkit::eventually::eventually;
@@ -25,7 +25,7 @@ fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
         host.write(&format!("{folder}/cgroup.procs"), "72\n70\n71\n0\n")
             .unwrap();
         for name in ["sol", "sol.service"] {
-            let target = ByUnit::new(name)
+            let target = UnitSearch::new(name)
                 .find(&Bench::new(&host).context())
                 .unwrap();
             assert_eq!(
@@ -49,21 +49,21 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
+        pid_of(&UnitSearch::new("sol").find(&Bench::new(&host).context())),
         Some(71)
     );
 }
 
 #[test]
 fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
-    let host = PretendHost::empty().unwrap();
+    let host = FakeHost::empty().unwrap();
     Pretend::new(8, "faultlined").on(&host);
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "71\n",
     )
     .unwrap();
-    let words = words(&ByUnit::new("sol").find(&Bench::new(&host).context()));
+    let words = words(&UnitSearch::new("sol").find(&Bench::new(&host).context()));
     assert!(
         words.contains("process 71 cannot be seen") && words.contains("(hidepid)"),
         "{words}"
@@ -74,7 +74,7 @@ fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
 fn a_unit_without_a_validator_lists_its_processes() {
     let host = host();
     let bench = Bench::new(&host);
-    let mut unit = ByUnit::new("sol");
+    let mut unit = UnitSearch::new("sol");
     assert!(words(&unit.find(&bench.context())).contains("sol.service has no cgroup"));
     Pretend::new(70, "start.sh").on(&host);
     host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
@@ -92,7 +92,7 @@ fn a_unit_without_a_validator_lists_its_processes() {
 fn a_startup_script_named_like_the_validator_is_not_followed() {
     let host = host();
     let bench = Bench::new(&host);
-    let mut unit = ByUnit::new("sol");
+    let mut unit = UnitSearch::new("sol");
     let script = Pretend::new(70, "agave-validator");
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
@@ -132,7 +132,7 @@ fn a_log_named_like_the_validator_does_not_make_it_a_script() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&ByUnit::new("sol").find(&Bench::new(&host).context())),
+        pid_of(&UnitSearch::new("sol").find(&Bench::new(&host).context())),
         Some(71)
     );
 }
@@ -145,12 +145,12 @@ fn a_unit_name_that_is_a_path_is_not_found() {
         .unwrap();
     host.write("sys/fs/cgroup/system.slice/b.service/cgroup.procs", "")
         .unwrap();
-    let found = ByUnit::new("../a.service").find(&Bench::new(&host).context());
+    let found = UnitSearch::new("../a.service").find(&Bench::new(&host).context());
     assert!(words(&found).contains("has no cgroup"), "{}", words(&found));
 }
 
 /// A `systemctl` that always says the same.
-fn systemctl(host: &PretendHost, says: &str) -> std::ffi::OsString {
+fn systemctl(host: &FakeHost, says: &str) -> std::ffi::OsString {
     host.write("systemctl", format!("#!/bin/sh\nprintf '{says}'\n"))
         .unwrap();
     let path = host.path("systemctl");
@@ -173,7 +173,7 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
     )
     .unwrap();
     let bench = Bench::new(&host);
-    let mut unit = ByUnit::new("sol");
+    let mut unit = UnitSearch::new("sol");
     unit.systemctl = systemctl(
         &host,
         "MainPID=72\\nControlGroup=/system.slice/validator.service\\n",
@@ -184,11 +184,11 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
         "numbers of another pid namespace are not asked for"
     );
     let context = SearchContext {
-        own_procfs: true,
+        shares_pid_namespace: true,
         ..bench.context()
     };
     assert_eq!(pid_of(&unit.find(&context)), Some(72));
-    let mut unit = ByUnit::new("validator");
+    let mut unit = UnitSearch::new("validator");
     unit.systemctl = systemctl(
         &host,
         "MainPID=70\\nControlGroup=/system.slice/validator.service\\n",
@@ -204,10 +204,10 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
 fn discovery_works_without_systemctl() {
     let host = host();
     let bench = Bench::new(&host);
-    let mut unit = ByUnit::new("sol");
+    let mut unit = UnitSearch::new("sol");
     unit.systemctl = host.path("nothing").into();
     let found = unit.find(&SearchContext {
-        own_procfs: true,
+        shares_pid_namespace: true,
         ..bench.context()
     });
     assert!(

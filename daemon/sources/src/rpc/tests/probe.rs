@@ -115,7 +115,7 @@ async fn probe_responses_are_timed_and_failures_counted_by_kind() {
         ]
     );
     assert!(sum > 0.0 && sum < 30.0 * good as f64, "{good} in {sum} s");
-    assert!(server.most_waiting() <= 1);
+    assert!(server.max_waiting() <= 1);
     assert!(stage.end(Duration::from_secs(20)).await.is_empty());
 }
 

@@ -57,7 +57,7 @@ fn a_second_runner_is_refused_a_folder_in_use_naming_the_first() {
     assert!(!scene.faultline(&["run", "other.toml"]).status.success());
     assert!(scene.path("ledger/ours").exists());
     signal(runner.pid(), "TERM").unwrap();
-    eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    eventually(PATIENCE, "it ends", || runner.exit_status().unwrap());
     let output = scene.faultline(&["run", "other.toml", "--dry-run"]);
     assert!(output.status.success(), "{}", said(&output));
     scene.assert_nothing_is_left();

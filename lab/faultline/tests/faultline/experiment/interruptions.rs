@@ -4,7 +4,7 @@ use super::scene::{PATIENCE, Scene, said};
 use faultline_experiments::folder::RECORDER_LOG;
 use faultline_experiments::journal::{Entry, Line, Step};
 use faultline_experiments::outcome::{Outcome, Validity};
-use faultline_testkit::eventually::{eventually, eventually_seeing};
+use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::process::signal;
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn killed_at(lines: usize) {
     let mut runner = scene.start(&["run", "plan.toml"]);
     eventually(PATIENCE, "so many lines", || {
         let enough = scene.lines().len() >= lines;
-        (enough || runner.ended_with().unwrap().is_some()).then_some(())
+        (enough || runner.exit_status().unwrap().is_some()).then_some(())
     });
     runner.kill().unwrap();
     // A line that was being written when the power was cut.
@@ -82,7 +82,7 @@ fn an_interrupt_ends_the_run_cleanly_and_resume_repeats_it() {
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     signal(runner.pid(), "INT").unwrap();
-    let status = eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    let status = eventually(PATIENCE, "it ends", || runner.exit_status().unwrap());
     assert_eq!(status.code(), Some(1));
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert!(
@@ -123,7 +123,7 @@ fn an_interrupt_ends_the_run_cleanly_and_resume_repeats_it() {
     let output = scene.faultline(&["stop", "plan.toml"]);
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(
-        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(1)
     );
     scene.assert_nothing_is_left();
@@ -150,7 +150,7 @@ fn a_second_interrupt_does_not_wait_for_the_program() {
     });
     signal(runner.pid(), "INT").unwrap();
     assert_eq!(
-        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(1)
     );
     scene.assert_nothing_is_left();
@@ -165,7 +165,7 @@ fn a_stalled_runner_is_reported_and_stop_prints_a_remedy() {
     scene.wait_for("the first run", watches(1));
     signal(runner.pid(), "STOP").unwrap();
     let cont = format!("`kill -CONT {}`", runner.pid());
-    eventually_seeing(PATIENCE, "status says so", || {
+    eventually_ok(PATIENCE, "status says so", || {
         let page = said(&scene.faultline(&["status", "plan.toml"]));
         if page.contains("is stopped (SIGSTOP") && page.contains(&cont) && !page.contains(" left ")
         {
@@ -182,7 +182,7 @@ fn a_stalled_runner_is_reported_and_stop_prints_a_remedy() {
         "{json}"
     );
     let mut stop = scene.start(&["stop", "plan.toml"]);
-    eventually_seeing(PATIENCE, "stop says so", || {
+    eventually_ok(PATIENCE, "stop says so", || {
         let words = std::fs::read_to_string(scene.path("output-of-stop")).unwrap();
         if words.contains("is stopped (SIGSTOP") && words.contains(&cont) {
             Ok(())
@@ -192,11 +192,11 @@ fn a_stalled_runner_is_reported_and_stop_prints_a_remedy() {
     });
     signal(runner.pid(), "CONT").unwrap();
     assert_eq!(
-        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(1)
     );
     assert_eq!(
-        eventually(PATIENCE, "stop ends", || stop.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "stop ends", || stop.exit_status().unwrap()).code(),
         Some(0)
     );
     scene.assert_nothing_is_left();
@@ -214,7 +214,7 @@ fn a_run_that_continued_during_a_runner_stall_is_not_valid() {
     let recording = scene
         .folder()
         .recording(&scene.standing().turns[0].runs[0], 1);
-    eventually_seeing(
+    eventually_ok(
         PATIENCE,
         "the recording goes on for longer than is forgiven",
         || {
@@ -234,7 +234,7 @@ fn a_run_that_continued_during_a_runner_stall_is_not_valid() {
     );
     signal(runner.pid(), "CONT").unwrap();
     assert_eq!(
-        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(0)
     );
     let (_, end) = &scene.ends()[0];
@@ -288,12 +288,11 @@ fn a_killed_recorder_fails_the_run_and_finally_the_experiment() {
             .folder()
             .run(&scene.standing().turns[0].runs[0], attempt)
             .join(RECORDER_LOG);
-        let recorder =
-            eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
+        let recorder = eventually_ok(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
         signal(recorder, "KILL").unwrap();
     }
     assert_eq!(
-        eventually(PATIENCE, "it gives up", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it gives up", || runner.exit_status().unwrap()).code(),
         Some(1)
     );
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
@@ -316,7 +315,7 @@ fn a_killed_recorder_fails_the_run_and_finally_the_experiment() {
         )
     });
     signal(runner.pid(), "TERM").unwrap();
-    eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
+    eventually(PATIENCE, "it ends", || runner.exit_status().unwrap());
     scene.assert_nothing_is_left();
 }
 
@@ -332,7 +331,7 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
         .folder()
         .run(&scene.standing().turns[0].runs[0], 1)
         .join(RECORDER_LOG);
-    let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
+    let recorder = eventually_ok(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
     signal(recorder, "STOP").unwrap();
     scene.wait_for("its end", |entry| {
         matches!(
@@ -356,7 +355,7 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
     );
     signal(recorder, "CONT").unwrap();
     assert_eq!(
-        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        eventually(PATIENCE, "it ends", || runner.exit_status().unwrap()).code(),
         Some(0)
     );
     let ended = |line: &Line| match &line.entry {
@@ -426,7 +425,7 @@ fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
     let mut file = std::fs::File::create(&ballast).unwrap();
     while file.write_all(&[1; 1 << 16]).is_ok() {}
     while file.write_all(&[1]).is_ok() {}
-    let status = eventually(PATIENCE, "it stops", || runner.ended_with().unwrap());
+    let status = eventually(PATIENCE, "it stops", || runner.exit_status().unwrap());
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert_eq!(status.code(), Some(1), "{words}");
     assert!(
@@ -450,7 +449,7 @@ fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
     });
     signal(runner.pid(), "TERM").unwrap();
     eventually(Duration::from_secs(60), "it ends", || {
-        runner.ended_with().unwrap()
+        runner.exit_status().unwrap()
     });
     scene.assert_nothing_is_left();
     drop(scene);

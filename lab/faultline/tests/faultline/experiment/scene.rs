@@ -3,7 +3,7 @@
 use faultline_experiments::folder::Folder;
 use faultline_experiments::journal::{self, Entry, JournalState, Line, Planned};
 use faultline_experiments::outcome::Ending;
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::process::{Program, Running};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -116,7 +116,7 @@ impl Scene {
 
     /// Waits until the journal has an entry like this.
     pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
-        eventually_seeing(PATIENCE, what, || {
+        eventually_ok(PATIENCE, what, || {
             let lines = self.lines();
             if lines.iter().any(|line| is(&line.entry)) {
                 Ok(())
@@ -141,11 +141,11 @@ impl Scene {
     /// Nothing of the experiment is left: no group in any hierarchy, no process that was given its folder.
     pub(crate) fn assert_nothing_is_left(&self) {
         let scope = self.scope();
-        eventually_seeing(Duration::from_secs(30), "no group is left", || {
+        eventually_ok(Duration::from_secs(30), "no group is left", || {
             none(groups(&scope))
         });
         let own = self.root.path().to_str().unwrap().to_owned();
-        eventually_seeing(Duration::from_secs(30), "no process is left", || {
+        eventually_ok(Duration::from_secs(30), "no process is left", || {
             none(processes(&own))
         });
     }

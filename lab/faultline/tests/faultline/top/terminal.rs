@@ -1,6 +1,6 @@
 //! A terminal with a program on it: a pseudo-terminal on one side, an emulator that draws on the other.
 
-use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::eventually::eventually_ok;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
@@ -94,7 +94,7 @@ impl Terminal {
     /// Waits until the screen is as wanted, and gives it.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        eventually_seeing(PATIENCE, what, || {
+        eventually_ok(PATIENCE, what, || {
             let screen = self.screen();
             if wanted(&screen) {
                 Ok(screen)
@@ -113,7 +113,7 @@ impl Terminal {
     /// Waits for the end, and looks that the terminal is as it was before.
     #[track_caller]
     pub(crate) fn is_given_back(&mut self) -> ExitStatus {
-        let ended = eventually_seeing(PATIENCE, "it ends", || {
+        let ended = eventually_ok(PATIENCE, "it ends", || {
             match self.child.try_wait().unwrap() {
                 Some(status) => Ok(status),
                 None => Err(self.screen()),

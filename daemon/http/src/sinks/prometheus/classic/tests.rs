@@ -1,9 +1,9 @@
 use super::*;
-use crate::sinks::prometheus::{Dialect, page};
+use crate::sinks::prometheus::{ExpositionFormat, page};
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use std::sync::Arc;
 
-fn text_of(readings: Vec<Reading>, constant: &ConstantLabels) -> String {
+fn text_of(readings: Vec<Reading>, constant_labels: &ConstantLabels) -> String {
     let batch = Batch {
         readings,
         ..Batch::empty(Source::Daemon, Stamp::default())
@@ -13,7 +13,7 @@ fn text_of(readings: Vec<Reading>, constant: &ConstantLabels) -> String {
         at: Stamp::default(),
         batches: vec![Arc::new(batch)],
     });
-    String::from_utf8(page(&tick, Dialect::Classic, constant).unwrap()).unwrap()
+    String::from_utf8(page(&tick, ExpositionFormat::Classic, constant_labels).unwrap()).unwrap()
 }
 
 fn odd_readings() -> Vec<Reading> {
@@ -90,8 +90,8 @@ fn buckets_are_cumulative_and_their_bounds_contain_a_decimal_point() {
 
 #[test]
 fn constant_labels_go_on_the_validators_series_only() {
-    let constant = vec![("cluster", Text::from("testnet"))];
-    let page = text_of(odd_readings(), &constant);
+    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let page = text_of(odd_readings(), &constant_labels);
     assert!(
         page.contains("agave_process_page_faults_total{type=\"major\",cluster=\"testnet\"} 12\n"),
         "{page}"

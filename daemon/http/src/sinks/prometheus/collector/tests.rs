@@ -1,7 +1,7 @@
 mod protobuf;
 
 use super::*;
-use crate::sinks::prometheus::{Dialect, page};
+use crate::sinks::prometheus::{ExpositionFormat, page};
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use faultline_testkit::expose;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ fn some_of_each() -> Arc<Tick> {
     ])
 }
 
-fn text_of(tick: &Arc<Tick>, constant: &ConstantLabels) -> String {
-    String::from_utf8(page(tick, Dialect::OpenMetrics, constant).unwrap()).unwrap()
+fn text_of(tick: &Arc<Tick>, constant_labels: &ConstantLabels) -> String {
+    String::from_utf8(page(tick, ExpositionFormat::OpenMetrics, constant_labels).unwrap()).unwrap()
 }
 
 #[test]
@@ -93,11 +93,13 @@ fn buckets_are_cumulative_and_end_with_infinity() {
 
 #[test]
 fn the_text_has_the_series_of_the_classic_page_with_their_help() {
-    let constant = vec![("cluster", Text::from("testnet"))];
-    let classic =
-        String::from_utf8(page(&some_of_each(), Dialect::Classic, &constant).unwrap()).unwrap();
+    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let classic = String::from_utf8(
+        page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
+    )
+    .unwrap();
     let classic = expose::parse_text(&classic).unwrap();
-    let open = expose::parse_openmetrics(&text_of(&some_of_each(), &constant)).unwrap();
+    let open = expose::parse_openmetrics(&text_of(&some_of_each(), &constant_labels)).unwrap();
     let sorted = |page: &expose::Page| {
         let mut series: Vec<String> = page
             .samples

@@ -110,17 +110,17 @@ proptest! {
     fn an_incrementally_encoded_page_equals_a_fresh_encoding(
         changes in prop::collection::vec(prop::collection::vec((change(), change()), 1..12), 1..4),
     ) {
-        let constant = Arc::new(vec![("run", Text::from("1"))]);
-        for dialect in [Dialect::Classic, Dialect::OpenMetrics, Dialect::Protobuf] {
+        let constant_labels = Arc::new(vec![("run", Text::from("1"))]);
+        for exposition_format in [ExpositionFormat::Classic, ExpositionFormat::OpenMetrics, ExpositionFormat::Protobuf] {
             let mut batches = vec![batch(Vec::new()), batch(Vec::new())];
             let mut last: Option<Page> = None;
             for (number, (first, second)) in (1..).zip(changes.iter().flatten().cloned()) {
                 batches = vec![changed(&batches[0], first), changed(&batches[1], second)];
                 let tick = tick(number, batches.clone());
                 let before = last.as_ref().map(|page| &page.exposition);
-                let exposition = Exposition::new(&tick, &constant, before);
-                let next = exposition.page(dialect, last.as_ref()).unwrap();
-                let anew = page(&tick, dialect, &constant).unwrap();
+                let exposition = Exposition::new(&tick, &constant_labels, before);
+                let next = exposition.page(exposition_format, last.as_ref()).unwrap();
+                let anew = page(&tick, exposition_format, &constant_labels).unwrap();
                 prop_assert_eq!(String::from_utf8_lossy(next.bytes()), String::from_utf8_lossy(&anew));
                 last = Some(next);
             }
@@ -148,12 +148,16 @@ fn only_changed_metric_families_are_encoded() {
             Reading::whole(&metrics::pools::THREADS, ["a".into()], threads),
         ]
     };
-    let constant = Arc::default();
-    let first = Exposition::new(&tick(1, vec![batch(readings(1))]), &constant, None);
-    let mut page = first.page(Dialect::Classic, None).unwrap();
+    let constant_labels = Arc::default();
+    let first = Exposition::new(&tick(1, vec![batch(readings(1))]), &constant_labels, None);
+    let mut page = first.page(ExpositionFormat::Classic, None).unwrap();
     page.bytes = page.bytes.to_ascii_uppercase().into();
-    let second = Exposition::new(&tick(2, vec![batch(readings(2))]), &constant, Some(&first));
-    let page = second.page(Dialect::Classic, Some(&page)).unwrap();
+    let second = Exposition::new(
+        &tick(2, vec![batch(readings(2))]),
+        &constant_labels,
+        Some(&first),
+    );
+    let page = second.page(ExpositionFormat::Classic, Some(&page)).unwrap();
     let text = str::from_utf8(page.bytes()).unwrap();
     assert!(
         text.contains("AGAVE_CGROUP_MEMORY_USAGE_BYTES 7\n"),
@@ -174,8 +178,8 @@ fn duplicate_labels_and_series_are_dropped_and_counted() {
     ];
     let second = vec![level(&[("a", "x")], 4.0), level(&[("run", "x")], 5.0)];
     let tick = tick(1, vec![batch(first), batch(second)]);
-    let values = |constant: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
-        let exposition = Exposition::new(&tick, &Arc::new(constant.clone()), None);
+    let values = |constant_labels: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
+        let exposition = Exposition::new(&tick, &Arc::new(constant_labels.clone()), None);
         dropped.count(&exposition);
         let readings = exposition.families[0].readings(&tick);
         readings

@@ -198,9 +198,11 @@ fn samples_of(page: &[u8]) -> Series {
 
 #[test]
 fn the_protobuf_page_equals_the_classic_page() {
-    let constant = vec![("cluster", Text::from("testnet"))];
-    let classic =
-        String::from_utf8(page(&some_of_each(), Dialect::Classic, &constant).unwrap()).unwrap();
+    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let classic = String::from_utf8(
+        page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
+    )
+    .unwrap();
     let parsed = expose::parse_text(&classic).unwrap();
     let wanted: Series = parsed
         .samples
@@ -212,7 +214,12 @@ fn the_protobuf_page_equals_the_classic_page() {
             )
         })
         .collect();
-    let bytes = page(&some_of_each(), Dialect::Protobuf, &constant).unwrap();
+    let bytes = page(
+        &some_of_each(),
+        ExpositionFormat::Protobuf,
+        &constant_labels,
+    )
+    .unwrap();
     assert_eq!(samples_of(&bytes), wanted);
     for (name, kind, _) in decode(&bytes) {
         let word = ["counter", "gauge", "", "", "histogram"][kind as usize];
@@ -222,7 +229,12 @@ fn the_protobuf_page_equals_the_classic_page() {
 
 #[test]
 fn native_buckets_contain_each_value_within_its_bounds() {
-    let bytes = page(&some_of_each(), Dialect::Protobuf, &ConstantLabels::new()).unwrap();
+    let bytes = page(
+        &some_of_each(),
+        ExpositionFormat::Protobuf,
+        &ConstantLabels::new(),
+    )
+    .unwrap();
     let families = decode(&bytes);
     let (_, _, series) = families
         .iter()
@@ -247,7 +259,7 @@ fn an_empty_histogram_is_still_exported_as_native() {
             "load",
             &[],
         )]),
-        Dialect::Protobuf,
+        ExpositionFormat::Protobuf,
         &ConstantLabels::new(),
     )
     .unwrap();
