@@ -125,7 +125,7 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     crossover(&sizes, &differences, &Plan::default())
 }
 
-/// Of each arm, over each link.
+/// The crossover of each arm over each link.
 pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover)> {
     let mut crossings = Vec::new();
     for link in results.links() {

@@ -48,8 +48,8 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
         presets[0],
         presets[1]
     );
-    let places = before.cells.iter().enumerate();
-    let both: Vec<(usize, &CellHead, usize)> = places
+    let before_cells = before.cells.iter().enumerate();
+    let both: Vec<(usize, &CellHead, usize)> = before_cells
         .filter_map(|(index, head)| Some((index, head, after.cell(&head.arm, &head.subject)?)))
         .collect();
     ensure!(

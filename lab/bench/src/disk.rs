@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A larger folder is not counted completely.
+/// Maximum entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
 /// The unit of `st_blocks` on every file system.

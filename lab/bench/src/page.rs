@@ -160,9 +160,9 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     let mut points = Vec::new();
     for arm in others {
         let of_arm = || compared.iter().filter(|one| one.arm == *arm);
-        let shown = |protocol: Direction| {
+        let shown = |direction: Direction| {
             of_arm()
-                .filter(|one| one.decision.shown() == Some(protocol))
+                .filter(|one| one.decision.shown() == Some(direction))
                 .count()
         };
         let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));

@@ -10,10 +10,10 @@ use crate::values::{self, Value};
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// A number drawn in each round.
+/// Placeholder of a number drawn in each round.
 pub(crate) const RANDOM: &str = "{random}";
 
-/// Its hexadecimal form.
+/// Placeholder of its hexadecimal form.
 pub(crate) const HEX: &str = "{hex}";
 
 /// Maximum requests of a plan, because all are kept in memory.
@@ -182,21 +182,23 @@ impl Plan {
 
     /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
     pub(crate) fn first_requests(&self) -> String {
-        let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
-            let cell = self.cells.get(turn.cell)?;
-            let link = self.link(cell)?;
-            let over = if link.protocol == Protocol::WebSocket {
-                "SEND"
-            } else {
-                "POST"
-            };
-            let body = self.body(cell, turn.number);
-            Some(format!(
-                "{over} {} {}\n",
-                link.endpoint.shown(),
-                String::from_utf8_lossy(&body)
-            ))
-        });
+        let sent = Order::new(self)
+            .take(self.cells.len())
+            .filter_map(|scheduled| {
+                let cell = self.cells.get(scheduled.cell)?;
+                let link = self.link(cell)?;
+                let over = if link.protocol == Protocol::WebSocket {
+                    "SEND"
+                } else {
+                    "POST"
+                };
+                let body = self.body(cell, scheduled.number);
+                Some(format!(
+                    "{over} {} {}\n",
+                    link.endpoint.shown(),
+                    String::from_utf8_lossy(&body)
+                ))
+            });
         sent.collect()
     }
 }
@@ -273,12 +275,12 @@ impl Iterator for Order {
         let round = round
             .checked_sub(self.warm_up)
             .and_then(|round| u32::try_from(round).ok());
-        let turn = ScheduledRequest {
+        let scheduled = ScheduledRequest {
             number: self.number,
             round,
             cell: *self.round.get(offset)?,
         };
         self.number += 1;
-        Some(turn)
+        Some(scheduled)
     }
 }

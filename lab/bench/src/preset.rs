@@ -45,8 +45,7 @@ pub(crate) fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// The first closure runs before the first request. The second one may add to the header after
-/// all measurements.
+/// `preflight` runs before the first request. `after_measurement` may add to the header.
 pub(crate) fn run(
     preset: &str,
     plan: &Plan,

@@ -110,9 +110,9 @@ impl Engine {
             join_workers(&mut workers).await
         })?;
         // Busy waiting is CPU time, so the tool's own CPU time is then unknown.
-        let waits_actively =
+        let is_busy_waiting =
             plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
-        if !waits_actively {
+        if !is_busy_waiting {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.done.get())?);
@@ -195,8 +195,8 @@ impl Engine {
     ) -> anyhow::Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.measured(&shared, "tasks", sink, async {
-            while let Some((turn, at)) = shared.next().await {
-                let Some(cell) = plan.cells.get(turn.cell) else {
+            while let Some((scheduled, at)) = shared.next().await {
+                let Some(cell) = plan.cells.get(scheduled.cell) else {
                     break;
                 };
                 let send = async |_| perform(cell).await;
@@ -205,7 +205,7 @@ impl Engine {
                 let Some(attempted) = attempted.await else {
                     break;
                 };
-                shared.record_answer(&turn, Attempt { at, ..attempted }, None);
+                shared.record_answer(&scheduled, Attempt { at, ..attempted }, None);
             }
             Ok(())
         })
@@ -240,7 +240,9 @@ impl Engine {
 /// A signal that ends the process, if one comes within `wait`.
 pub(crate) fn end_requested(signals: &mut Signals, wait: Duration) -> Option<&'static str> {
     let received = signals.wait(None, wait).unwrap_or_default();
-    let mut to_end = received.into_iter().filter(|signal| signal.asks_to_end());
+    let mut to_end = received
+        .into_iter()
+        .filter(|signal| signal.is_end_request());
     to_end
         .next()
         .map(|signal| signal.stop_signal_name().unwrap_or("SIGHUP"))
@@ -306,14 +308,14 @@ impl Shared {
     /// `None` after the last request.
     async fn next(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
-        let turn = order.next()?;
+        let scheduled = order.next()?;
         let now = clock::uptime();
         let first = self.first.get().unwrap_or(now);
         self.first.set(Some(first));
         let at = self
             .plan
             .rate
-            .map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
+            .map(|rate| first + Duration::from_secs_f64(scheduled.number as f64 / rate));
         let may_send = match at {
             None => self.pace.wait_for_resume().await,
             Some(at) => self.pace.until(at).await,
@@ -322,23 +324,23 @@ impl Shared {
             return None;
         }
         let at = at.unwrap_or_else(clock::uptime);
-        if turn.round.is_some() && self.started_at.get().is_none() {
+        if scheduled.round.is_some() && self.started_at.get().is_none() {
             self.started_at.set(Some(at));
         }
-        Some((turn, at))
+        Some((scheduled, at))
     }
 
     /// Records the outcome of a request. `answer` has slot and bytes if answers are compared.
     fn record_answer(
         &self,
-        turn: &ScheduledRequest,
+        scheduled: &ScheduledRequest,
         attempted: Attempt<Exchanged>,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
-        if let Some(cell) = self.plan.cells.get(turn.cell) {
+        if let Some(cell) = self.plan.cells.get(scheduled.cell) {
             self.verify.borrow_mut().record_answer(
                 (cell.arm, cell.subject),
-                self.plan.round_of(turn.number),
+                self.plan.round_of(scheduled.number),
                 answer,
             );
         }
@@ -347,13 +349,14 @@ impl Shared {
         if let Some(message) = attempted.answer.as_ref().err().and_then(Failure::message) {
             let mut messages = self.messages.borrow_mut();
             messages
-                .entry(turn.cell)
+                .entry(scheduled.cell)
                 .or_insert_with(|| message.to_owned());
         }
         let started_at = self.started_at.get().unwrap_or(attempted.at);
         self.samples.borrow_mut().extend(
-            turn.round
-                .map(|round| sample(turn, round, started_at, attempted)),
+            scheduled
+                .round
+                .map(|round| sample(scheduled, round, started_at, attempted)),
         );
     }
 }
@@ -364,14 +367,14 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     } else {
         Repeat::None
     };
-    while let Some((turn, at)) = shared.next().await {
-        let Some(cell) = shared.plan.cells.get(turn.cell) else {
+    while let Some((scheduled, at)) = shared.next().await {
+        let Some(cell) = shared.plan.cells.get(scheduled.cell) else {
             return;
         };
         let node = shared.plan.node(cell.link);
-        if shared.pace.holds_back(node, at) {
+        if shared.pace.is_paused(node, at) {
             shared.record_answer(
-                &turn,
+                &scheduled,
                 Attempt {
                     answer: Err(Failure::NotSent),
                     at,
@@ -386,7 +389,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
             idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
         let send = async |at| {
             connections
-                .exchange(&shared.plan, cell, turn.number, &mut decoder, at)
+                .exchange(&shared.plan, cell, scheduled.number, &mut decoder, at)
                 .await
         };
         let attempted = shared.pace.send_with_retries(node, at, repeat, send).await;
@@ -400,12 +403,12 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         let answer = decoded
             .filter(|decoded| decoded.bytes)
             .map(|decoded| (decoded.slot, decoder.bytes()));
-        shared.record_answer(&turn, attempted, answer);
+        shared.record_answer(&scheduled, attempted, answer);
     }
 }
 
 fn sample(
-    turn: &ScheduledRequest,
+    scheduled: &ScheduledRequest,
     round: u32,
     started_at: Duration,
     attempted: Attempt<Exchanged>,
@@ -416,9 +419,9 @@ fn sample(
     };
     let good = good.as_ref();
     Sample {
-        number: turn.number,
+        number: scheduled.number,
         round,
-        cell: turn.cell,
+        cell: scheduled.cell,
         at_ns: ns(attempted.at.saturating_sub(started_at)),
         phases: good.map(|good| good.phases.map(ns)),
         decode_cpu_ns: good.map_or(0, |good| ns(good.decode_cpu)),

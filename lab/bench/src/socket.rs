@@ -30,7 +30,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum control frames while an answer is missing; at one per 5 s, after 14 hours.
+/// Maximum control frames before an answer: 14 hours at one per 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
 /// Bytes that may be unsent if the node does not read: the largest plan, and pongs.

@@ -26,7 +26,7 @@ impl Value {
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
             ValueSource::Range { from, to, hex } => {
-                written(random.u64(*from..=*to.max(from)), *hex)
+                format_number(random.u64(*from..=*to.max(from)), *hex)
             }
             ValueSource::List(list) => Cow::Borrowed(
                 list.get(random.usize(0..list.len().max(1)))
@@ -39,7 +39,11 @@ impl Value {
     pub(crate) fn description(&self) -> String {
         match &self.of {
             ValueSource::Range { from, to, hex } => {
-                format!("{} to {}", written(*from, *hex), written(*to, *hex))
+                format!(
+                    "{} to {}",
+                    format_number(*from, *hex),
+                    format_number(*to, *hex)
+                )
             }
             ValueSource::List(list) => {
                 let digest = digest(&SHA256, list.join("\n").as_bytes());
@@ -56,7 +60,7 @@ impl Value {
 
     pub(crate) fn first(&self) -> Cow<'_, str> {
         match &self.of {
-            ValueSource::Range { from, hex, .. } => written(*from, *hex),
+            ValueSource::Range { from, hex, .. } => format_number(*from, *hex),
             ValueSource::List(list) => Cow::Borrowed(list.first().map_or("", String::as_str)),
         }
     }
@@ -73,7 +77,7 @@ impl Value {
     }
 }
 
-fn written(number: u64, hex: bool) -> Cow<'static, str> {
+fn format_number(number: u64, hex: bool) -> Cow<'static, str> {
     Cow::Owned(if hex {
         format!("{number:#x}")
     } else {

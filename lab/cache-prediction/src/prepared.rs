@@ -12,7 +12,7 @@ const COST_RESAMPLES: usize = 200;
 /// Fixed, so that the same input gives the same answer.
 const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
-const EPOCH: u64 = 432_000;
+const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// From the smallest default of any release to enough for all programs of a day.
 pub(crate) const SIZES: [u64; 11] = [
@@ -79,7 +79,7 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many runs as [`LOOKUP_BUDGET`] allow. It uses no clock, so that the same files give the same
+/// As many runs as [`LOOKUP_BUDGET`] allows. It uses no clock, so that the same files give the same
 /// report.
 fn seeds(lookups: u64, begin: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * runs(begin))).clamp(MIN_SEEDS, SEEDS)
@@ -199,7 +199,7 @@ impl Prepared {
         }
         let (first, last) = (self.recorded.slots.first(), self.recorded.slots.last());
         if let (Some((first, _)), Some((last, _))) = (first, last)
-            && first / EPOCH != last / EPOCH
+            && first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH
         {
             reasons.push(
                 "an epoch begins within the recording; programs may be compiled again before it"

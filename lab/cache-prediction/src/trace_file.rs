@@ -65,7 +65,7 @@ impl TraceFile {
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // It cannot be continued without its header. This command created it, and it is
+                // A file without a header cannot be continued. This command created it, and it is
                 // empty.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))

@@ -64,7 +64,8 @@ pub(crate) struct Transaction {
 /// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramChange {
-    /// It has the clock account, which deployments and upgrades need. The other variant lacks it.
+    /// The transaction has the clock account, which deployments and upgrades need. The other
+    /// variant lacks it.
     Deployed,
     ExtendedOrClosed,
 }

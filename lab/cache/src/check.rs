@@ -94,7 +94,7 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
     let (own, common) = comparison_basis(prepared, &recorded, other)?;
     let trace = own.as_ref().unwrap_or(&prepared.trace);
-    // Without either, the same kind of load is assumed and whole runs are compared.
+    // Without common slots and without a trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &common {
         Some(common) => (common, common),
         None => (&recorded.observed, &prepared.recorded.observed),

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// About 1 min of waits in total; 5 min for a node that does not begin to answer.
+/// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub(crate) const RETRIES: RetryPolicy = RetryPolicy {
     most: 8,
     first_wait: Duration::from_millis(500),
@@ -30,10 +30,10 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
-pub(crate) fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(String, u8)> {
+pub(crate) fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
-    let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
+    let rpc = Rpc::new(url, args.ca.as_deref(), retry_policy)?;
     let cluster: String = rpc
         .ask("getGenesisHash", &json!([]))?
         .context("getGenesisHash: the result is null")?;
@@ -60,7 +60,7 @@ pub(crate) fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(Str
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let later = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
-    let mut fetching = Fetcher {
+    let mut fetcher = Fetcher {
         owners: Owners::of(&open_trace.trace),
         open_trace,
         rpc: &rpc,
@@ -71,8 +71,8 @@ pub(crate) fn fetch(args: &FetchArgs, tries: RetryPolicy) -> anyhow::Result<(Str
         compared: 0,
         different: 0,
     };
-    fetching.all(&slots, usize::from(args.requests))?;
-    Ok((fetching.summary(&path.display().to_string(), later), 0))
+    fetcher.all(&slots, usize::from(args.requests))?;
+    Ok((fetcher.summary(&path.display().to_string(), later), 0))
 }
 
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
@@ -153,7 +153,7 @@ impl Fetcher<'_> {
                 SlotKind::Replayed
             };
             self.owners.add_block(block, kind, &mut self.open_trace)?;
-            // A change belongs to the last slot.
+            // Each block is written at once: a change belongs to the last slot.
             self.open_trace.write()?;
         }
         Ok(())
@@ -216,11 +216,11 @@ enum FetchedSlot {
 }
 
 fn block(rpc: &Rpc, slot: u64) -> Result<FetchedSlot, RpcError> {
-    let how = json!({
+    let options = json!({
         "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
         "commitment": "finalized",
     });
-    match rpc.ask::<BlockResponse>("getBlock", &json!([slot, how])) {
+    match rpc.ask::<BlockResponse>("getBlock", &json!([slot, options])) {
         Ok(Some(answer)) => Block::new(slot, answer)
             .map(FetchedSlot::Block)
             .map_err(RpcError::Failed),

@@ -77,8 +77,8 @@ impl Owners {
         let new: Vec<Address> = requested
             .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
             .collect();
-        for some in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
-            let accounts = ask(rpc, some)?;
+        for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
+            let accounts = ask(rpc, batch)?;
             let code_address: Vec<Option<Address>> = accounts
                 .iter()
                 .map(|account| account.as_ref().and_then(code_address))
@@ -90,7 +90,7 @@ impl Owners {
                 ask(rpc, &requested)?
             }
             .into_iter();
-            for ((key, account), code_address) in some.iter().zip(accounts).zip(code_address) {
+            for ((key, account), code_address) in batch.iter().zip(accounts).zip(code_address) {
                 self.code
                     .extend(code_address.map(|code_address| (*key, code_address)));
                 let code = code_address.and_then(|_| code.next()).flatten();

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         (prepared.trace.calls() / prepared.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
     let model = tested.fit.as_ref().map(|fit| fit.model);
-    let compared = PolicyComparison::new(&prepared, attack, &tested.compile_us, model)?;
+    let comparison = PolicyComparison::new(&prepared, attack, &tested.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
                 fill: *fill,
                 fees_only: prepared.rule.fees_only,
             };
-            rows.push(compared.row(name, setting, seeds)?);
+            rows.push(comparison.row(name, setting, seeds)?);
             progress.at(1 + rows.len() as u64, "");
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     if let Some(bytes) = bytes {
-        let bounds = fills.iter().map(|fill| compared.bound(bytes, *fill));
+        let bounds = fills.iter().map(|fill| comparison.bound(bytes, *fill));
         rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
     }
     let self_test_passed = tested.test.passed();
@@ -253,15 +253,15 @@ impl<'a> PolicyComparison<'a> {
 
     fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
-        let least =
+        let min_misses =
             |trace: &Trace| least_misses_by_bytes(trace, capacity, self.first_slot, self.fees_only);
         Ok(Row {
             policy: BOUND.to_owned(),
             fill_percent: fill,
-            misses: least(self.trace)? as f64,
+            misses: min_misses(self.trace)? as f64,
             loads: None,
             seconds: None,
-            attacked_misses: least(&self.attacked)?.saturating_sub(self.attack_counts.misses)
+            attacked_misses: min_misses(&self.attacked)?.saturating_sub(self.attack_counts.misses)
                 as f64,
             attacked_seconds: None,
         })
@@ -292,9 +292,11 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let least = rows_of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
-    let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
-    let rows = names.iter().map(|name| cells(report, name, least));
+    let min_misses = rows_of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
+    let min_misses = min_misses
+        .map(|row| row.misses)
+        .filter(|min_misses| *min_misses > 0.0);
+    let rows = names.iter().map(|name| cells(report, name, min_misses));
     let heads = heads(report.bytes.is_some(), fills);
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let limit = match (report.entries, report.bytes) {
@@ -320,13 +322,15 @@ fn page(report: &PolicyReport, fills: &[u64]) -> String {
     text
 }
 
-/// `least` are the misses of the bound or of MIN.
-fn cells(report: &PolicyReport, name: &str, least: Option<f64>) -> Vec<String> {
+/// `min_misses` are the misses of the bound or of MIN.
+fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];
     cells.extend(rows_of(report, name).map(|row| number(row.misses, 0)));
     let first = rows_of(report, name).next();
-    let times = least.zip(first).map(|(least, row)| row.misses / least);
+    let times = min_misses
+        .zip(first)
+        .map(|(min_misses, row)| row.misses / min_misses);
     cells.push(or_dash(times));
     cells.extend(rows_of(report, name).map(|row| or_dash(row.seconds)));
     cells.extend(rows_of(report, name).map(|row| number(row.attacked_misses, 0)));

@@ -7,21 +7,21 @@ use faultline_text::{bytes, count, number, table};
 /// The exit code is 1 if the self-test failed.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
-    let forecast = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
+    let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
     let text = match (args.json, args.csv) {
-        (true, _) => json(&forecast)?,
-        (_, true) => csv(&forecast),
-        _ => page(&forecast),
+        (true, _) => json(&prediction)?,
+        (_, true) => csv(&prediction),
+        _ => page(&prediction),
     };
-    Ok((text, u8::from(!forecast.self_test_passed)))
+    Ok((text, u8::from(!prediction.self_test_passed)))
 }
 
-fn page(forecast: &Prediction) -> String {
+fn page(prediction: &Prediction) -> String {
     let mut text = format!(
         "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
-        forecast.version,
-        count(forecast.recorded_entries),
-        forecast
+        prediction.version,
+        count(prediction.recorded_entries),
+        prediction
             .coverage_percent
             .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
@@ -30,7 +30,7 @@ fn page(forecast: &Prediction) -> String {
             .bias_percent
             .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))
     };
-    let rows = forecast.self_test.iter().map(|counter| {
+    let rows = prediction.self_test.iter().map(|counter| {
         vec![
             counter.name.to_owned(),
             count(counter.recorded),
@@ -42,41 +42,41 @@ fn page(forecast: &Prediction) -> String {
         &["counter", "recorded", "predicted", "off by %"],
         rows.collect(),
     );
-    if !forecast.self_test_passed {
+    if !prediction.self_test_passed {
         text +=
             "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
-        if forecast.reasons.is_empty() {
+        if prediction.reasons.is_empty() {
             text += "No reason is visible in the recording and the trace.\n";
         }
     }
-    if !forecast.reasons.is_empty() {
+    if !prediction.reasons.is_empty() {
         text += "\nKnown to weaken predictions:\n";
-        forecast
+        prediction
             .reasons
             .iter()
             .for_each(|reason| text += &format!("  {reason}\n"));
     }
-    if forecast.self_test_passed {
-        text += &other_sizes(forecast);
+    if prediction.self_test_passed {
+        text += &other_sizes(prediction);
     }
     text
 }
 
-fn other_sizes(forecast: &Prediction) -> String {
+fn other_sizes(prediction: &Prediction) -> String {
     let mut text = format!(
         "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
-        count(forecast.seeds)
+        count(prediction.seeds)
     );
-    text += &curve(forecast);
+    text += &curve(prediction);
     let shown = |entries: &u64| count(*entries);
-    if !forecast.unknown.is_empty() {
-        let sizes: Vec<String> = forecast.unknown.iter().map(shown).collect();
+    if !prediction.unknown.is_empty() {
+        let sizes: Vec<String> = prediction.unknown.iter().map(shown).collect();
         text += &format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
             sizes.join(", ")
         );
     }
-    text += &match forecast.enough_entries {
+    text += &match prediction.enough_entries {
         Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
         None => {
             "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
@@ -85,9 +85,9 @@ fn other_sizes(forecast: &Prediction) -> String {
     text
 }
 
-fn curve(forecast: &Prediction) -> String {
+fn curve(prediction: &Prediction) -> String {
     let row = |size: &Size| {
-        let mark = if size.entries == forecast.recorded_entries {
+        let mark = if size.entries == prediction.recorded_entries {
             " (recorded)"
         } else {
             ""
@@ -111,10 +111,10 @@ fn curve(forecast: &Prediction) -> String {
         "cache time, s",
         "code in it",
     ];
-    table(&heads, forecast.sizes.iter().map(row).collect())
+    table(&heads, prediction.sizes.iter().map(row).collect())
 }
 
-fn csv(forecast: &Prediction) -> String {
+fn csv(prediction: &Prediction) -> String {
     let mut text = "entries".to_owned();
     for name in [
         "misses",
@@ -127,7 +127,7 @@ fn csv(forecast: &Prediction) -> String {
         text += &format!(",{name},{name}_low,{name}_high");
     }
     text += "\n";
-    for size in &forecast.sizes {
+    for size in &prediction.sizes {
         text += &size.entries.to_string();
         let counts = [size.misses, size.reloads, size.evictions, size.insertions].map(Some);
         for range in counts.into_iter().chain([size.seconds, size.code_bytes]) {

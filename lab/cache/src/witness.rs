@@ -44,17 +44,17 @@ pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)>
 }
 
 fn require_lines(written: &ValidatorTrace) -> anyhow::Result<()> {
-    let looks: u64 = written
+    let lookups: u64 = written
         .slots
         .values()
         .map(|slot_lookups| slot_lookups.batches)
         .sum();
-    let percent = 100.0 * looks as f64 / looks.saturating_add(written.dropped).max(1) as f64;
+    let percent = 100.0 * lookups as f64 / lookups.saturating_add(written.dropped).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
         "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
         written.dropped,
-        looks
+        lookups
     );
     Ok(())
 }

@@ -12,8 +12,8 @@ use std::str::Split;
 type Words<'a> = Split<'a, char>;
 
 /// Bytes of the longest line: a batch of 64 transactions with 256 accounts each.
-const LONGEST: u64 = 1 << 18;
-/// A batch has no more transactions.
+const MAX_LINE_BYTES: u64 = 1 << 18;
+/// Maximum transactions of a batch.
 const MAX_USES: u32 = 64;
 /// Size of a loader's account without its code.
 const OVERHEAD_V3: u64 = 36 + 45;
@@ -74,11 +74,14 @@ impl ValidatorTrace {
         loop {
             line.clear();
             number += 1;
-            input.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;
+            input
+                .by_ref()
+                .take(MAX_LINE_BYTES)
+                .read_until(b'\n', &mut line)?;
             if line.last() != Some(&b'\n') {
                 ensure!(
-                    (line.len() as u64) < LONGEST,
-                    "line {number} is longer than {LONGEST} bytes"
+                    (line.len() as u64) < MAX_LINE_BYTES,
+                    "line {number} is longer than {MAX_LINE_BYTES} bytes"
                 );
                 ensure!(number > 1, "it is empty");
                 break;

@@ -16,7 +16,7 @@ use faultline_pages::model::{
 };
 use faultline_pages::render;
 use faultline_report::report::releases;
-use faultline_stats::change::FEWEST;
+use faultline_stats::change::MIN_RELEASES;
 use itertools::Itertools;
 
 pub(crate) const FOLDER: &str = "page";
@@ -353,7 +353,7 @@ fn method(campaign: &Campaign) -> Section {
             campaign.baseline.version
         ),
         format!(
-            "A change in a trend can be marked from {FEWEST} releases on, with two of them or more on each side of it: segments of constant mean of \
+            "A change in a trend can be marked from {MIN_RELEASES} releases on, with two of them or more on each side of it: segments of constant mean of \
              the log ratios, with a penalty by how far the pairs of one release are apart. A flat history has a mark in fewer than one of 100 cases, \
              for each metric and each time the pages are renewed; there are {} metrics.",
             releases::metrics().count()

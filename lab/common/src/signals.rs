@@ -30,7 +30,7 @@ pub struct ReceivedSignal {
 }
 
 impl ReceivedSignal {
-    pub fn asks_to_end(self) -> bool {
+    pub fn is_end_request(self) -> bool {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 

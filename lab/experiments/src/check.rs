@@ -27,7 +27,7 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// [`Severity::Ignore`] is a remark.
+    /// [`Severity::Ignore`] marks a note that needs no action.
     pub severity: Severity,
     pub what: String,
     pub remedy: String,
@@ -58,7 +58,7 @@ impl Findings {
     }
 }
 
-/// Worst first. `i_vote` suppresses objections against a voting validator.
+/// Returns the worst first. `i_vote` drops objections against a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut found = Findings::default();
     limits::check(plan, facts, &mut found);
@@ -102,17 +102,20 @@ fn host(facts: &HostFacts, found: &mut Findings) {
 /// Warns if `stop.at_tip_within` ends before the daemon can report the tip: it requires some time
 /// near the tip.
 fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    if let (Some(within), Some(wait)) = (plan.stop.at_tip_within, facts.at_tip_for)
+    if let (Some(tip_deadline), Some(tip_delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
         && plan.workload.kind == Kind::Validator
-        && within <= wait
+        && tip_deadline <= tip_delay
     {
-        let (within, wait) = (faultline_text::time(within), faultline_text::time(wait));
+        let (tip_deadline, tip_delay) = (
+            faultline_text::time(tip_deadline),
+            faultline_text::time(tip_delay),
+        );
         found.warn(
             format!(
-                "stop.at_tip_within is {within}, and a validator counts as at the tip after {wait} near it: every run \
+                "stop.at_tip_within is {tip_deadline}, and a validator counts as at the tip after {tip_delay} near it: every run \
                  would end as one that was not at the tip in time"
             ),
-            format!("more than {wait}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+            format!("more than {tip_delay}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
         );
     }
 }
@@ -123,19 +126,19 @@ fn duplicate_arms(plan: &Plan, found: &mut Findings) {
     if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }
-    let bare = |arm: &Arm| Arm {
+    let without_name = |arm: &Arm| Arm {
         name: String::new(),
         ..arm.clone()
     };
     for (index, arm) in plan.arms.iter().enumerate() {
-        if let Some(twin) = plan
+        if let Some(earlier_arm) = plan
             .arms
             .iter()
             .take(index)
-            .find(|other| bare(other) == bare(arm))
+            .find(|other| without_name(other) == without_name(arm))
         {
             found.warn(
-                format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
+                format!("arms {:?} and {:?} set the same: what they differ by is chance", earlier_arm.name, arm.name),
                 "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
             );
         }
@@ -177,15 +180,15 @@ fn design(plan: &Plan, found: &mut Findings) {
         );
         return;
     }
-    let turns = plan.arms.len() as u32;
+    let arm_count = plan.arms.len() as u32;
     match plan.order {
         Order::Abba if plan.replicates % 2 == 1 => found.ignore(
             "ABBA cancels a steady drift only with an even number of replicates",
             format!("replicates = {}", plan.replicates + 1),
         ),
-        Order::LatinSquare if !plan.replicates.is_multiple_of(turns) => found.ignore(
-            format!("a Latin square of {turns} arms is whole after {turns} replicates, or a multiple of it"),
-            format!("replicates = {}", plan.replicates.next_multiple_of(turns)),
+        Order::LatinSquare if !plan.replicates.is_multiple_of(arm_count) => found.ignore(
+            format!("a Latin square of {arm_count} arms is whole after {arm_count} replicates, or a multiple of it"),
+            format!("replicates = {}", plan.replicates.next_multiple_of(arm_count)),
         ),
         _ => {}
     }

@@ -57,9 +57,9 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
             false => None,
         };
         let words = match folders::init(folder, clock::since_1970())? {
-            Init::Made => "made, and marked",
+            Init::Created => "made, and marked",
             Init::Marked => "marked",
-            Init::Already => "was marked before",
+            Init::AlreadyMarked => "was marked before",
         };
         say(&format!("{}: {words}: runs may clear it", folder.display()));
     }
@@ -187,9 +187,9 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let swept =
+    let ended_leftovers =
         launcher::launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
-    swept
+    ended_leftovers
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
     if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
@@ -197,7 +197,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
-    // It may have finished meanwhile.
+    // The experiment may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let (over, next, shown) = if finished {
         (

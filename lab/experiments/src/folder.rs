@@ -56,7 +56,7 @@ impl Folder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Includes a digest of the folder, so that it is unique.
+    /// Scope of the experiment's groups. A digest of the folder makes it unique.
     pub fn scope(&self, name: &str) -> String {
         let digest = hexadecimal(&Sha256::digest(self.0.as_os_str().as_bytes()));
         let name: String = name

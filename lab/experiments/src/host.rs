@@ -9,7 +9,7 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFinding {
     pub severity: Severity,
-    /// May pass by itself, so that waiting makes sense.
+    /// The condition may pass by itself, so the runner waits.
     pub is_temporary: bool,
     pub what: String,
 }
@@ -20,7 +20,7 @@ const FIREDANCER: &str = "firedancer";
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HostSnapshot {
     pub(crate) state: HostState,
-    /// CPUs in use by others.
+    /// CPUs in use by other programs.
     pub(crate) busy: Option<f64>,
     pub(crate) groups: Vec<String>,
     pub(crate) users: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) fn host_state(
     paths.extend(plan.lanes.iter().flat_map(Lane::folders));
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
-    let used = plan
+    let folder_users = plan
         .lanes
         .iter()
         .flat_map(Lane::folders)
@@ -54,18 +54,19 @@ pub(crate) fn host_state(
         state,
         busy,
         groups,
-        users: used.map(|user| user.to_string()).collect(),
+        users: folder_users.map(|user| user.to_string()).collect(),
     }
 }
 
-/// Counts space that clearing will free. Only where it may matter, because it walks over all files.
+/// Adds the space that clearing will free. Only if a disk lacks space, because it reads all
+/// folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
-    let short = |disk: &Disk| {
+    let is_short_of_space = |disk: &Disk| {
         disk.free
             .is_some_and(|free| free < plan.host.free_disk.bound)
     };
     let may_matter = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
-    if !may_matter || !disks.iter().any(short) {
+    if !may_matter || !disks.iter().any(is_short_of_space) {
         return;
     }
     for folder in plan.lanes.iter().flat_map(Lane::folders) {
@@ -73,14 +74,14 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
             .iter()
             .find(|disk| disk.path == folder)
             .and_then(|disk| disk.device);
-        let Ok(would) = folders::would_clear(folder, root) else {
+        let Ok(preview) = folders::would_clear(folder, root) else {
             continue;
         };
         for disk in disks
             .iter_mut()
             .filter(|disk| device.is_some() && disk.device == device)
         {
-            disk.free = disk.free.map(|free| free.saturating_add(would.bytes));
+            disk.free = disk.free.map(|free| free.saturating_add(preview.bytes));
         }
     }
 }
@@ -107,7 +108,7 @@ pub(crate) fn host_findings(rules: &HostRules, snapshot: &HostSnapshot) -> Vec<H
 /// Nothing of this passes by itself.
 fn state_findings(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
-    let mut say = |severity: Severity, what: String| {
+    let mut add_finding = |severity: Severity, what: String| {
         all.push(HostFinding {
             severity,
             is_temporary: false,
@@ -118,21 +119,21 @@ fn state_findings(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
             let (disk, free) = (disk.path.display(), bytes(free));
             let what = format!("{disk} has only {free} free: free space");
-            say(rules.free_disk.severity, what);
+            add_finding(rules.free_disk.severity, what);
         }
     }
     if let Some(swap) = state.swap_total.filter(|swap| *swap > 0) {
         let what = format!("swap is on ({}): `swapoff -a` ends it", bytes(swap));
-        say(rules.swap, what);
+        add_finding(rules.swap, what);
     }
     if state.huge_pages.as_deref() == Some("always") {
         let what = "transparent huge pages are `always`: choose `madvise`";
-        say(rules.huge_pages, what.to_owned());
+        add_finding(rules.huge_pages, what.to_owned());
     }
     let mut governors = state.governors.iter();
     if let Some(governor) = governors.find(|governor| *governor != "performance") {
         let what = format!("the CPU governor is `{governor}`: choose `performance`");
-        say(rules.governor, what);
+        add_finding(rules.governor, what);
     }
     all
 }

@@ -1,5 +1,5 @@
-//! One JSON object per line, appended and synced before the next step. A partial last line does not
-//! count.
+//! The journal has one JSON object per line. Each line is synced before the next step. Readers
+//! ignore a partial last line.
 
 mod file;
 mod state;
@@ -45,7 +45,7 @@ pub enum Entry {
     /// A search set a limit or ended a dwell.
     Search {
         run: u32,
-        /// An attempt that was cut off repeats its search: its lines do not belong to later ones.
+        /// A later attempt searches anew and ignores the lines of this one.
         attempt: u32,
         line: search::Line,
     },
@@ -76,12 +76,12 @@ pub enum Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     pub name: String,
-    /// SHA-256 in hexadecimal.
+    /// SHA-256 of the plan's text, in hexadecimal.
     pub plan: String,
-    /// Paths in the plan are relative to its folder.
+    /// The plan's file. Relative paths in the plan start at its folder.
     #[serde(default)]
     pub file: PathBuf,
-    /// Of the random order.
+    /// Seed of the random order.
     pub seed: u64,
     /// [`faultline_runner::isolation::Launcher::name`].
     pub launcher: String,

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Held until dropped, or the process ends.
+/// The lock is held until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
@@ -27,9 +27,9 @@ impl Lock {
     /// Fails if another runner has it.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        let message = |who| {
+        let message = |process_text| {
             format!(
-                "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
+                "this experiment is being run already{process_text}; `faultline experiment stop {folder}` stops it"
             )
         };
         Self::take_or(path, message)
@@ -50,8 +50,9 @@ impl Lock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let who = read_pid(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                anyhow::bail!(message(who));
+                let process_text =
+                    read_pid(path).map_or(String::new(), |pid| format!(" (process {pid})"));
+                anyhow::bail!(message(process_text));
             }
             Err(error) => return Err(error).at(path),
         }
@@ -62,7 +63,7 @@ impl Lock {
     }
 }
 
-/// No other experiment may clear or fill a folder between two steps or runs.
+/// Locks all folders of the plan, so that no other experiment changes them between runs.
 pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let root = HostRoot::default();
     let work = plan
@@ -91,7 +92,7 @@ pub fn holder(path: &Path) -> anyhow::Result<Holder> {
     }
 }
 
-/// By a signal or a debugger; false if unknown.
+/// Whether a signal or a debugger stopped the process; false if unknown.
 pub fn is_suspended(pid: u32) -> bool {
     let state = |text: &[u8]| pid_stat::parse(text).map(|stat| stat.state);
     let state = HostRoot::default().read_proc(&format!("{pid}/stat"), state);

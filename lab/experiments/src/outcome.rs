@@ -17,7 +17,7 @@ pub enum Outcome {
     NeverExecuted,
     NoProgress,
     NotAtTip,
-    /// An ineffective limit, a dead recorder, or an unfit host.
+    /// The run shows nothing: an ineffective limit, a dead recorder, or an unfit host.
     Failed {
         why: String,
     },
@@ -63,7 +63,7 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// An invalid run stays invalid.
+    /// Adds a doubt. An invalid run stays invalid.
     #[must_use]
     pub fn with_doubt(self, why: Option<String>) -> Self {
         match (self, why) {

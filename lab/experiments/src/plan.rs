@@ -26,7 +26,7 @@ pub struct Plan {
     /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
-    /// Of the random order; default 1.
+    /// Seed of the random order; default 1.
     pub seed: u64,
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
@@ -42,7 +42,7 @@ pub struct Plan {
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    /// The plan then has one arm without settings.
+    /// A plan with a search has one arm without settings.
     pub search: Option<Search>,
 }
 
@@ -90,7 +90,7 @@ pub struct Search {
 impl Search {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
     /// dwell is a reference.
-    pub fn shortest(&self) -> Duration {
+    pub fn min_duration(&self) -> Duration {
         let (trials, confirmed) = (8, 6);
         let references = 2 + (trials + confirmed) / 3;
         let dwell = self.settle.saturating_add(self.dwell);
@@ -106,7 +106,7 @@ impl Search {
 pub struct Concurrent {
     /// Index of the arm that runs twice: the A/A pair.
     pub twice: usize,
-    /// Severity of a shared device that no limit divides.
+    /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
 }
 
@@ -133,10 +133,10 @@ pub struct Workload {
     pub user: Option<String>,
     /// Initial working directory.
     pub working_folder: Option<PathBuf>,
-    /// Besides `PATH`, `HOME`, `LANG` and the runner's variables; with placeholders.
+    /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// If the command is a script; searched for the cache's variable.
+    /// The program that a script starts; searched for the cache's variable.
     pub binary: Option<PathBuf>,
     /// Sets the program cache's capacity.
     pub cache_variable: String,
@@ -181,17 +181,17 @@ pub enum Begin {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCache {
-    /// Of ledger, accounts, snapshots and the kept snapshot.
+    /// Drops the pages of ledger, accounts, snapshots and `begin.from`.
     DropFiles,
     DropAll,
     Leave,
 }
 
-/// An exit and an OOM kill always end a run.
+/// When a run ends. An exit and an OOM kill always end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     pub duration: Duration,
-    /// Start of `duration`.
+    /// Event from which `duration` counts.
     pub counted_from: CountedFrom,
     /// Until the first executed transaction.
     pub first_transaction_within: Option<Duration>,
@@ -219,7 +219,7 @@ pub struct HostRules {
     pub patience: Duration,
     /// In use by others.
     pub busy_cpus: Rule<f64>,
-    /// On each disk that is written to.
+    /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
     /// Swap is on.
     pub swap: Severity,

@@ -33,17 +33,17 @@ pub fn plan(
 ) -> anyhow::Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
-    let outlook = Outlook::new(&plan, &facts, args.i_vote);
+    let preview = PlanPreview::new(&plan, &facts, args.i_vote);
     let printed = if args.json {
-        json(&outlook)?
+        json(&preview)?
     } else {
-        text::page(&outlook)
+        text::page(&preview)
     };
-    Ok((printed, u8::from(!outlook.may_run)))
+    Ok((printed, u8::from(!preview.may_run)))
 }
 
 #[derive(Debug, Serialize)]
-pub struct Outlook {
+pub struct PlanPreview {
     pub name: String,
     pub plan: PathBuf,
     pub folder: PathBuf,
@@ -51,8 +51,8 @@ pub struct Outlook {
     pub launcher: Option<String>,
     pub may_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub search: Option<SearchOutlook>,
-    pub arms: Vec<ArmOutlook>,
+    pub search: Option<SearchPreview>,
+    pub arms: Vec<ArmPreview>,
     pub turns: Vec<Turn>,
     pub estimate: Estimate,
     pub disk: Vec<SpaceNeed>,
@@ -61,7 +61,7 @@ pub struct Outlook {
 }
 
 #[derive(Debug, Serialize)]
-pub struct ArmOutlook {
+pub struct ArmPreview {
     pub name: String,
     /// Without the CPUs of lanes.
     pub limits: Limits,
@@ -74,7 +74,7 @@ pub struct ArmOutlook {
 
 /// In bytes, seconds and percent.
 #[derive(Debug, Serialize)]
-pub struct SearchOutlook {
+pub struct SearchPreview {
     pub from: u64,
     pub width_percent: f64,
     pub settle_seconds: u64,
@@ -83,11 +83,11 @@ pub struct SearchOutlook {
     pub horizon_seconds: u64,
 }
 
-impl Outlook {
+impl PlanPreview {
     pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
         let findings = check::findings(plan, facts, i_vote);
         let turns = schedule(plan);
-        let arm = |arm: &Arm| ArmOutlook {
+        let arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
             cache_entries: arm.cache_entries,
@@ -95,7 +95,7 @@ impl Outlook {
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),
         };
-        Outlook {
+        PlanPreview {
             name: plan.name.clone(),
             plan: plan.file.clone(),
             folder: plan.folder.clone(),
@@ -107,7 +107,7 @@ impl Outlook {
             may_run: findings
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
-            search: plan.search.as_ref().map(|search| SearchOutlook {
+            search: plan.search.as_ref().map(|search| SearchPreview {
                 from: search.from,
                 width_percent: 100.0 * search.width,
                 settle_seconds: search.settle.as_secs(),

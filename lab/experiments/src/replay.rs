@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Slots that are read at most; a cluster has about 216,000 per day.
+/// Maximum number of slots; a cluster has about 216,000 per day.
 const MAX_SLOTS: usize = 2_000_000;
 
 /// Maximum length of a line: the final timing line names every program of the last slot.
@@ -23,7 +23,7 @@ pub fn read(path: &Path) -> io::Result<Replayed> {
     log(path).map(|log| log.replayed)
 }
 
-/// For a program that exits before it has pushed its points.
+/// Cache counts of a program that exits before it has pushed its points.
 pub fn cache_totals(path: &Path) -> io::Result<CacheTotals> {
     log(path).map(|log| log.cache_totals)
 }
@@ -71,19 +71,19 @@ impl Log {
             };
             self.frozen(slot, line.time_ns);
         } else if let Some(Progress::ReplayBegins { .. }) = line.progress() {
-            self.begun(line.time_ns);
+            self.start_replay(line.time_ns);
         } else if let Some(timings) = line.replay_timings() {
             self.replayed.program_cache_us = timings.program_cache_us;
         } else if let Some(Ok(point)) = line.point()
             && let Some(Ok(decoded)) = KnownPoint::parse(&point)
             && let KnownPoint::ProgramCache(counts) = decoded.known
         {
-            self.counted(&counts);
+            self.add_counts(&counts);
         }
     }
 
-    /// Earlier banks were not replayed, or without result.
-    fn begun(&mut self, at: Option<i64>) {
+    /// Drops earlier banks: they were not replayed, or have no result.
+    fn start_replay(&mut self, at: Option<i64>) {
         self.index_of_slot.clear();
         self.replayed = Replayed::default();
         self.before = at;
@@ -111,7 +111,7 @@ impl Log {
     }
 
     /// A slot with two children, on a fork, is reported twice.
-    fn counted(&mut self, counts: &ProgramCache) {
+    fn add_counts(&mut self, counts: &ProgramCache) {
         self.cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);
         let index = counts.slot.and_then(|slot| self.index_of_slot.get(&slot));

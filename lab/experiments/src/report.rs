@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
 
-/// The slots of each replay.
+/// Folder for the slots of each replay.
 const SLOTS: &str = "slots";
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Experiment {
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
     let (report, slots) = experiment.report()?;
-    // It contains nothing else.
+    // The default folder contains nothing else.
     let force = args.force || args.out.is_none();
     let out: PathBuf = args
         .out
@@ -98,13 +98,13 @@ impl Experiment {
         let counted = self.counted();
         let mut unread = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
-        for one in &counted {
-            if matches!(one.ending.validity, Validity::Invalid(_)) {
+        for counted_run in &counted {
+            if matches!(counted_run.ending.validity, Validity::Invalid(_)) {
                 continue;
             }
-            let run = self.run(one, &mut unread);
+            let run = self.run(counted_run, &mut unread);
             if !run.replayed.slots.is_empty() {
-                slots.push((self.name(one), replay::csv(&run.replayed)));
+                slots.push((self.name(counted_run), replay::csv(&run.replayed)));
             }
             runs.push(run);
         }
@@ -123,49 +123,50 @@ impl Experiment {
         }
     }
 
-    pub fn recording(&self, one: &CountedRun<'_>) -> PathBuf {
-        self.folder.recording(one.scheduled, one.attempt)
+    pub fn recording(&self, counted_run: &CountedRun<'_>) -> PathBuf {
+        self.folder
+            .recording(counted_run.scheduled, counted_run.attempt)
     }
 
-    pub fn searched(&self, one: &CountedRun<'_>) -> Option<&Answer> {
-        let newest = self.journal_state.newest_run(one.scheduled.run)?;
+    pub fn searched(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
+        let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
         newest.searched.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.
-    pub fn load(&self, one: &CountedRun<'_>) -> Option<Run> {
+    pub fn load(&self, counted_run: &CountedRun<'_>) -> Option<Run> {
         let mut unread = Vec::new();
-        let run = self.run(one, &mut unread);
+        let run = self.run(counted_run, &mut unread);
         unread.is_empty().then_some(run)
     }
 
-    fn name(&self, one: &CountedRun<'_>) -> String {
-        let folder = self.folder.run(one.scheduled, one.attempt);
+    fn name(&self, counted_run: &CountedRun<'_>) -> String {
+        let folder = self.folder.run(counted_run.scheduled, counted_run.attempt);
         let name = folder
             .parent()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned());
-        name.unwrap_or_else(|| format!("{:03}", one.scheduled.run))
+        name.unwrap_or_else(|| format!("{:03}", counted_run.scheduled.run))
     }
 
     /// Without a readable recording, still with its outcome.
-    fn run(&self, one: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
-        let path = self.recording(one);
+    fn run(&self, counted_run: &CountedRun<'_>, unread: &mut Vec<String>) -> Run {
+        let path = self.recording(counted_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
-            unread.push(format!("run {}: {error}", one.scheduled.run));
+            unread.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
         run.predict_cache(&path);
         if self.plan.workload.kind == Kind::Replay {
             let log = self
                 .folder
-                .run(one.scheduled, one.attempt)
+                .run(counted_run.scheduled, counted_run.attempt)
                 .join(super::folder::OUTPUT);
             match replay::read(&log) {
                 Ok(replayed) => run.replayed = replayed,
                 Err(error) => unread.push(format!(
                     "run {}: {}: {error}",
-                    one.scheduled.run,
+                    counted_run.scheduled.run,
                     log.display()
                 )),
             }
@@ -177,14 +178,16 @@ impl Experiment {
             .display()
             .to_string();
         // The journal overrides the recording.
-        let mut labels = one.scheduled.labels(&self.plan.name, one.turn);
+        let mut labels = counted_run
+            .scheduled
+            .labels(&self.plan.name, counted_run.turn);
         let known = |key: &str| key == "second" || labels.iter().any(|(known, _)| known == key);
         run.labels.retain(|(key, _)| !known(key));
         labels.append(&mut run.labels);
         run.labels = labels;
-        let arm = self.plan.arm(&one.scheduled.arm);
+        let arm = self.plan.arm(&counted_run.scheduled.arm);
         run.from_experiment = Some(from_experiment::of_ending(
-            one.ending,
+            counted_run.ending,
             arm,
             self.plan.workload.kind,
         ));

@@ -45,7 +45,7 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    /// Nothing more is done without a journal.
+    /// The journal cannot be written, so the runner stops.
     Journal(anyhow::Error),
 }
 
@@ -72,7 +72,7 @@ struct Running {
     not_cold: Option<String>,
     run_period: Option<RunPeriod>,
     /// Whether its end is in the journal.
-    over: bool,
+    end_journaled: bool,
 }
 
 /// Runs a plan. The caller holds the lock of the experiment.
@@ -84,8 +84,8 @@ pub struct Runner<'w> {
     journal_state: JournalState,
     system: &'w mut dyn System,
     last_run_ended: Option<Duration>,
-    /// In the Prometheus target file, by run.
-    announced: BTreeMap<u32, Target>,
+    /// Entries of the Prometheus target file, by run.
+    scrape_targets: BTreeMap<u32, Target>,
 }
 
 impl<'w> Runner<'w> {
@@ -128,7 +128,7 @@ impl<'w> Runner<'w> {
             journal_state: JournalState::default(),
             system,
             last_run_ended: None,
-            announced: BTreeMap::new(),
+            scrape_targets: BTreeMap::new(),
         }
     }
 
@@ -163,10 +163,10 @@ impl<'w> Runner<'w> {
 
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn end_leftovers(&mut self) -> anyhow::Result<()> {
-        let swept = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
+        let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_attempts() {
             let why = "its runner was killed, or the host went down".to_owned();
-            let notes = swept
+            let notes = ended_leftovers
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
@@ -188,7 +188,7 @@ impl<'w> Runner<'w> {
     /// Failures of the Prometheus target file do not end a run.
     fn announce(&mut self) {
         let file = targets::file(&self.plan, &self.folder);
-        let all: Vec<Target> = self.announced.values().cloned().collect();
+        let all: Vec<Target> = self.scrape_targets.values().cloned().collect();
         if let Err(error) = self.system.announce(&file, &all) {
             self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"
@@ -196,7 +196,7 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// Also updates the state.
+    /// Appends to the journal and updates the state.
     fn write(&mut self, entry: Entry) -> anyhow::Result<()> {
         let line = Line {
             unix_ns: self.system.now().unix_ns,
@@ -208,7 +208,7 @@ impl<'w> Runner<'w> {
     }
 
     fn stop(&mut self, why: String) -> anyhow::Result<String> {
-        // On a full disk, the earlier lines are sufficient.
+        // If the disk is full, `resume` needs only the earlier lines.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
     }

@@ -53,7 +53,7 @@ impl Scheduled {
     }
 }
 
-/// Must not change between versions of this program.
+/// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0..;
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
@@ -113,7 +113,7 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 }
 
 /// Each turn moves every arm one lane further, so that lane effects cancel out. Runs start in lane
-/// order, so that effects of the start order do too.
+/// order, so that effects of the start order cancel out, too.
 fn concurrent_runs(
     plan: &Plan,
     twice: usize,
@@ -153,10 +153,10 @@ impl SplitMix64 {
 
     /// `bound` is not 0.
     fn below(&mut self, bound: u64) -> u64 {
-        let fair = u64::MAX - u64::MAX % bound;
+        let max_unbiased = u64::MAX - u64::MAX % bound;
         loop {
             let drawn = self.next();
-            if drawn < fair {
+            if drawn < max_unbiased {
                 return drawn % bound;
             }
         }

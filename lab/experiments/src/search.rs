@@ -36,7 +36,7 @@ pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
 const MIN_REFERENCES: usize = 2;
 /// Dwells between two references.
 const REFERENCE_INTERVAL: usize = 3;
-/// So many void dwells in a row end the search.
+/// This many void dwells in a row end the search.
 const MAX_VOIDS: usize = 5;
 /// Maximum number of trials.
 const MAX_DWELLS: usize = 50;
@@ -78,7 +78,7 @@ impl DwellPurpose {
 enum Stage {
     /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
-    /// Without a limit, until the state is as before.
+    /// Without a limit, until refaults and distance to the tip are normal.
     Recovering(Duration),
     Approaching(DwellPurpose, Duration, Dwell),
     Dwelling(DwellPurpose, Dwell),
@@ -99,23 +99,24 @@ pub struct SearchMachine {
     began: Option<Duration>,
     /// Peak unreclaimable memory until the validator was at the tip for `settle`.
     start: u64,
-    since_reference: usize,
+    dwells_since_reference: usize,
     consecutive_voids: usize,
-    repeated: Option<DwellPurpose>,
+    repeat_next: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
 
 impl SearchMachine {
-    /// At most `at_tip` slots behind is at the tip. A limit is `is_hard_limit` if a write into a full cgroup
-    /// fails: with cgroup v1, a validator then exits. `None` for invalid rules.
+    /// A validator is at the tip if it is at most `at_tip` slots behind. With `is_hard_limit`, a
+    /// write into a full cgroup fails: on cgroup v1, a validator then exits. `None` for invalid
+    /// rules.
     pub fn new(rules: Search, at_tip: u64, is_hard_limit: bool) -> Option<Self> {
-        let wanted = SearchConfig {
+        let config = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
             most: MAX_DWELLS,
         };
         Some(SearchMachine {
-            staircase: Staircase::new(wanted)?,
+            staircase: Staircase::new(config)?,
             approach: Approach::new(rules.settle),
             rules,
             at_tip: at_tip.min(MAX_SLOTS_BEHIND),
@@ -125,9 +126,9 @@ impl SearchMachine {
             stage: Stage::Starting(None),
             began: None,
             start: 0,
-            since_reference: 0,
+            dwells_since_reference: 0,
             consecutive_voids: 0,
-            repeated: None,
+            repeat_next: None,
             actions: Vec::new(),
         })
     }
@@ -135,22 +136,22 @@ impl SearchMachine {
     /// Readings must be in order.
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
-        let danger = self.approach.watch(reading);
-        let late = reading.at.saturating_sub(began) >= self.rules.most;
+        let danger = self.approach.detect_danger(reading);
+        let is_overdue = reading.at.saturating_sub(began) >= self.rules.most;
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if late => self.end(self.out_of_time()),
+            _ if is_overdue => self.end(self.out_of_time()),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
             Stage::Approaching(purpose, since, mut dwell) => {
                 dwell.take(reading);
-                dwell.stalls(self.approach.stalled());
+                dwell.record_stall(self.approach.stalled());
                 self.approaching((purpose, since, dwell), danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.take(reading);
-                dwell.stalls(self.approach.stalled());
-                dwell.exceeds(self.approach.is_exceeded(reading));
+                dwell.record_stall(self.approach.stalled());
+                dwell.record_excess(self.approach.is_exceeded(reading));
                 self.dwelling(purpose, dwell, danger, reading);
             }
         }
@@ -197,16 +198,16 @@ impl SearchMachine {
         let waited = reading.at.saturating_sub(since);
         let timeout =
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
-        let refaults_are_low = self.references.refaults().is_none_or(|usual| {
+        let refaults_are_low = self.references.refaults().is_none_or(|reference| {
             self.approach
                 .refaults()
-                .is_some_and(|now| now <= usual * MAX_REFAULT_RATIO + REFAULT_MARGIN)
+                .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
         });
         if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
             self.next(reading);
         } else if waited > timeout && self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
-            self.repeated = Some(DwellPurpose::Reference);
+            self.repeat_next = Some(DwellPurpose::Reference);
             self.next(reading);
         } else if waited > timeout {
             let why = format!(
@@ -313,7 +314,7 @@ impl SearchMachine {
             verdict,
             evidence: Box::new(evidence),
         })));
-        self.count(purpose, verdict);
+        self.record_verdict(purpose, verdict);
         if self.consecutive_voids >= MAX_VOIDS {
             let why = format!(
                 "{MAX_VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
@@ -329,18 +330,18 @@ impl SearchMachine {
         self.stage = Stage::Recovering(reading.at);
     }
 
-    fn count(&mut self, purpose: DwellPurpose, verdict: Verdict) {
-        self.repeated = None;
+    fn record_verdict(&mut self, purpose: DwellPurpose, verdict: Verdict) {
+        self.repeat_next = None;
         if verdict == Verdict::Void {
             self.consecutive_voids += 1;
-            self.repeated = Some(purpose);
+            self.repeat_next = Some(purpose);
             return;
         }
         self.consecutive_voids = 0;
-        self.since_reference += 1;
+        self.dwells_since_reference += 1;
         let kept_up = verdict == Verdict::KeptUp;
         match purpose {
-            DwellPurpose::Reference => self.since_reference = 0,
+            DwellPurpose::Reference => self.dwells_since_reference = 0,
             DwellPurpose::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
             DwellPurpose::Confirm { headroom, high } => {
                 self.staircase.confirm(headroom as f64, high, kept_up)
@@ -351,16 +352,16 @@ impl SearchMachine {
     fn next(&mut self, reading: &Reading) {
         let floor = self.floor();
         let purpose = match self
-            .repeated
+            .repeat_next
             .take()
             .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor))
         {
             Some(purpose) => purpose,
-            None => match self.choose(reading) {
+            None => match self.next_purpose(reading) {
                 Err(outcome) => return self.end(outcome),
                 Ok(_)
                     if self.references.len() < MIN_REFERENCES
-                        || self.since_reference >= REFERENCE_INTERVAL =>
+                        || self.dwells_since_reference >= REFERENCE_INTERVAL =>
                 {
                     DwellPurpose::Reference
                 }
@@ -371,7 +372,7 @@ impl SearchMachine {
             None if self.approach.limit().is_some() => {
                 // The page cache has to recover first.
                 self.lift("for a reference");
-                self.repeated = Some(purpose);
+                self.repeat_next = Some(purpose);
                 self.stage = Stage::Recovering(reading.at);
                 return;
             }
@@ -389,7 +390,7 @@ impl SearchMachine {
             Stage::Approaching(purpose, reading.at, Dwell::begin(reading, self.rules.dwell));
     }
 
-    fn choose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
+    fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
         let floor = self.floor();
         self.staircase.floor(floor as f64);
         loop {
@@ -426,7 +427,7 @@ impl SearchMachine {
                 floor / 2,
                 reading.unreclaimable,
             )));
-            self.count(purpose, Verdict::Failed);
+            self.record_verdict(purpose, Verdict::Failed);
         }
     }
 
@@ -434,7 +435,7 @@ impl SearchMachine {
     /// the limit, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
-            self.approach.burst().saturating_mul(2)
+            self.approach.max_rise().saturating_mul(2)
         } else {
             0
         }
@@ -487,7 +488,7 @@ impl SearchMachine {
     }
 }
 
-/// Of two middle values, the upper one.
+/// The median; of two middle values, the upper one.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

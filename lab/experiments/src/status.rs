@@ -23,7 +23,7 @@ use std::time::Duration;
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum State {
     Running {
-        /// If already written.
+        /// `None` if it is not written yet.
         pid: Option<u32>,
     },
     /// A signal suspended its runner.
@@ -108,7 +108,7 @@ impl Status {
             .scheduled()
             .map(|scheduled| run(plan, journal_state, folder, scheduled, alive.then_some(now)))
             .collect();
-        let left = alive.then(|| left(plan, journal_state, now));
+        let remaining = alive.then(|| remaining(plan, journal_state, now));
         let turns = journal_state.turns.len();
         let done = turns - open_turns(journal_state).count();
         let turn_length = turn_length(plan, journal_state)
@@ -124,7 +124,7 @@ impl Status {
             done: journal_state.counted().len(),
             of: runs.len(),
             percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
-            seconds_left: left.map(|left| left.as_secs()),
+            seconds_left: remaining.map(|remaining| remaining.as_secs()),
             runs,
         }
     }
@@ -242,7 +242,7 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
 }
 
 /// The estimated time of all unfinished turns.
-fn left(plan: &Plan, journal_state: &JournalState, now: Duration) -> Duration {
+fn remaining(plan: &Plan, journal_state: &JournalState, now: Duration) -> Duration {
     let open_turns = u32::try_from(open_turns(journal_state).count()).unwrap_or(u32::MAX);
     let all = turn_length(plan, journal_state).saturating_mul(open_turns);
     all.saturating_sub(current(journal_state, now).map_or(Duration::ZERO, |(_, age)| age))

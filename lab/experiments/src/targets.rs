@@ -48,7 +48,7 @@ impl Target {
     }
 }
 
-/// Atomically.
+/// Replaces the file atomically.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
@@ -62,7 +62,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     put().at(file)
 }
 
-/// Only if the file exists.
+/// Writes an empty list, if the file exists.
 pub fn empty(file: &Path) -> anyhow::Result<()> {
     if file.exists() {
         write(file, &[])

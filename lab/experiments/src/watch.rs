@@ -35,19 +35,19 @@ pub struct Now {
 pub struct Watch {
     kind: Kind,
     rules: Stop,
-    searches: bool,
+    is_search: bool,
     stale: Duration,
     began: Now,
-    executing: Option<Duration>,
+    first_executed: Option<Duration>,
     slot: Option<(u64, Duration)>,
     at_tip: bool,
     phase: Option<String>,
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
-    latest: Duration,
+    last_sampled: Duration,
     /// Delay of the poll that saw the end of its time, from that end or from the previous poll,
     /// whichever is later.
-    late: Duration,
+    end_delay: Duration,
     /// A stalled recording was reported.
     reported: bool,
 }
@@ -58,16 +58,16 @@ impl Watch {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
-            searches: plan.search.is_some(),
+            is_search: plan.search.is_some(),
             stale: MIN_STALE.max(interval * STALE_INTERVALS),
             began: now,
-            executing: None,
+            first_executed: None,
             slot: None,
             at_tip: false,
             phase: None,
             tick: None,
-            latest: now.uptime,
-            late: Duration::ZERO,
+            last_sampled: now.uptime,
+            end_delay: Duration::ZERO,
             reported: false,
         }
     }
@@ -78,7 +78,7 @@ impl Watch {
 
     /// `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<StopReason> {
-        let before = std::mem::replace(&mut self.latest, now.uptime);
+        let before = std::mem::replace(&mut self.last_sampled, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
         }
@@ -87,18 +87,21 @@ impl Watch {
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
         {
-            self.late = self.late.max(now.uptime.saturating_sub(due.max(before)));
+            self.end_delay = self
+                .end_delay
+                .max(now.uptime.saturating_sub(due.max(before)));
         }
         self.decide(now.uptime)
     }
 
     /// The delay of the end, if it is so long that the runner itself was stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
-        Some(self.late).filter(|late| *late > MAX_LATE.max(self.rules.duration / LATE_SHARE))
+        Some(self.end_delay)
+            .filter(|end_delay| *end_delay > MAX_LATE.max(self.rules.duration / LATE_SHARE))
     }
 
     fn take(&mut self, now: Now, seen: &Progress) {
-        if let (None, Some(first)) = (self.executing, seen.first_transaction_unix_ns) {
+        if let (None, Some(first)) = (self.first_executed, seen.first_transaction_unix_ns) {
             let age =
                 Duration::from_nanos(u64::try_from(now.unix_ns.saturating_sub(first)).unwrap_or(0));
             let age = if age > LATE_POINT {
@@ -106,7 +109,7 @@ impl Watch {
             } else {
                 age
             };
-            self.executing = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
+            self.first_executed = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
         }
         if let Some(slot) = seen
             .newest_slot
@@ -127,7 +130,7 @@ impl Watch {
         let since = |from: Duration| now.saturating_sub(from);
         let over =
             |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
-        if !self.searches
+        if !self.is_search
             && self
                 .counted_from()
                 .is_some_and(|from| since(from) >= self.rules.duration)
@@ -137,7 +140,7 @@ impl Watch {
         if self.kind == Kind::Replay || self.time_since_growth() >= self.stale {
             return None;
         }
-        match self.executing {
+        match self.first_executed {
             None if over(self.began.uptime, self.rules.first_transaction_within) => {
                 return Some(StopReason::NeverExecuted);
             }
@@ -153,12 +156,12 @@ impl Watch {
 
     fn counted_from(&self) -> Option<Duration> {
         match (self.kind, self.rules.counted_from) {
-            (Kind::Validator, CountedFrom::FirstTransaction) => self.executing,
+            (Kind::Validator, CountedFrom::FirstTransaction) => self.first_executed,
             (Kind::Replay, _) | (_, CountedFrom::Start) => Some(self.began.uptime),
         }
     }
 
-    /// Reported once per silence.
+    /// Time without growth, if it has just become too long; once per silence.
     pub fn newly_silent(&mut self) -> Option<Duration> {
         let time_since_growth = self.time_since_growth();
         let reported = std::mem::replace(&mut self.reported, time_since_growth >= self.stale);
@@ -172,7 +175,7 @@ impl Watch {
     }
 
     fn time_since_growth(&self) -> Duration {
-        self.latest
+        self.last_sampled
             .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }
 
@@ -180,7 +183,7 @@ impl Watch {
     pub fn phase_words(&self) -> String {
         let share = self
             .counted_from()
-            .map(|from| self.latest.saturating_sub(from).as_secs_f64());
+            .map(|from| self.last_sampled.saturating_sub(from).as_secs_f64());
         let whole = self.rules.duration.as_secs_f64().max(f64::MIN_POSITIVE);
         let counted = match share {
             Some(seconds) => {

@@ -68,7 +68,7 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// A part of a chapter.
+/// A part of a section.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {

@@ -38,14 +38,14 @@ pub struct Run {
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
     pub sessions: Vec<Session>,
-    /// Each once, even across sessions.
+    /// Each process once, even across sessions.
     pub processes: Vec<Process>,
     pub target_problems: Vec<String>,
     pub events: Vec<Event>,
     pub clock_steps: Vec<ClockStep>,
     /// Times never decrease.
     pub ticks: Vec<Tick>,
-    /// By a signal or a frozen cgroup; one per tick.
+    /// Per tick: whether a signal or a frozen cgroup stopped the process.
     pub stopped: Vec<bool>,
     pub binding_levels: Vec<BindingLevel>,
     /// For each of [`Signal::ALL`], one value per tick.
@@ -212,12 +212,13 @@ impl Run {
 
     /// Whether `other` is a copy, a part or a merge of this run.
     pub fn overlaps(&self, other: &Run) -> bool {
-        let begun = |run: &Run, session: &Session| {
+        let session_start = |run: &Run, session: &Session| {
             run.origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
-        let same =
-            |one: &Session, two: &Session| begun(self, one).abs_diff(begun(other, two)) < 1_000_000;
+        let same = |one: &Session, two: &Session| {
+            session_start(self, one).abs_diff(session_start(other, two)) < 1_000_000
+        };
         let session = self
             .sessions
             .iter()
@@ -245,13 +246,13 @@ impl Run {
         let (mut same, mut all) = (0usize, 0usize);
         for own in &self.points.replay {
             let from = theirs.partition_point(|point| point.time_unix_ns < own.time_unix_ns);
-            let there = theirs[from..]
+            let candidates = theirs[from..]
                 .iter()
                 .take_while(|point| point.time_unix_ns == own.time_unix_ns);
-            let mut there = there.filter(|point| point.slot == own.slot).peekable();
-            if there.peek().is_some() {
+            let mut candidates = candidates.filter(|point| point.slot == own.slot).peekable();
+            if candidates.peek().is_some() {
                 all += 1;
-                same += usize::from(there.any(|point| point == own));
+                same += usize::from(candidates.any(|point| point == own));
             }
         }
         let both = !self.points.replay.is_empty() && !theirs.is_empty();

@@ -24,10 +24,10 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use wrapped::HeldCommand;
+use wrapped::GatedCommand;
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
-const POLL_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
@@ -72,8 +72,8 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
         signals: Signals::listen().context("signals cannot be received")?,
     };
     match args.pid.and_then(Pid::from_raw) {
-        Some(pid) => job.attach(pid),
-        None => job.wrap(),
+        Some(pid) => job.record_process(pid),
+        None => job.record_command(),
     }
 }
 
@@ -85,8 +85,8 @@ struct RecordJob<'a> {
 }
 
 impl RecordJob<'_> {
-    fn wrap(mut self) -> anyhow::Result<u8> {
-        let mut command = HeldCommand::start(&self.args.command)?;
+    fn record_command(mut self) -> anyhow::Result<u8> {
+        let mut command = GatedCommand::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
         let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
         self.announce(
@@ -107,7 +107,7 @@ impl RecordJob<'_> {
             ..Monitor::default()
         };
         let code = loop {
-            for signal in self.signals.wait(None, POLL_EVERY)? {
+            for signal in self.signals.wait(None, POLL_INTERVAL)? {
                 command.forward_signal(signal);
             }
             if let Some(code) = command.ended()? {
@@ -124,7 +124,7 @@ impl RecordJob<'_> {
         }
     }
 
-    fn attach(mut self, pid: Pid) -> anyhow::Result<u8> {
+    fn record_process(mut self, pid: Pid) -> anyhow::Result<u8> {
         let gone = || format!("there is no process {}", pid.as_raw_nonzero());
         let process = pidfd_open(pid, PidfdFlags::empty()).with_context(gone)?;
         anyhow::ensure!(
@@ -143,11 +143,11 @@ impl RecordJob<'_> {
             ..Monitor::default()
         };
         loop {
-            let received = self.signals.wait(Some(process.as_fd()), POLL_EVERY)?;
+            let received = self.signals.wait(Some(process.as_fd()), POLL_INTERVAL)?;
             if has_ended(&process)
                 || received
                     .iter()
-                    .any(|signal: &ReceivedSignal| signal.asks_to_end())
+                    .any(|signal: &ReceivedSignal| signal.is_end_request())
             {
                 break;
             }
@@ -251,8 +251,8 @@ impl Monitor {
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
     fn check(&mut self, daemon: &mut Daemon, out: &Path) {
-        for complaint in daemon.complaints() {
-            say(&format!("faultlined: {complaint}"));
+        for warning in daemon.warnings() {
+            say(&format!("faultlined: {warning}"));
         }
         if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.ended()) {
             self.daemon_ended = true;

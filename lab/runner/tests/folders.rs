@@ -69,7 +69,7 @@ impl Scene {
         for name in ["ledger", "snapshots"] {
             assert_eq!(
                 folders::init(&scene.path(name), NOW).unwrap(),
-                folders::Init::Made
+                folders::Init::Created
             );
         }
         fs::create_dir_all(scene.path("outside/deep")).unwrap();

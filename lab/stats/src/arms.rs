@@ -31,7 +31,7 @@ impl Default for Settings {
     }
 }
 
-/// An arm's runs in a few numbers. `None` without a value; `sd` needs two.
+/// Summary of an arm's runs. Fields are `None` without a value; `sd` needs two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Arm {
     pub runs: usize,

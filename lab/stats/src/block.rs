@@ -87,7 +87,8 @@ pub enum Method {
     /// zero; for a share also above one). The standard error follows the root of the amount over
     /// the interval (Wilson's score), so that no end leaves the range.
     Score,
-    /// Quantiles of the means of random halves of the blocks, for differences whose sign is random without an effect.
+    /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
+    /// if there is no effect.
     RandomHalves,
     /// No spread: both ends are the value.
     None,
@@ -156,14 +157,14 @@ pub fn ratio_of_means(
     if both.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (a, first, of_a) = mean_and_deviations(before, plan)?;
-    let (b, second, of_b) = mean_and_deviations(after, plan)?;
+    let (a, first, deviations_a) = mean_and_deviations(before, plan)?;
+    let (b, second, deviations_b) = mean_and_deviations(after, plan)?;
     let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
-    let a = of_a
+    let a = deviations_a
         .relative_to_bound(a - b / bound)
         .interval(a, first, plan)
         .of_amount();
-    let b = of_b
+    let b = deviations_b
         .relative_to_bound(b - a.value * bound)
         .interval(b, second, plan)
         .of_amount();
@@ -321,16 +322,16 @@ pub(crate) fn difference_of_quantiles(
     let at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, score(p, -deviation)).unwrap_or(f64::NAN)
     };
-    let [of_a, of_b] = &joint.deviations;
+    let [deviations_a, deviations_b] = &joint.deviations;
     // If both deviate in the same direction, both order statistics change by chance, which is no
     // error of the difference. That part follows straight lines.
-    let (common, reach) = common(of_a, of_b);
+    let (common, reach) = common(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| match reach > 0.0 {
         true => (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach),
         false => 0.0,
     };
     let slope_difference = slope(b) - slope(a);
-    let deviations = of_a.iter().zip(of_b).zip(&common);
+    let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
     let difference = |((da, db), both): ((&f64, &f64), &f64)| {
         at(b, db - both) - at(a, da - both) + slope_difference * both
     };
@@ -423,7 +424,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// The values that count as lower than a quantile. Values equal to it count all, or not at all.
+/// Which values count as lower than a quantile. Values equal to it all count, or none does.
 pub(crate) struct LowerShare {
     value: f64,
     equal: bool,

@@ -11,10 +11,10 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
-pub const FEWEST: usize = 6;
+pub const MIN_RELEASES: usize = 6;
 /// Of a longer history only the newest releases count.
 pub const MAX_RELEASES: usize = 60;
-/// Releases of a segment at least, because a single one that differs is an outlier.
+/// Minimum releases of a segment: a single one that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
@@ -23,7 +23,7 @@ pub struct Rules {
     /// Probability of a change in a flat history.
     pub level: f64,
     pub histories: u32,
-    /// Of the simulated histories: the same history and seed give the same changes.
+    /// Seed of the simulated histories: the same history and seed give the same changes.
     pub seed: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Rules {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of the first release after it.
+    /// Index of the first release after the change.
     pub at: usize,
     pub before: f64,
     pub after: f64,
@@ -61,13 +61,13 @@ impl Detector {
     }
 
     /// Changes in their order, from the values of each release's runs. None with fewer than
-    /// [`FEWEST`] releases, a release without values, a value that is not finite, or runs that are
+    /// [`MIN_RELEASES`] releases, a release without values, a value that is not finite, or runs that are
     /// all single or equal: they show no noise.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
         let broken = |runs: &&[f64]| runs.is_empty() || runs.iter().any(|value| !value.is_finite());
-        if newest.len() < FEWEST || newest.iter().any(broken) {
+        if newest.len() < MIN_RELEASES || newest.iter().any(broken) {
             return Vec::new();
         }
         let counts: Vec<usize> = newest.iter().map(|runs| runs.len()).collect();
@@ -89,16 +89,16 @@ impl Detector {
             .entry(counts)
             .or_insert_with_key(|counts| required_gain(counts, freedom, &self.rules));
         let found = partition(&costs, required_gain * within / freedom as f64);
-        let edges: Vec<usize> = std::iter::once(0)
+        let boundaries: Vec<usize> = std::iter::once(0)
             .chain(found)
             .chain([newest.len()])
             .collect();
-        edges
+        boundaries
             .windows(3)
-            .map(|three| Change {
-                at: first + three[1],
-                before: costs.mean(three[0], three[1]),
-                after: costs.mean(three[1], three[2]),
+            .map(|window| Change {
+                at: first + window[1],
+                before: costs.mean(window[0], window[1]),
+                after: costs.mean(window[1], window[2]),
             })
             .collect()
     }
@@ -147,10 +147,10 @@ impl Costs {
         };
         let (mut weight, mut sum, mut square) = (0.0, 0.0, 0.0);
         for (mean, runs) in means.iter().zip(counts) {
-            let (away, runs) = (mean - middle, *runs as f64);
+            let (deviation, runs) = (mean - middle, *runs as f64);
             weight += runs;
-            sum += runs * away;
-            square += runs * away * away;
+            sum += runs * deviation;
+            square += runs * deviation * deviation;
             costs.weights.push(weight);
             costs.sums.push(sum);
             costs.squares.push(square);
@@ -247,8 +247,8 @@ mod tests {
                 .collect()
         };
         let apart = [0.01, 0.0, -0.01];
-        assert_eq!(found(&step(FEWEST, &apart)).len(), 1);
-        assert_eq!(found(&step(FEWEST - 1, &apart)), []);
+        assert_eq!(found(&step(MIN_RELEASES, &apart)).len(), 1);
+        assert_eq!(found(&step(MIN_RELEASES - 1, &apart)), []);
         assert_eq!(found(&step(12, &[0.0])), [], "one run each");
         assert_eq!(found(&step(12, &[0.0; 3])), [], "all equal");
         assert_eq!(found(&vec![apart.to_vec(); 12]), []);
@@ -315,11 +315,11 @@ mod tests {
                     .collect::<Vec<usize>>()
             });
             let cost = |places: &Vec<usize>| {
-                let mut edges = vec![0];
-                edges.extend(places);
-                edges.push(9);
+                let mut boundaries = vec![0];
+                boundaries.extend(places);
+                boundaries.push(9);
                 let parts: Vec<(usize, usize)> =
-                    edges.windows(2).map(|two| (two[0], two[1])).collect();
+                    boundaries.windows(2).map(|two| (two[0], two[1])).collect();
                 let fit = parts.iter().all(|(from, to)| to - from >= MIN_SEGMENT);
                 fit.then(|| {
                     parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()

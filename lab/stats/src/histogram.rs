@@ -1,6 +1,6 @@
 use crate::summary::{quantile_sorted, sorted};
 
-/// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last one its upper edge too.
+/// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last class also has its upper edge.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
     /// Ascending: one more than there are classes; empty if there is no class.
@@ -24,9 +24,9 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     if edges.len() < 2 { Vec::new() } else { edges }
 }
 
-/// Classes by Freedman and Diaconis (1981): width `2 IQR / n^(1/3)`, over the values up to the
-/// quantile `max_quantile`, at most `max_classes` classes. If the quartiles are equal, Sturges' rule applies: `1 +
-/// log2 n` classes. A constant gets one class around it; no value gives none.
+/// At most `max_classes` classes over the values up to the quantile `max_quantile`. Their width is
+/// `2 IQR / n^(1/3)` (Freedman and Diaconis 1981). If the quartiles are equal, Sturges' rule
+/// applies: `1 + log2 n` classes. A constant gets one class around it; no value gives none.
 pub fn freedman_diaconis(
     values: &[Option<f64>],
     max_quantile: f64,

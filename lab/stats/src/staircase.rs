@@ -16,7 +16,8 @@ use grid::Grid;
 
 /// Factor from trial to trial until the first one fails.
 const DESCENT_FACTOR: f64 = 0.92;
-/// Lowest trial relative to what kept up: farther down it teaches little and costs a recovery.
+/// Lowest trial as a share of the lowest value that kept up. A lower one teaches little and costs a
+/// recovery.
 const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Slope, as a share of the threshold, above which an interval is unreliable.
@@ -35,7 +36,7 @@ pub struct SearchConfig {
     pub from: f64,
     /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
     pub width: f64,
-    /// Most trials. Trials that confirm the ends of an interval do not count.
+    /// Maximum number of trials. Trials that confirm the ends of an interval do not count.
     pub most: usize,
 }
 
@@ -88,7 +89,7 @@ impl Interval {
 impl Staircase {
     /// `None` without a positive start, a width that can be reached, or a trial.
     pub fn new(config: SearchConfig) -> Option<Self> {
-        let fits =
+        let is_valid =
             config.from.is_normal() && config.from > 0.0 && (0.03..=0.5).contains(&config.width);
         let last = config.from;
         let grid = Grid::new(config.from.ln());
@@ -103,7 +104,7 @@ impl Staircase {
             last,
             floor: None,
         };
-        (fits && config.most > 0).then_some(new)
+        (is_valid && config.most > 0).then_some(new)
     }
 
     /// Takes the result of a trial at `h`. A value that is not positive teaches nothing.
@@ -121,8 +122,8 @@ impl Staircase {
         }
     }
 
-    /// Everything up to `h` fails for a reason that needs no trial: nothing is tried there any
-    /// more, and the reported threshold is at least `h`. A floor may rise; a lower one is ignored.
+    /// Values up to `h` fail for a reason that needs no trial. They are not tried any more, and the
+    /// reported threshold is at least `h`. A lower floor is ignored.
     pub fn floor(&mut self, h: f64) {
         if h.is_normal() && self.floor.is_none_or(|floor| h > floor) && h > 0.0 {
             self.floor = Some(h);
@@ -135,8 +136,7 @@ impl Staircase {
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
     }
 
-    /// Takes the result of a trial that [`Staircase::next_trial`] did not ask for and that does not
-    /// count as one.
+    /// Takes the result of an additional trial, which does not count as one.
     pub fn add_extra_trial(&mut self, h: f64, kept_up: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;

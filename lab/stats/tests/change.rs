@@ -2,7 +2,7 @@
 //! to the baseline, of runs that vary by 2 % each, as a campaign has them.
 
 use fastrand::Rng;
-use faultline_stats::change::{Change, Detector, FEWEST, MIN_SEGMENT};
+use faultline_stats::change::{Change, Detector, MIN_RELEASES, MIN_SEGMENT};
 
 const RELEASES: usize = 12;
 const NOISE: f64 = 0.02;
@@ -91,7 +91,7 @@ fn a_step_of_eight_percent_is_found_at_its_release_in_95_of_100_histories() {
 #[test]
 fn a_large_step_is_found_from_six_releases_on() {
     let (mut detector, mut random) = (Detector::default(), Rng::with_seed(18));
-    for releases in [FEWEST, 9, 15] {
+    for releases in [MIN_RELEASES, 9, 15] {
         for at in MIN_SEGMENT..=releases - MIN_SEGMENT {
             let found = History {
                 releases,
@@ -115,7 +115,7 @@ fn flat_histories_raise_at_most_one_false_mark_in_100() {
         (
             "six releases",
             History {
-                releases: FEWEST,
+                releases: MIN_RELEASES,
                 ..FLAT
             },
         ),

@@ -65,7 +65,7 @@ pub(super) fn run(
             .context("signals")?;
         if let Some(signal) = received_signal
             .into_iter()
-            .find(|signal| signal.asks_to_end())
+            .find(|signal| signal.is_end_request())
         {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }

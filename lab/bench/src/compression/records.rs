@@ -42,7 +42,7 @@ pub(crate) struct Records {
     pub(crate) source: String,
     pub(crate) kind: Option<&'static str>,
     pub(crate) notes: Vec<String>,
-    /// Text to append, as in ` by SIGINT` or `: ERROR`.
+    /// Why reading ended early, to append: ` by SIGINT` or `: ERROR`.
     pub(crate) ended_by: Option<String>,
     pub(crate) unsaved: Option<String>,
 }

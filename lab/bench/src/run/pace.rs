@@ -15,9 +15,10 @@ const MAX_RATE_LIMIT_RETRIES: u32 = 8;
 const MAX_ERROR_RETRIES: u32 = 3;
 /// A node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
-/// Doubles each time. A longer delay requested by the node takes precedence.
+/// First wait before a retry; doubles each time. A longer delay that the node requests takes
+/// precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// Maximum of our own backoff.
+/// Maximum backoff without a request of the node.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -83,7 +84,7 @@ impl Pace {
     }
 
     /// Whether a node's requested delay forbids a request scheduled for `at`.
-    pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
+    pub(crate) fn is_paused(&self, node: usize, at: Duration) -> bool {
         self.not_before
             .borrow()
             .get(&node)

@@ -361,9 +361,9 @@ fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
         ),
         (1, 199)
     );
-    // A second of a hundred a second; an answer that is late makes them fewer.
+    // A second of a hundred a second, but for the time that the sender was late.
     assert!(
-        (50..=101).contains(&stalled_requests),
+        (50..=130).contains(&stalled_requests),
         "{:?}",
         summary.failures
     );

@@ -184,7 +184,7 @@ impl ResultsWriter {
             self.report_change(&last);
         }
         if self.header.is_none() {
-            // Created here and empty.
+            // This thread created the file, and it has no run.
             let _ = std::fs::remove_file(&self.path);
         }
         last

@@ -24,8 +24,8 @@ use tokio::time::{sleep, timeout};
 /// ```
 const CONTRACT: &str = "36600f5760005460005260206000f35b60003560005500";
 
-/// Returns the 0x17 bytes behind its own 0x0c: `PUSH1 17; PUSH1 0c; PUSH1 00; CODECOPY; PUSH1 17;
-/// PUSH1 00; RETURN`.
+/// Deployment code: returns the 0x17 bytes behind its own 0x0c: `PUSH1 17; PUSH1 0c; PUSH1 00;
+/// CODECOPY; PUSH1 17; PUSH1 00; RETURN`.
 const DEPLOYMENT: &str = "6017600c60003960176000f3";
 
 const GAS: &str = "0x30d40";

@@ -28,10 +28,10 @@ struct UserIds {
 pub(super) fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let required_access = required_access(plan);
     let Some(name) = &plan.workload.user else {
-        let mine = required_access
+        let required_folders = required_access
             .into_iter()
             .filter(|(_, path, bits)| bits & WRITE != 0 && path.is_dir());
-        let unwritable = mine.filter_map(|(_, path, _)| {
+        let unwritable = required_folders.filter_map(|(_, path, _)| {
             let error = access(path, Access::WRITE_OK | Access::EXEC_OK).err()?;
             let why = format!("may not be written by this program's user: {error}");
             Some((path.to_owned(), why))
@@ -39,17 +39,17 @@ pub(super) fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
         return unwritable.collect();
     };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let Some(who) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
+    let Some(user_ids) = UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
         return BTreeMap::new();
     };
     required_access
         .into_iter()
-        .filter_map(|(_, path, bits)| Some((path.to_owned(), who.access_error(path, bits)?)))
+        .filter_map(|(_, path, bits)| Some((path.to_owned(), user_ids.access_error(path, bits)?)))
         .collect()
 }
 
-/// What it is, and the access that is wanted. A cleared folder is given to the user before; any
-/// other must already be accessible.
+/// Name, path and needed access bits. A run gives a cleared folder to the user first; all others
+/// must be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let bits = if plan.begin == Begin::AsIs {
         WRITE | EXECUTE
@@ -91,8 +91,13 @@ impl UserIds {
             .owner;
         let more = group.lines().filter_map(|group| {
             let (before, members) = group.rsplit_once(':')?;
-            let is_in = members.split(',').any(|member| member.trim() == name);
-            before.rsplit(':').next().filter(|_| is_in)?.parse().ok()
+            let is_member = members.split(',').any(|member| member.trim() == name);
+            before
+                .rsplit(':')
+                .next()
+                .filter(|_| is_member)?
+                .parse()
+                .ok()
         });
         Some(UserIds {
             name: name.to_owned(),
@@ -105,20 +110,20 @@ impl UserIds {
         if self.uid == 0 {
             return None;
         }
-        let real = path.canonicalize().ok()?;
-        let mut above: Vec<&Path> = real.ancestors().skip(1).collect();
-        above.reverse();
-        let steps = above
+        let canonical_path = path.canonicalize().ok()?;
+        let mut parents: Vec<&Path> = canonical_path.ancestors().skip(1).collect();
+        parents.reverse();
+        let steps = parents
             .into_iter()
             .map(|folder| (folder, EXECUTE))
-            .chain([(real.as_path(), bits)]);
+            .chain([(canonical_path.as_path(), bits)]);
         steps.into_iter().find_map(|(step, bits)| {
             let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
             let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let access_path = if step == real {
+            let access_path = if step == canonical_path {
                 String::new()
             } else {
                 format!(" behind {}", step.display())
@@ -141,7 +146,7 @@ impl UserIds {
     }
 }
 
-/// True if unknown.
+/// Also true if the ACL cannot be read.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
     let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);

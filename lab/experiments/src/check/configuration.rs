@@ -12,7 +12,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
-/// `None` without a configuration, or if it is unreadable, which is reported elsewhere.
+/// The daemon's verdict on `recorder.config`. `None` without a file, or if it is unreadable.
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (program?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
@@ -26,16 +26,16 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
     );
     Some(match output {
         Ok((true, _)) => Ok(()),
-        Ok((false, words)) => {
-            let lines: Vec<&str> = words.lines().collect();
-            let shown = lines
+        Ok((false, messages)) => {
+            let lines: Vec<&str> = messages.lines().collect();
+            let first_lines = lines
                 .iter()
                 .take(MAX_LINES)
                 .map(|line| short(line))
                 .join("; ");
             match lines.len().saturating_sub(MAX_LINES) {
-                0 => Err(shown),
-                more => Err(format!("{shown}; and {more} lines more")),
+                0 => Err(first_lines),
+                more => Err(format!("{first_lines}; and {more} lines more")),
             }
         }
         Err(error) => Err(format!(
@@ -47,11 +47,11 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
 
 fn short(line: &str) -> String {
     let line = line.strip_prefix("configuration: ").unwrap_or(line);
-    let cut: String = line.chars().take(MAX_LINE_CHARS).collect();
-    if cut.len() < line.len() {
-        cut + "..."
+    let truncated: String = line.chars().take(MAX_LINE_CHARS).collect();
+    if truncated.len() < line.len() {
+        truncated + "..."
     } else {
-        cut
+        truncated
     }
 }
 

@@ -26,14 +26,14 @@ pub struct SpaceNeed {
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
     let runs = plan.runs() as u64;
-    let hourly = RECORDING_BYTES_PER_HOUR as f64
+    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64
         / plan
             .recorder
             .interval
             .unwrap_or(DEFAULT_INTERVAL)
             .as_secs_f64()
             .max(0.1);
-    let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
+    let each = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![SpaceNeed {
         folder: plan.folder.clone(),
         bytes: each.max(1 << 20).saturating_mul(runs),
@@ -42,7 +42,7 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         free: free(&plan.folder),
     }];
     for lane in &plan.lanes {
-        let into = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
+        let snapshot_folder = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
         let (bytes, what, rough) = match (&plan.begin, &facts.snapshot_source) {
             (Begin::Restore { .. }, Some(Ok(bytes))) => {
                 (*bytes, "the kept snapshot, before each run", true)
@@ -60,11 +60,11 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
             _ => continue,
         };
         needs.push(SpaceNeed {
-            folder: into.clone(),
+            folder: snapshot_folder.clone(),
             bytes,
             what: what.to_owned(),
             rough,
-            free: free(into),
+            free: free(snapshot_folder),
         });
     }
     needs
@@ -95,11 +95,11 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             continue;
         };
         let folders = needs.iter().map(|need| need.folder.display()).join(", ");
-        let have = faultline_text::bytes(free);
+        let free_text = faultline_text::bytes(free);
         if certain > free {
             findings.refuse(
                 format!(
-                    "{folders}: {} are needed, and {have} are free",
+                    "{folders}: {} are needed, and {free_text} are free",
                     faultline_text::bytes(certain)
                 ),
                 "free space, or use other disks",
@@ -107,7 +107,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         } else if all > free {
             findings.warn(
                 format!(
-                    "{folders}: roughly {} are needed, and {have} are free",
+                    "{folders}: roughly {} are needed, and {free_text} are free",
                     faultline_text::bytes(all)
                 ),
                 "free space, or use other disks; what a run clears beforehand counts as free",

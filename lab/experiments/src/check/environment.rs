@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A module creates its datapoints only if it may log at `info`.
 const LOG_VARIABLE: &str = "RUST_LOG";
 
-/// In all versions from 2.0.5 to 4.4.0. `solana_metrics` only prints existing datapoints.
+/// Modules that create required datapoints, in all versions from 2.0.5 to 4.4.0.
 const DATAPOINTS: [&str; 6] = [
     "solana_core::replay_stage",
     "solana_core::optimistic_confirmation_verifier",
@@ -77,24 +77,24 @@ fn passes_info(filter: &str, module: &str) -> bool {
         .is_some_and(|(_, info)| info)
 }
 
-/// The name is empty for all modules.
+/// Name, and whether `info` passes. An empty name means all modules.
 fn directive(text: &str) -> Option<(&str, bool)> {
     let text = text.trim();
     let (name, level) = match text.split_once('=') {
         Some((name, level)) => (name, level.trim()),
         None if text.is_empty() => return None,
-        None => takes(text).map_or((text, ""), |_| ("", text)),
+        None => allows_info(text).map_or((text, ""), |_| ("", text)),
     };
     // A name without a level allows everything.
-    let takes = if level.is_empty() {
+    let allows_info = if level.is_empty() {
         Some(true)
     } else {
-        takes(level)
+        allows_info(level)
     };
-    takes.map(|takes| (name, takes))
+    allows_info.map(|allows_info| (name, allows_info))
 }
 
-fn takes(level: &str) -> Option<bool> {
+fn allows_info(level: &str) -> Option<bool> {
     let is = |known: &&str| level.eq_ignore_ascii_case(known);
     match ["info", "debug", "trace"].iter().any(is) {
         true => Some(true),

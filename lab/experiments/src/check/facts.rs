@@ -21,7 +21,7 @@ pub struct HostFacts {
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub switches: BTreeMap<PathBuf, OptionPresence>,
     pub options: Options,
-    /// Of runs and the experiment.
+    /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_devices: BTreeMap<PathBuf, Result<u64, String>>,
     /// `Err` if unusable.
@@ -29,7 +29,7 @@ pub struct HostFacts {
     /// Unusable for the plan's user, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
     pub user: Result<(), String>,
-    /// Of [`super::TOOLS`].
+    /// Those of [`super::TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
     pub other_user: bool,
     pub recorder: Result<PathBuf, String>,
@@ -41,7 +41,7 @@ pub struct HostFacts {
     pub stakes: BTreeMap<String, Stake>,
     /// Bytes copied before each run.
     pub snapshot_source: Option<Result<u64, String>>,
-    /// From the plan's host rules.
+    /// Current violations of the plan's host rules.
     pub host: Vec<HostFinding>,
     pub homes: Vec<PathBuf>,
 }
@@ -82,7 +82,7 @@ pub enum Stake {
 pub struct FolderFacts {
     pub is_there: bool,
     pub real: Option<PathBuf>,
-    /// With a remedy.
+    /// Why it may not be cleared, with a remedy.
     pub not_marked: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,

@@ -42,7 +42,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         configuration: configuration::checked(plan, recorder.as_deref().ok()),
         at_tip_for: configuration::at_tip_for(plan),
         recorder,
-        stakes: stake::ask(plan, stake::TRIES),
+        stakes: stake::ask(plan, stake::RETRY_POLICY),
         snapshot_source: snapshot_source(plan),
         host: host_now(plan),
         homes: homes(),
@@ -118,7 +118,7 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     Ok(levels)
 }
 
-/// As far as the plan names them.
+/// The program files that the plan names.
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
     let named = plan
         .arms
@@ -135,14 +135,16 @@ fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
         .arms
         .iter()
         .filter_map(|arm| command_of(plan, arm).into_iter().next());
-    words.map(|word| (word.clone(), program(&word))).collect()
+    words
+        .map(|program_name| (program_name.clone(), program(&program_name)))
+        .collect()
 }
 
-fn program(word: &str) -> Result<PathBuf, String> {
-    if word.contains('/') {
-        return executable(Path::new(word)).map(|()| PathBuf::from(word));
+fn program(program_name: &str) -> Result<PathBuf, String> {
+    if program_name.contains('/') {
+        return executable(Path::new(program_name)).map(|()| PathBuf::from(program_name));
     }
-    in_path(word).ok_or_else(|| "there is no such program in PATH".to_owned())
+    in_path(program_name).ok_or_else(|| "there is no such program in PATH".to_owned())
 }
 
 fn executable(file: &Path) -> Result<(), String> {
@@ -239,7 +241,7 @@ fn blocked(path: &Path) -> Option<PathBuf> {
     (!there.is_dir()).then(|| there.to_owned())
 }
 
-/// Of a block device, or of a file's device.
+/// Number of a block device, or of the device that has the file.
 fn device(path: &Path) -> Result<u64, String> {
     let meta = std::fs::metadata(path).map_err(in_words)?;
     let number = if meta.file_type().is_block_device() {

@@ -92,7 +92,7 @@ fn check_abilities(
     }
 }
 
-/// Whether an outer limit takes effect before `max`.
+/// Reports each outer limit that takes effect before `max`.
 fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
     let levels = match &facts.levels {
         Ok(levels) => levels,
@@ -152,20 +152,20 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
 
 fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
-    let of_lanes = plan
+    let lane_cpus = plan
         .lanes
         .iter()
         .filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
-    let of_arms = plan
+    let arm_cpus = plan
         .arms
         .iter()
         .filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
-    let of_recorder = plan
+    let recorder_cpus = plan
         .recorder
         .cpus
         .iter()
         .map(|cpus| ("the recorder".to_owned(), cpus));
-    for (whose, wanted) in of_lanes.chain(of_arms).chain(of_recorder) {
+    for (whose, wanted) in lane_cpus.chain(arm_cpus).chain(recorder_cpus) {
         if let Some(cpu) = wanted
             .numbers()
             .iter()
@@ -242,12 +242,12 @@ fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
-        let mine = devices(lane);
+        let lane_devices = devices(lane);
         for other in plan
             .lanes
             .iter()
             .take(index)
-            .filter(|other| !devices(other).is_disjoint(&mine))
+            .filter(|other| !devices(other).is_disjoint(&lane_devices))
         {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",

@@ -75,10 +75,10 @@ pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let of_file = found.entry(file.clone()).or_default();
+        let program_options = found.entry(file.clone()).or_default();
         for option in known_options_of(plan, arm) {
             // Another option begins with this one and continues with `-mb`.
-            of_file
+            program_options
                 .entry(option)
                 .or_insert_with(|| search(&file, option.trim_start_matches('-'), "-mb"));
         }
@@ -94,7 +94,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let known = facts.options.get(&file);
         for option in known_options_of(plan, arm) {
             let (name, shown) = (&arm.name, file.display());
-            let Some((_, releases, instead)) =
+            let Some((_, releases, remedy)) =
                 ACCOUNTS_OPTIONS.iter().find(|(one, ..)| *one == option)
             else {
                 continue;
@@ -104,7 +104,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
                     ),
-                    *instead,
+                    *remedy,
                 ),
                 Some(OptionPresence::Script) => found.warn(
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),

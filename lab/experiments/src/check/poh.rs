@@ -25,14 +25,14 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return None;
     }
     let poh_cpus = poh_cpus(plan, allowed);
-    let left: Vec<&u32> = allowed
+    let other_cpus: Vec<&u32> = allowed
         .iter()
         .filter(|cpu| !poh_cpus.contains(cpu))
         .collect();
-    if left.is_empty() || left.len() == allowed.len() {
+    if other_cpus.is_empty() || other_cpus.len() == allowed.len() {
         None
     } else {
-        CpuSet::parse(&left.iter().join(",")).ok()
+        CpuSet::parse(&other_cpus.iter().join(",")).ok()
     }
 }
 
@@ -44,8 +44,8 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             if numbers.is_empty() {
                 numbers.insert(DEFAULT_CORE);
             }
-            let own = arm.limits(lane).cpus;
-            let group_cpus = own.as_ref().map_or(allowed, CpuSet::numbers);
+            let run_cpus = arm.limits(lane).cpus;
+            let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
             for number in numbers {
                 // The version is not known, so both are left out.
                 poh_cpus.insert(number);

@@ -22,7 +22,7 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         }
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
-        // systemd requires more than this file.
+        // systemd also finds users that are not in this file.
         let severity = if facts.uses_systemd() {
             Severity::Warn
         } else {

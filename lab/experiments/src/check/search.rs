@@ -42,12 +42,12 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_interval(plan, findings);
     check_api(plan, findings);
-    let shortest = search.shortest();
-    if shortest > search.most {
-        let (most, shortest) = (time(search.most), time(shortest));
+    let min_duration = search.min_duration();
+    if min_duration > search.most {
+        let (most, min_duration) = (time(search.most), time(min_duration));
         findings.warn(
             format!(
-                "search.most is {most}, and a search takes {shortest} even if few dwells are enough"
+                "search.most is {most}, and a search takes {min_duration} even if few dwells are enough"
             ),
             "a longer most, or a shorter dwell or settle",
         );

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Public nodes limit requests.
-pub(super) const TRIES: RetryPolicy = RetryPolicy {
+pub(super) const RETRY_POLICY: RetryPolicy = RetryPolicy {
     most: 3,
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(10),
@@ -18,7 +18,7 @@ pub(super) const TRIES: RetryPolicy = RetryPolicy {
 /// Maximum size of a keypair file, which has 64 numbers in JSON.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 
-pub(super) fn ask(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
+pub(super) fn ask(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     if plan.workload.kind != Kind::Validator {
         return BTreeMap::new();
     }
@@ -33,7 +33,8 @@ pub(super) fn ask(plan: &Plan, tries: RetryPolicy) -> BTreeMap<String, Stake> {
                     .workload
                     .cluster
                     .and_then(|cluster| cluster.nodes().genesis_hash);
-                let accounts = answer.get_or_insert_with(|| vote_accounts(url, genesis, tries));
+                let accounts =
+                    answer.get_or_insert_with(|| vote_accounts(url, genesis, retry_policy));
                 match accounts {
                     Ok(accounts) => Ok(accounts.of(&identity)),
                     Err(why) => Err(why.clone()),
@@ -66,14 +67,14 @@ struct VoteAccount {
 impl VoteAccounts {
     /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
     fn of(&self, identity: &str) -> Stake {
-        let own = |account: &&VoteAccount| account.node_pubkey == identity;
+        let is_identity = |account: &&VoteAccount| account.node_pubkey == identity;
         let stake = (self.current.iter().chain(&self.delinquent))
-            .filter(own)
+            .filter(is_identity)
             .fold(0_u64, |sum, account| {
                 sum.saturating_add(account.activated_stake)
             });
         match stake {
-            0 if self.current.iter().any(|account| own(&account)) => Stake::Votes,
+            0 if self.current.iter().any(|account| is_identity(&account)) => Stake::Votes,
             stake => Stake::Known(stake),
         }
     }
@@ -83,9 +84,9 @@ impl VoteAccounts {
 fn vote_accounts(
     url: &str,
     genesis: Option<&str>,
-    tries: RetryPolicy,
+    retry_policy: RetryPolicy,
 ) -> Result<VoteAccounts, String> {
-    let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
+    let rpc = Rpc::new(url, None, retry_policy).map_err(|error| format!("{error:#}"))?;
     if let Some(genesis) = genesis {
         let found: String = result(&rpc, "getGenesisHash")?;
         if found != genesis {

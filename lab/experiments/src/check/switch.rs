@@ -8,8 +8,8 @@ use std::path::Path;
 const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// `name` followed by `except` does not count.
-pub(super) fn search(file: &Path, name: &str, except: &str) -> OptionPresence {
+/// `name` followed by `excluded_suffix` does not count.
+pub(super) fn search(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
     let opened = std::fs::metadata(file).and_then(|meta| match meta.is_file() {
         true => File::open(file),
         false => Err(std::io::Error::other("is no file")),
@@ -23,7 +23,7 @@ pub(super) fn search(file: &Path, name: &str, except: &str) -> OptionPresence {
             return Ok(OptionPresence::Script);
         }
         Ok(
-            if contains(&mut file, name.as_bytes(), except.as_bytes())? {
+            if contains(&mut file, name.as_bytes(), excluded_suffix.as_bytes())? {
                 OptionPresence::Present
             } else {
                 OptionPresence::Missing
@@ -34,7 +34,7 @@ pub(super) fn search(file: &Path, name: &str, except: &str) -> OptionPresence {
 }
 
 /// Uses constant memory.
-fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Result<bool> {
+fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> std::io::Result<bool> {
     if wanted.is_empty() {
         return Ok(true);
     }
@@ -48,8 +48,8 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
         let is_last = read == 0;
         let decided = buffer
             .len()
-            .saturating_sub(if is_last { 0 } else { except.len() });
-        if has_match(&buffer, decided, wanted, except) {
+            .saturating_sub(if is_last { 0 } else { excluded_suffix.len() });
+        if has_match(&buffer, decided, wanted, excluded_suffix) {
             return Ok(true);
         }
         if is_last {
@@ -60,10 +60,10 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
 }
 
 /// Horspool's algorithm.
-fn has_match(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
-    let mut step = [wanted.len(); 256];
+fn has_match(text: &[u8], decided: usize, wanted: &[u8], excluded_suffix: &[u8]) -> bool {
+    let mut skip_table = [wanted.len(); 256];
     for (at, byte) in wanted.iter().enumerate().take(wanted.len() - 1) {
-        step[usize::from(*byte)] = wanted.len() - 1 - at;
+        skip_table[usize::from(*byte)] = wanted.len() - 1 - at;
     }
     let mut at = 0;
     while let Some(window) = text
@@ -71,10 +71,12 @@ fn has_match(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool 
         .and_then(|text| text.get(at..at + wanted.len()))
     {
         let rest = text.get(at + wanted.len()..).unwrap_or_default();
-        if window == wanted && (except.is_empty() || !rest.starts_with(except)) {
+        if window == wanted && (excluded_suffix.is_empty() || !rest.starts_with(excluded_suffix)) {
             return true;
         }
-        at += window.last().map_or(1, |byte| step[usize::from(*byte)]);
+        at += window
+            .last()
+            .map_or(1, |byte| skip_table[usize::from(*byte)]);
     }
     false
 }

@@ -40,32 +40,32 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut
 }
 
 fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, findings: &mut Findings) {
-    let who = plan.with_lane_name("the identity", lane);
+    let identity_name = plan.with_lane_name("the identity", lane);
     match stake {
         None => {}
         Some(Stake::Known(0)) if passes_identity(plan, lane) => {}
         Some(Stake::Known(0)) => findings.warn(
-            format!("{who} has no stake, but the command does not name it: the validator may use another one"),
+            format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
         Some(Stake::Votes) => findings.refuse(
-            format!("{who} has a vote account that votes, without active stake yet"),
+            format!("{identity_name} has a vote account that votes, without active stake yet"),
             NO_STAKE,
         ),
         Some(Stake::Known(lamports)) => {
             let sol = lamports / 1_000_000_000;
             findings.refuse(
-                format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
+                format!("{identity_name} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
                 NO_STAKE,
             );
         }
         Some(Stake::Unknown(why)) => {
-            // A private cluster loses nothing, but a named node must answer.
+            // On a private cluster nothing is at stake. A named node must still answer.
             let workload = &plan.workload;
             let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
             findings.add(
                 if own { Severity::Warn } else { Severity::Refuse },
-                format!("cannot determine whether {who} has stake: {why}"),
+                format!("cannot determine whether {identity_name} has stake: {why}"),
                 "set workload.identity, and workload.cluster_rpc to a node that answers, as in \"https://HOST\"; \
                  if you know what is at stake, pass --i-vote",
             );

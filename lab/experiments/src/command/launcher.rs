@@ -12,9 +12,9 @@ use std::path::Path;
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// Fails with a remedy if it does not work here.
-pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
-    match which {
+/// Fails with a remedy if the launcher does not work on this host.
+pub fn launcher(kind: Launching) -> anyhow::Result<Box<dyn Launcher>> {
+    match kind {
         Launching::Systemd => systemd(),
         Launching::Direct => direct(),
         Launching::Auto if Path::new(SYSTEMD).is_dir() => systemd(),
@@ -37,8 +37,8 @@ fn direct() -> anyhow::Result<Box<dyn Launcher>> {
     Ok(Box::new(Direct::new(&CgroupRoots::default())?))
 }
 
-pub fn facts(which: Launching) -> Result<LauncherFacts, String> {
-    let launcher = launcher(which).map_err(|error| format!("{error:#}"))?;
+pub fn facts(kind: Launching) -> Result<LauncherFacts, String> {
+    let launcher = launcher(kind).map_err(|error| format!("{error:#}"))?;
     Ok(of(&*launcher))
 }
 
@@ -49,7 +49,7 @@ fn of(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-/// Prints all findings.
+/// Prints all findings except notes. Fails if one refuses the plan.
 pub(super) fn refuse(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
     let facts = check::gather(plan, Ok(of(launcher)));
     let found = check::findings(plan, &facts, i_vote);

@@ -84,23 +84,23 @@ fn read_lines(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
     };
     let mut lines = Vec::new();
     let (mut end, mut at) = (0, 0);
-    let mut bad: Option<(usize, String)> = None;
+    let mut first_invalid: Option<(usize, String)> = None;
     for (number, text) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         at += text.len();
         match parse(text) {
-            // After a power cut, nothing behind an invalid line is valid.
-            Ok(line) if bad.is_none() => {
+            // A power cut damages only the end: a valid line behind an invalid one is an error.
+            Ok(line) if first_invalid.is_none() => {
                 lines.push(line);
                 end = at;
             }
             Ok(_) => {
-                let (number, why) = bad.unwrap_or_default();
+                let (number, why) = first_invalid.unwrap_or_default();
                 anyhow::bail!(
                     "{}:{number}: this is no line of a journal: {why}",
                     path.display()
                 );
             }
-            Err(why) => bad = bad.or(Some((number + 1, why))),
+            Err(why) => first_invalid = first_invalid.or(Some((number + 1, why))),
         }
     }
     Ok((lines, end as u64))
@@ -112,12 +112,12 @@ fn parse(text: &[u8]) -> Result<Line, String> {
 }
 
 pub(crate) fn is_full(error: &anyhow::Error) -> bool {
-    let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
-    let of_io = |cause: &(dyn std::error::Error + 'static)| {
+    let full_kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
+    let io_kind = |cause: &(dyn std::error::Error + 'static)| {
         cause.downcast_ref::<std::io::Error>().map(|io| io.kind())
     };
     error
         .chain()
-        .filter_map(of_io)
-        .any(|kind| full.contains(&kind))
+        .filter_map(io_kind)
+        .any(|kind| full_kinds.contains(&kind))
 }

@@ -17,7 +17,7 @@ pub struct JournalState {
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
-    /// Of the newest run.
+    /// End of the run that ended last.
     pub last_end_unix_ns: Option<i64>,
 }
 
@@ -99,11 +99,11 @@ impl JournalState {
                 self.attempts.entry(*turn).or_default().push(begun);
             }
             Entry::Step { run, attempt, step } => {
-                self.change_run(*run, *attempt, |run| run.steps.push((*step, unix_ns)));
+                self.update_run(*run, *attempt, |run| run.steps.push((*step, unix_ns)));
             }
             Entry::Search { run, attempt, line } => {
                 let line = (line.clone(), unix_ns);
-                self.change_run(*run, *attempt, |run| run.searched.lines.push(line));
+                self.update_run(*run, *attempt, |run| run.searched.lines.push(line));
             }
             Entry::SearchAnswer {
                 run,
@@ -111,7 +111,7 @@ impl JournalState {
                 answer,
             } => {
                 let answer = Some((**answer).clone());
-                self.change_run(*run, *attempt, |run| run.searched.answer = answer);
+                self.update_run(*run, *attempt, |run| run.searched.answer = answer);
             }
             Entry::RunEnded {
                 run,
@@ -120,10 +120,10 @@ impl JournalState {
             } => {
                 let ended = Some(((**ending).clone(), unix_ns));
                 self.last_end_unix_ns = Some(unix_ns);
-                self.change_run(*run, *attempt, |run| run.ended = ended);
+                self.update_run(*run, *attempt, |run| run.ended = ended);
             }
             Entry::Void { run, attempt, .. } => {
-                if self.change_run(*run, *attempt, |run| run.void = true) {
+                if self.update_run(*run, *attempt, |run| run.void = true) {
                     self.finished = false;
                 }
             }
@@ -133,7 +133,7 @@ impl JournalState {
     }
 
     /// False if this attempt never began.
-    fn change_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
+    fn update_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
         let turn = self.turn_of(run).map(|turn| turn.number);
         let begun = turn
             .and_then(|turn| self.attempts.get_mut(&turn))
@@ -177,7 +177,7 @@ impl JournalState {
         self.attempts_of(turn).last()
     }
 
-    /// Of the newest attempt; `None` without a line about this run.
+    /// The run in its newest attempt; `None` if no line is about it.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
         self.newest(self.turn_of(run)?)?.runs.get(&run)
     }
@@ -194,12 +194,12 @@ impl JournalState {
     /// `None` if all turns have their results.
     pub fn next(&self) -> Option<Next<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
-        let before = self.attempts_of(turn);
-        let failed = before
+        let earlier_attempts = self.attempts_of(turn);
+        let failed = earlier_attempts
             .iter()
             .filter(|attempt| attempt.runner_start == self.runner_starts)
             .count();
-        let attempt = before
+        let attempt = earlier_attempts
             .last()
             .map_or(1, |last| last.number.saturating_add(1));
         Some(Next {

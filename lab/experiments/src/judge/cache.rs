@@ -1,4 +1,4 @@
-//! A stock binary silently ignores the capacity variable.
+//! Checks the cache's capacity, because a stock binary ignores the variable silently.
 
 use crate::outcome::Validity;
 use faultline_recording::ProgramCachePoint;
@@ -9,7 +9,7 @@ pub struct CacheTotals {
     /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
     /// program, even if nothing is evicted.
     pub water_level: u64,
-    /// The same, only of points with evictions.
+    /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
     /// By eviction passes.
@@ -48,8 +48,8 @@ const EVICTION_TARGET_PERCENT: u64 = 90;
 /// Concurrent batches can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
 
-/// Whether the run behaved like this capacity. An evicting pass begins at nine tenths of it or
-/// slightly above. Without evictions, every sufficient capacity behaves the same.
+/// Whether the run behaved like a cache of `entries`. A pass that evicts begins at nine tenths of
+/// the capacity or slightly above. Without evictions, all sufficient capacities behave alike.
 pub fn validity(entries: u32, cache_totals: &CacheTotals) -> Validity {
     let target = u64::from(entries) * EVICTION_TARGET_PERCENT / 100;
     let message = format!(

@@ -1,4 +1,4 @@
-//! The recording of a stalled daemon looks complete.
+//! Finds missing ticks: the recording of a stalled daemon looks complete.
 
 use crate::outcome::Outcome;
 use faultline_recording::TickRow;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
-/// A busy host delays any process this long.
+/// Less missing time is normal: a busy host delays any process this long.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 /// Maximum gap, or this many intervals if longer.
 const MAX_GAP: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ impl TickCoverage {
 
     pub fn coverage_doubt(&self) -> Option<String> {
         let gap = self.longest > MAX_GAP.max(self.interval * GAP_INTERVALS);
-        (gap || self.lacks(MAX_MISSING_SHARE)).then(|| {
+        (gap || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {
             format!(
                 "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
                 count(self.missing),
@@ -94,19 +94,20 @@ impl TickCoverage {
         })
     }
 
-    fn lacks(&self, share: f64) -> bool {
+    fn misses_more_than(&self, share: f64) -> bool {
         let time = self
             .interval
             .saturating_mul(u32::try_from(self.missing).unwrap_or(u32::MAX));
         time >= MIN_MISSING_TIME && self.missing as f64 > share * self.due as f64
     }
 
-    /// If most of its recording is missing, a run with a planned end is repeated. Any other end has
-    /// its own evidence.
+    /// A completed run fails, and is repeated, if most of its recording is missing. Any other end
+    /// has its own evidence.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match (
             outcome,
-            self.coverage_doubt().filter(|_| self.lacks(USELESS_SHARE)),
+            self.coverage_doubt()
+                .filter(|_| self.misses_more_than(USELESS_SHARE)),
         ) {
             (Outcome::Completed, Some(why)) => Outcome::Failed { why },
             (outcome, _) => outcome,

@@ -57,7 +57,7 @@ pub fn expand(
     run_folder: &Path,
     replicate: u32,
 ) -> Result<Expanded, Vec<UnknownPlaceholder>> {
-    let mut filler = Filler {
+    let mut placeholders = Placeholders {
         values: values(plan, arm, lane, run_folder, replicate),
         unknown: Vec::new(),
     };
@@ -65,22 +65,22 @@ pub fn expand(
     let arguments: Vec<String> = arm
         .arguments
         .iter()
-        .map(|text| filler.fill(text, true, &of_arm))
+        .map(|text| placeholders.fill(text, true, &of_arm))
         .collect();
-    let command = command(plan, &arguments, &mut filler);
+    let command = command(plan, &arguments, &mut placeholders);
     let mut environment = BTreeMap::new();
     for (name, text) in &plan.workload.environment {
-        let text = filler.fill(text, false, "workload.environment");
+        let text = placeholders.fill(text, false, "workload.environment");
         environment.insert(name.clone(), text);
     }
     let of_arm = format!("environment of arm {:?}", arm.name);
     for (name, text) in &arm.environment {
-        environment.insert(name.clone(), filler.fill(text, true, &of_arm));
+        environment.insert(name.clone(), placeholders.fill(text, true, &of_arm));
     }
-    if !filler.unknown.is_empty() {
-        return Err(filler.unknown);
+    if !placeholders.unknown.is_empty() {
+        return Err(placeholders.unknown);
     }
-    for (name, value) in filler.values {
+    for (name, value) in placeholders.values {
         if let Some(value) = value {
             environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);
         }
@@ -95,12 +95,12 @@ pub fn expand(
     })
 }
 
-struct Filler {
+struct Placeholders {
     values: BTreeMap<&'static str, Option<String>>,
     unknown: Vec<UnknownPlaceholder>,
 }
 
-impl Filler {
+impl Placeholders {
     fn fill(&mut self, text: &str, of_arm: bool, location: &str) -> String {
         fill(text, &self.values).unwrap_or_else(|what| {
             let what = format!("{location}: {what}");
@@ -111,7 +111,7 @@ impl Filler {
 }
 
 /// Without `{arguments}`, the arm's arguments come last.
-fn command(plan: &Plan, arguments: &[String], filler: &mut Filler) -> Vec<String> {
+fn command(plan: &Plan, arguments: &[String], placeholders: &mut Placeholders) -> Vec<String> {
     let workload = &plan.workload;
     let mut command = Vec::new();
     for word in &workload.command {
@@ -121,7 +121,7 @@ fn command(plan: &Plan, arguments: &[String], filler: &mut Filler) -> Vec<String
                 command.extend(options("--known-validator", &workload.known_validators));
             }
             "{arguments}" => command.extend_from_slice(arguments),
-            word => command.push(filler.fill(word, false, "workload.command")),
+            word => command.push(placeholders.fill(word, false, "workload.command")),
         }
     }
     if !workload.command.iter().any(|word| word == "{arguments}") {

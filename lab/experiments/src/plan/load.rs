@@ -57,7 +57,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
             text: text.to_owned(),
             ..plan
         };
-        // Consequences of mistakes are not reported.
+        // Not after mistakes, which may cause further ones.
         if errors.is_empty() {
             whole::check(&plan, &source_lines, errors);
             search::check(&plan, source_lines.search, errors);
@@ -75,7 +75,7 @@ impl PlanFolder {
         text(value).map(|text| self.join(&text))
     }
 
-    /// Without a slash, a name for `PATH`.
+    /// A text without a slash is a name in `PATH`.
     fn program(&self, text: &str) -> PathBuf {
         if text.contains('/') && !text.starts_with('{') {
             self.join(text)
@@ -114,14 +114,14 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
-    let mut single = None;
+    let mut only_lane = None;
     let has_lane_tables = top.has("lane");
-    top.table("workload", |t| {
-        source_lines.workload = t.line();
-        plan.workload = workload::workload(t, plan_folder);
-        single = workload::single_lane(t, plan_folder);
-        if single.is_none() && !has_lane_tables {
-            t.lacks(
+    top.table("workload", |table| {
+        source_lines.workload = table.line();
+        plan.workload = workload::workload(table, plan_folder);
+        only_lane = workload::single_lane(table, plan_folder);
+        if only_lane.is_none() && !has_lane_tables {
+            table.lacks(
                 "ledger",
                 "workload.ledger is missing: the folder that a run works in",
             );
@@ -131,27 +131,29 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     workload::lanes(
         top,
         plan_folder,
-        single,
+        only_lane,
         (&mut plan.lanes, &mut source_lines),
     );
     begin(top, &mut plan, (plan_folder, &mut source_lines));
     let searches = top.has("search");
-    top.table("stop", |t| {
-        source_lines.counted_from = t.line_of("counted_from");
-        source_lines.first_transaction_within = t.line_of("first_transaction_within");
-        if searches && t.has("duration") {
-            t.errors().push(
-                t.line_of("duration"),
+    top.table("stop", |table| {
+        source_lines.counted_from = table.line_of("counted_from");
+        source_lines.first_transaction_within = table.line_of("first_transaction_within");
+        if searches && table.has("duration") {
+            table.errors().push(
+                table.line_of("duration"),
                 "stop.duration: a search ends by itself; say search.most instead",
             );
         }
-        stop(t, &mut plan.stop);
+        stop(table, &mut plan.stop);
     });
-    top.table("host", |t| host(t, &mut plan.host));
-    top.table("recorder", |t| plan.recorder = recorder(t, plan_folder));
-    top.table("report", |t| {
-        plan.report.primary = t.take("primary", |v| metric(text(v)?));
-        plan.report.margin = t.take("margin", |v| percent(number(v)?));
+    top.table("host", |table| host(table, &mut plan.host));
+    top.table("recorder", |table| {
+        plan.recorder = recorder(table, plan_folder)
+    });
+    top.table("report", |table| {
+        plan.report.primary = table.take("primary", |v| metric(text(v)?));
+        plan.report.margin = table.take("margin", |v| percent(number(v)?));
     });
     (plan.arms, source_lines.arms) = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
@@ -163,7 +165,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     (plan, source_lines)
 }
 
-/// The keys before all sections.
+/// Reads the keys before all sections.
 fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let mut plan = default_plan();
     plan.name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
@@ -175,9 +177,9 @@ fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     top.set("seed", &mut plan.seed, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan);
     // ABBA is balanced only with an even number of replicates.
-    let pairs = plan.order == Order::Abba && !top.has("concurrent");
+    let needs_even_replicates = plan.order == Order::Abba && !top.has("concurrent");
     let default_replicates = if top.has("search") { 1 } else { 3 };
-    plan.replicates = replicates.unwrap_or(if pairs && default_replicates > 1 {
+    plan.replicates = replicates.unwrap_or(if needs_even_replicates && default_replicates > 1 {
         4
     } else {
         default_replicates
@@ -228,24 +230,24 @@ fn default_plan() -> Plan {
 }
 
 fn default_stop(kind: Kind) -> Stop {
-    let follows = kind == Kind::Validator;
+    let is_validator = kind == Kind::Validator;
     Stop {
         duration: 12 * HOUR,
-        counted_from: if follows {
+        counted_from: if is_validator {
             CountedFrom::FirstTransaction
         } else {
             CountedFrom::Start
         },
-        first_transaction_within: follows.then_some(6 * HOUR),
-        no_progress_for: follows.then_some(30 * MINUTE),
+        first_transaction_within: is_validator.then_some(6 * HOUR),
+        no_progress_for: is_validator.then_some(30 * MINUTE),
         at_tip_within: None,
         grace: 2 * MINUTE,
     }
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if text.len() <= 40 && text.chars().all(fits) {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.len() <= 40 && text.chars().all(is_allowed) {
         return Ok(text.to_owned());
     }
     Err(format!(
@@ -261,12 +263,12 @@ fn order(top: &mut Table<'_>, plan: &mut Plan) {
         ("sequential", Order::Sequential),
     ];
     let line = top.line_of("order");
-    let given = top.take("order", |v| choice(v, &words));
-    // Reports a mistake only once.
+    let configured_order = top.take("order", |v| choice(v, &words));
+    // An invalid `force_order` counts as true: one mistake is reported once.
     let forced = top
         .take("force_order", flag)
         .unwrap_or(top.has("force_order"));
-    plan.order = given.unwrap_or(plan.order);
+    plan.order = configured_order.unwrap_or(plan.order);
     if plan.order == Order::Sequential && !forced {
         top.errors().push(
             line,
@@ -299,22 +301,22 @@ fn begin(
             "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
         );
     }
-    top.table("begin", |t| {
-        source_lines.how = t.line_of("how");
+    top.table("begin", |table| {
+        source_lines.how = table.line_of("how");
         let how = [("download", 0), ("restore", 1), ("as-is", 2)];
-        let how = t.need("how", |v| choice(v, &how));
-        let from = t.take("from", |v| plan_folder.path(v));
+        let how = table.need("how", |v| choice(v, &how));
+        let from = table.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
             (Some(1), Some(from)) => Begin::Restore { from },
-            (Some(1), None) if !t.has("from") => {
-                t.lacks(
+            (Some(1), None) if !table.has("from") => {
+                table.lacks(
                     "from",
                     "begin: from is missing: the folder whose snapshots are copied before each run",
                 );
                 Begin::AsIs
             }
             (Some(0 | 2), Some(_)) => {
-                t.refuse("from is for how = \"restore\" only; leave it out");
+                table.refuse("from is for how = \"restore\" only; leave it out");
                 Begin::AsIs
             }
             (Some(0), None) => Begin::Download,
@@ -325,29 +327,29 @@ fn begin(
             ("drop-all", PageCache::DropAll),
             ("leave", PageCache::Leave),
         ];
-        t.set("page_cache", &mut plan.page_cache, |v| choice(v, &words));
+        table.set("page_cache", &mut plan.page_cache, |v| choice(v, &words));
     });
 }
 
-fn stop(t: &mut Table<'_>, stop: &mut Stop) {
-    t.set("duration", &mut stop.duration, |v| {
+fn stop(table: &mut Table<'_>, stop: &mut Stop) {
+    table.set("duration", &mut stop.duration, |v| {
         at_least(time(v)?, Duration::from_secs(1))
     });
     let words = [
         ("first-transaction", CountedFrom::FirstTransaction),
         ("start", CountedFrom::Start),
     ];
-    t.set("counted_from", &mut stop.counted_from, |v| {
+    table.set("counted_from", &mut stop.counted_from, |v| {
         choice(v, &words)
     });
-    t.set(
+    table.set(
         "first_transaction_within",
         &mut stop.first_transaction_within,
         time_or_never,
     );
-    t.set("no_progress_for", &mut stop.no_progress_for, time_or_never);
-    t.set("at_tip_within", &mut stop.at_tip_within, time_or_never);
-    t.set("grace", &mut stop.grace, time);
+    table.set("no_progress_for", &mut stop.no_progress_for, time_or_never);
+    table.set("at_tip_within", &mut stop.at_tip_within, time_or_never);
+    table.set("grace", &mut stop.grace, time);
 }
 
 fn time_or_never(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
@@ -357,34 +359,34 @@ fn time_or_never(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
     }
 }
 
-fn host(t: &mut Table<'_>, rules: &mut HostRules) {
-    t.set("cool_down", &mut rules.cool_down, time);
-    t.set("patience", &mut rules.patience, time);
-    t.table("busy_cpus", |t| {
-        t.set("at_most", &mut rules.busy_cpus.bound, number);
-        t.set("otherwise", &mut rules.busy_cpus.severity, severity);
+fn host(table: &mut Table<'_>, rules: &mut HostRules) {
+    table.set("cool_down", &mut rules.cool_down, time);
+    table.set("patience", &mut rules.patience, time);
+    table.table("busy_cpus", |table| {
+        table.set("at_most", &mut rules.busy_cpus.bound, number);
+        table.set("otherwise", &mut rules.busy_cpus.severity, severity);
     });
-    t.table("free_disk", |t| {
-        t.set("at_least", &mut rules.free_disk.bound, size);
-        t.set("otherwise", &mut rules.free_disk.severity, severity);
+    table.table("free_disk", |table| {
+        table.set("at_least", &mut rules.free_disk.bound, size);
+        table.set("otherwise", &mut rules.free_disk.severity, severity);
     });
-    t.set("swap", &mut rules.swap, severity);
-    t.set("huge_pages", &mut rules.huge_pages, severity);
-    t.set("governor", &mut rules.governor, severity);
-    t.set("leftovers", &mut rules.leftovers, severity);
+    table.set("swap", &mut rules.swap, severity);
+    table.set("huge_pages", &mut rules.huge_pages, severity);
+    table.set("governor", &mut rules.governor, severity);
+    table.set("leftovers", &mut rules.leftovers, severity);
 }
 
-fn recorder(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
+fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
     Recorder {
-        program: t.take("program", |v| {
+        program: table.take("program", |v| {
             text(v).map(|text| plan_folder.program(&text))
         }),
-        config: t.take("config", |v| plan_folder.path(v)),
-        interval: t.take("interval", |v| {
+        config: table.take("config", |v| plan_folder.path(v)),
+        interval: table.take("interval", |v| {
             at_least(time(v)?, Duration::from_millis(100))
         }),
-        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
-        targets: t.take("targets", |v| targets(plan_folder.path(v)?)),
+        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        targets: table.take("targets", |v| targets(plan_folder.path(v)?)),
     }
 }
 
@@ -403,8 +405,8 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let arms: Vec<String> = plan.arms.iter().map(|arm| arm.name.clone()).collect();
     // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();
-    top.table("concurrent", |t| {
-        let twice = t.take("twice", |v| {
+    top.table("concurrent", |table| {
+        let twice = table.take("twice", |v| {
             let wanted = text(v)?;
             let arm_index = arms.iter().position(|arm| *arm == wanted);
             arm_index
@@ -416,7 +418,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
                     )
                 })
         });
-        let shared_device = t
+        let shared_device = table
             .take("shared_device", severity)
             .unwrap_or(Severity::Refuse);
         plan.concurrent = Some(Concurrent {
@@ -426,9 +428,9 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     });
 }
 
-fn at_least(time: Duration, least: Duration) -> Result<Duration, String> {
-    if time < least {
-        Err(format!("{time:?} is shorter than {least:?}"))
+fn at_least(time: Duration, minimum: Duration) -> Result<Duration, String> {
+    if time < minimum {
+        Err(format!("{time:?} is shorter than {minimum:?}"))
     } else {
         Ok(time)
     }

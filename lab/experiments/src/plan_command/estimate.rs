@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     pub turns: usize,
-    /// Each run executes at once and takes its full time.
+    /// Each run executes transactions at once and takes its full time.
     pub shortest_seconds: u64,
     /// Each run waits as long as allowed. `None` without a bound.
     pub longest_seconds: Option<u64>,
@@ -15,20 +15,24 @@ pub struct Estimate {
 }
 
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
-    let times = u32::try_from(turns).unwrap_or(u32::MAX);
+    let turn_count = u32::try_from(turns).unwrap_or(u32::MAX);
     let stop = &plan.stop;
-    let rest = plan.host.cool_down.saturating_mul(times.saturating_sub(1));
-    let each = plan
-        .search
-        .as_ref()
-        .map_or(stop.duration, |search| search.shortest().min(stop.duration));
-    let shortest = each.saturating_mul(times).saturating_add(rest);
+    let total_cool_down = plan
+        .host
+        .cool_down
+        .saturating_mul(turn_count.saturating_sub(1));
+    let each = plan.search.as_ref().map_or(stop.duration, |search| {
+        search.min_duration().min(stop.duration)
+    });
+    let min_duration = each
+        .saturating_mul(turn_count)
+        .saturating_add(total_cool_down);
     let (wait, what) = match (
         &plan.search,
         stop.counted_from,
         stop.first_transaction_within,
     ) {
-        // Its time counts from the tip, and the start may take as long.
+        // A search counts from the tip, and the start may take as long.
         (Some(search), ..) => (Some(search.most), "the tip"),
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
@@ -38,8 +42,8 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
             .saturating_add(plan.host.patience)
             .saturating_add(stop.grace);
         each.saturating_add(stop.duration)
-            .saturating_mul(times)
-            .saturating_add(rest)
+            .saturating_mul(turn_count)
+            .saturating_add(total_cool_down)
     });
     let length = match &plan.search {
         Some(_) => format!("{} to {}", time(each), time(stop.duration)),
@@ -66,7 +70,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     assumed += "; clearing, copying and repeated runs come on top";
     Estimate {
         turns,
-        shortest_seconds: shortest.as_secs(),
+        shortest_seconds: min_duration.as_secs(),
         longest_seconds: longest.map(|time| time.as_secs()),
         assumed,
     }

@@ -10,8 +10,8 @@ fn plan(more: &str) -> Plan {
     parse(&text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
 }
 
-fn outlook(plan: &Plan) -> Outlook {
-    Outlook::new(
+fn preview(plan: &Plan) -> PlanPreview {
+    PlanPreview::new(
         plan,
         &check::gather(plan, Err("not asked".to_owned())),
         false,
@@ -38,8 +38,8 @@ fn the_duration_estimate_sums_the_plans_times() {
 #[test]
 fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
     let plan = plan("");
-    let outlook = outlook(&plan);
-    let page = text::page(&outlook);
+    let preview = preview(&plan);
+    let page = text::page(&preview);
     for message in [
         "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
         "small  memory_max 1550 MiB, swap_max 0 B\n",
@@ -49,9 +49,9 @@ fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
     ] {
         assert!(page.contains(message), "{message:?}\n{page}");
     }
-    let json = serde_json::to_string(&outlook).unwrap();
+    let json = serde_json::to_string(&preview).unwrap();
     assert!(!page.contains("hidden") && !json.contains("hidden"));
-    assert!(!outlook.may_run);
+    assert!(!preview.may_run);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         (&json["turns"][2]["runs"][0]["arm"], &json["may_run"]),
@@ -59,7 +59,7 @@ fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
     );
     assert_eq!(
         json["findings"].as_array().map(Vec::len),
-        Some(outlook.findings.len())
+        Some(preview.findings.len())
     );
 }
 
@@ -91,14 +91,14 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
     let text = "name = \"s\"\nfolder = \"/state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n\
                 [search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
     let plan = parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"));
-    let outlook = outlook(&plan);
+    let preview = preview(&plan);
     // 14 dwells of 2 and 8 min, 6 of 2 and 16 min; the start may take as long as the search.
-    assert_eq!(outlook.estimate.shortest_seconds, (14 * 10 + 6 * 18) * 60);
+    assert_eq!(preview.estimate.shortest_seconds, (14 * 10 + 6 * 18) * 60);
     assert_eq!(
-        outlook.estimate.longest_seconds,
+        preview.estimate.longest_seconds,
         Some((8 * 60 + 8 * 60 + 30 + 2) * 60)
     );
-    let page = text::page(&outlook);
+    let page = text::page(&preview);
     for message in [
         "A headroom of 24 GiB, then 8 % less",
         "until the interval of 90 % is at most 10 % wide, or after 50 dwells",

@@ -1,4 +1,4 @@
-use super::{ArmOutlook, Outlook, SearchOutlook};
+use super::{ArmPreview, PlanPreview, SearchPreview};
 use crate::check::Finding;
 use crate::plan::Severity;
 use faultline_text::{bytes, size, table, time};
@@ -7,14 +7,14 @@ use std::time::Duration;
 /// `--json` has all rows.
 const MAX_ROWS: usize = 200;
 
-pub(super) fn page(outlook: &Outlook) -> String {
-    let mut out = format!("{}   {}\n", outlook.name, outlook.plan.display());
-    out += &format!("folder     {}\n", outlook.folder.display());
+pub(super) fn page(preview: &PlanPreview) -> String {
+    let mut out = format!("{}   {}\n", preview.name, preview.plan.display());
+    out += &format!("folder     {}\n", preview.folder.display());
     out += &format!(
         "launcher   {}\n",
-        outlook.launcher.as_deref().unwrap_or("none")
+        preview.launcher.as_deref().unwrap_or("none")
     );
-    let estimate = &outlook.estimate;
+    let estimate = &preview.estimate;
     out += &match estimate.longest_seconds {
         Some(longest) => format!(
             "takes      {} to {}\n",
@@ -27,7 +27,7 @@ pub(super) fn page(outlook: &Outlook) -> String {
         ),
     };
     out += &format!("           {}\n", estimate.assumed);
-    for (index, need) in outlook.disk.iter().enumerate() {
+    for (index, need) in preview.disk.iter().enumerate() {
         let head = if index == 0 { "disk" } else { "" };
         let free = need.free.map_or("unknown".to_owned(), bytes);
         let (bytes, folder) = (bytes(need.bytes), need.folder.display());
@@ -36,12 +36,12 @@ pub(super) fn page(outlook: &Outlook) -> String {
             need.what
         );
     }
-    out += &match &outlook.search {
+    out += &match &preview.search {
         Some(search) => format!("\n{}", search_steps(search)),
-        None => format!("\n{}", arms(&outlook.arms)),
+        None => format!("\n{}", arms(&preview.arms)),
     };
-    out += &format!("\n{}", schedule(outlook));
-    out += &format!("\n{}", findings(outlook));
+    out += &format!("\n{}", schedule(preview));
+    out += &format!("\n{}", findings(preview));
     out
 }
 
@@ -49,14 +49,14 @@ fn seconds(seconds: u64) -> String {
     time(Duration::from_secs(seconds))
 }
 
-fn arms(arms: &[ArmOutlook]) -> String {
+fn arms(arms: &[ArmPreview]) -> String {
     let rows = arms
         .iter()
         .map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
     table(&["arm", "what it sets"], rows.collect())
 }
 
-fn search_steps(search: &SearchOutlook) -> String {
+fn search_steps(search: &SearchPreview) -> String {
     let (from, width) = (size(search.from), search.width_percent);
     let [settle, dwell, most, horizon] = [
         search.settle_seconds,
@@ -76,7 +76,7 @@ fn search_steps(search: &SearchOutlook) -> String {
     )
 }
 
-fn arm_settings(arm: &ArmOutlook) -> String {
+fn arm_settings(arm: &ArmPreview) -> String {
     let limits = &arm.limits;
     let limit =
         |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", size(value)));
@@ -109,10 +109,10 @@ fn arm_settings(arm: &ArmOutlook) -> String {
     }
 }
 
-fn schedule(outlook: &Outlook) -> String {
-    let lanes = outlook.turns.iter().any(|turn| turn.runs.len() > 1);
+fn schedule(preview: &PlanPreview) -> String {
+    let lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
     let mut rows = Vec::new();
-    for turn in &outlook.turns {
+    for turn in &preview.turns {
         for (index, run) in turn.runs.iter().enumerate() {
             let number = if index == 0 {
                 turn.number.to_string()
@@ -129,39 +129,39 @@ fn schedule(outlook: &Outlook) -> String {
             rows.push(row);
         }
     }
-    let left = rows.len().saturating_sub(MAX_ROWS);
+    let omitted = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     let mut heads = vec!["turn", "run", "arm", "replicate"];
     heads.extend(lanes.then_some("lane"));
     let mut out = table(&heads, rows);
-    if left > 0 {
-        out += &format!("... and {left} more; --json shows all\n");
+    if omitted > 0 {
+        out += &format!("... and {omitted} more; --json shows all\n");
     }
     out
 }
 
-fn findings(outlook: &Outlook) -> String {
-    let mut out: String = outlook
+fn findings(preview: &PlanPreview) -> String {
+    let mut out: String = preview
         .findings
         .iter()
         .map(|found| finding(found) + "\n")
         .collect();
     let count = |severity| {
-        outlook
+        preview
             .findings
             .iter()
             .filter(|finding| finding.severity == severity)
             .count()
     };
     let (refused, warned) = (count(Severity::Refuse), count(Severity::Warn));
-    let counted = |count: usize, one: &str| match count {
+    let pluralised = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),
     };
     out += &match (refused, warned) {
         (0, 0) => "It may run.\n".to_owned(),
-        (0, warned) => format!("It may run, with {}.\n", counted(warned, "warning")),
-        (refused, _) => format!("It cannot run: {} to fix.\n", counted(refused, "thing")),
+        (0, warned) => format!("It may run, with {}.\n", pluralised(warned, "warning")),
+        (refused, _) => format!("It cannot run: {} to fix.\n", pluralised(refused, "thing")),
     };
     out
 }

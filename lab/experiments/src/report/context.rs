@@ -27,7 +27,7 @@ pub(crate) fn context<'e>(
     );
     let headline = search::headline(searches)
         .into_iter()
-        .chain(headline::ends(&tallies, kind))
+        .chain(headline::outcomes(&tallies, kind))
         .join(" ");
     ReportContext {
         title: format!("Experiment {}", experiment.plan.name),

@@ -24,7 +24,7 @@ pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Exper
     }
 }
 
-/// `None` if the recording decides, or if unknown.
+/// Whether the run kept up, and why. `None` if the recording decides, or if unknown.
 fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
     let no = |why: &str| (Some(false), why.to_owned());
     match outcome {

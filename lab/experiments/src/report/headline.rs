@@ -1,5 +1,4 @@
-//! Sentences about outcomes. They are true at any time: without runs, without kills, before the
-//! end.
+//! Sentences about outcomes. They are also true without runs, without kills, and before the end.
 
 use super::from_experiment::words;
 use super::{CountedRun, Experiment};
@@ -14,7 +13,7 @@ pub(crate) struct ArmTally<'e> {
     pub(crate) planned: usize,
     pub(crate) begun: bool,
     /// Outcomes of the runs that count and are compared.
-    pub(crate) ends: Vec<&'e Outcome>,
+    pub(crate) outcomes: Vec<&'e Outcome>,
     /// Runs that count but do not match their arm.
     pub(crate) left_out: usize,
 }
@@ -34,7 +33,7 @@ pub(crate) fn tallies<'e>(
                 let mut attempts = journal_state.attempts_of(turn).iter();
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
-            ends: runs()
+            outcomes: runs()
                 .filter(|one| !invalid(one))
                 .map(|one| &one.ending.outcome)
                 .collect(),
@@ -70,29 +69,20 @@ pub(crate) fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 }
 
 /// `None` if nothing ended early.
-pub(crate) fn ends(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
-    let of = |which: fn(&Outcome) -> bool| {
-        let sentences = tallies.iter().filter_map(|tally| {
-            let count = tally.ends.iter().filter(|outcome| which(outcome)).count();
-            (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs(tally.ends.len())))
-        });
-        sentences.collect::<Vec<_>>()
-    };
-    let early = [
-        ("OOM-killed", of(|outcome| *outcome == Outcome::OutOfMemory)),
-        (
-            "Ended by itself",
-            of(|outcome| matches!(outcome, Outcome::Exited { .. })),
-        ),
-        ("Ended by a rule of the plan", of(by_a_rule)),
-        (
-            "Ended by a foreign signal",
-            of(|outcome| matches!(outcome, Outcome::Killed { .. })),
-        ),
+pub(crate) fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
+    let ends: [(&str, Matches); 4] = [
+        ("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
+        ("Ended by itself", |outcome| {
+            matches!(outcome, Outcome::Exited { .. })
+        }),
+        ("Ended by a rule of the plan", ended_by_rule),
+        ("Ended by a foreign signal", |outcome| {
+            matches!(outcome, Outcome::Killed { .. })
+        }),
     ];
-    let early: Vec<String> = early
-        .iter()
-        .filter_map(|(what, arms)| sentence(what, arms))
+    let early: Vec<String> = ends
+        .into_iter()
+        .filter_map(|(what, matches)| sentence(what, &arms_with(tallies, matches)))
         .collect();
     if early.is_empty() {
         return None;
@@ -101,7 +91,8 @@ pub(crate) fn ends(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
         Kind::Replay => ("Did all of its work", "did all of its work"),
         Kind::Validator => ("Ran its whole time", "ran its whole time"),
     };
-    let completed = sentence(done, &of(|outcome| *outcome == Outcome::Completed));
+    let completed = arms_with(tallies, |outcome| *outcome == Outcome::Completed);
+    let completed = sentence(done, &completed);
     let left_out = tallies.iter().filter(|tally| tally.left_out > 0);
     let left_out: Vec<String> = left_out
         .map(|tally| {
@@ -130,6 +121,18 @@ pub(crate) fn ends(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
     )
 }
 
+type Matches = fn(&Outcome) -> bool;
+
+/// Arms with the number of their runs that `matches`.
+fn arms_with(tallies: &[ArmTally<'_>], matches: Matches) -> Vec<String> {
+    let arms = tallies.iter().filter_map(|tally| {
+        let outcomes = &tally.outcomes;
+        let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
+        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs(outcomes.len())))
+    });
+    arms.collect()
+}
+
 fn sentence(what: &str, arms: &[String]) -> Option<String> {
     let more = arms.len().saturating_sub(MAX_NAMED);
     let named = arms.get(..MAX_NAMED).unwrap_or(arms).join(", ");
@@ -141,7 +144,7 @@ fn sentence(what: &str, arms: &[String]) -> Option<String> {
 }
 
 /// Whether a rule of the plan's `[stop]` ended a run.
-pub(crate) fn by_a_rule(outcome: &Outcome) -> bool {
+pub(crate) fn ended_by_rule(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip
@@ -158,7 +161,7 @@ pub(crate) fn points(tallies: &[ArmTally<'_>], kind: Kind) -> Vec<String> {
 
 fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
     let arm = tally.arm;
-    if tally.ends.is_empty() {
+    if tally.outcomes.is_empty() {
         return Some(match (tally.left_out, tally.begun) {
             (0, false) => format!("{arm} has not been run yet."),
             (0, true) => format!("{arm} has no run that counts yet."),
@@ -170,27 +173,27 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
             }
         });
     }
-    if tally.ends.contains(&&Outcome::Completed) {
+    if tally.outcomes.contains(&&Outcome::Completed) {
         return None;
     }
-    let ends = tally.ends.iter();
-    let mut how = ends.map(|outcome| words(outcome, kind)).unique();
+    let outcomes = tally.outcomes.iter();
+    let mut how = outcomes.map(|outcome| words(outcome, kind)).unique();
     let whole = if kind == Kind::Replay {
         "do all of its work"
     } else {
         "run its whole time"
     };
-    let of = if tally.ends.len() == 1 {
+    let of = if tally.outcomes.len() == 1 {
         String::new()
     } else {
-        format!(" in any of its {}", runs(tally.ends.len()))
+        format!(" in any of its {}", runs(tally.outcomes.len()))
     };
     Some(format!("{arm} did not {whole}{of}: {}.", how.join("; ")))
 }
 
 impl ArmTally<'_> {
     pub(super) fn counted(&self) -> usize {
-        self.ends.len() + self.left_out
+        self.outcomes.len() + self.left_out
     }
 }
 

@@ -162,15 +162,15 @@ impl<'e> Search<'e> {
             return None;
         }
         let references = self.dwells().filter(|dwell| is_reference(dwell));
-        let usual = median(references.filter_map(|dwell| of(&dwell.evidence)).collect());
-        let usual = usual.map_or_else(String::new, |value| {
+        let reference_text = median(references.filter_map(|dwell| of(&dwell.evidence)).collect());
+        let reference_text = reference_text.map_or_else(String::new, |value| {
             format!(
                 " Without a limit it was {} (median of the references).",
                 faultline_text::number(value, 1)
             )
         });
         let caption = format!(
-            "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
+            "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{reference_text}"
         );
         let chart = Chart::Curves(Curves {
             x_label: "Headroom over what cannot be reclaimed (MiB)".to_owned(),

@@ -119,7 +119,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
             of(|one| one.ending.outcome == Outcome::OutOfMemory),
             of(|one| matches!(one.ending.outcome, Outcome::Exited { .. })),
             of(|one| matches!(one.ending.outcome, Outcome::Killed { .. })),
-            of(|one| super::headline::by_a_rule(&one.ending.outcome)),
+            of(|one| super::headline::ended_by_rule(&one.ending.outcome)),
             of(super::headline::invalid),
         ]);
     }

@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
-    /// Also journals the results.
+    /// Ends these runs and journals their results.
     pub(super) fn conclude(
         &mut self,
         runs: &mut [Running],
@@ -42,7 +42,7 @@ impl Runner<'_> {
                 }
             });
         }
-        self.ask_to_end(&mut concluded);
+        self.terminate(&mut concluded);
         for run in concluded {
             let after = self
                 .close(run)
@@ -54,16 +54,17 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Returns the original reason, or a worse one.
+    /// Ends all runs of a turn after an error. Returns that error, or a worse one.
     pub(super) fn abandon(&mut self, runs: &mut [Running], turn_error: TurnError) -> TurnError {
-        let mut left: Vec<&mut Running> = runs.iter_mut().filter(|run| !run.over).collect();
+        let mut left: Vec<&mut Running> =
+            runs.iter_mut().filter(|run| !run.end_journaled).collect();
         let mut worse = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
             for run in &left {
                 worse = worse.or(self.step(run, Step::End).err());
             }
         }
-        self.ask_to_end(&mut left);
+        self.terminate(&mut left);
         for run in left {
             let after = self.close(run);
             if let Err(error) = &after {
@@ -98,12 +99,12 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits for the plan's grace period, or until a forced stop.
-    fn ask_to_end(&mut self, runs: &mut [&mut Running]) {
+    /// Asks runs to end, and waits for the grace period or a forced stop.
+    fn terminate(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
             search::lift(run);
             if let Some(launched) = &mut run.launched
-                && let Err(error) = launched.ask_to_end()
+                && let Err(error) = launched.terminate()
             {
                 run.notes
                     .push(format!("it could not be asked to end: {error}"));
@@ -152,7 +153,7 @@ impl Runner<'_> {
             recorder.wait_for_end_event();
         }
         // Removed first, so that Prometheus reports no target as down.
-        if self.announced.remove(&run.scheduled.run).is_some() {
+        if self.scrape_targets.remove(&run.scheduled.run).is_some() {
             self.announce();
         }
         let evidence = match run.launched.take() {
@@ -206,15 +207,15 @@ impl Runner<'_> {
             ),
         };
         let validity = validity.with_doubt(run.not_cold.take().filter(|_| outcome.is_result()));
-        let late = run
+        let delay = run
             .watch
             .as_ref()
             .and_then(Watch::excessive_delay)
             .filter(|_| outcome == Outcome::Completed);
-        let validity = validity.with_doubt(late.map(|late| {
+        let validity = validity.with_doubt(delay.map(|delay| {
             format!(
                 "it lasted {} longer than planned: this program or the host was suspended",
-                time(late)
+                time(delay)
             )
         }));
         let stopped_unix_ns = run.run_period.map(RunPeriod::until_unix_ns);
@@ -252,7 +253,7 @@ impl Runner<'_> {
             ending: Box::new(ending),
         })
         .map_err(TurnError::Journal)?;
-        run.over = true;
+        run.end_journaled = true;
         self.last_run_ended = Some(self.system.now().uptime);
         match failed {
             // The turn is repeated, so its other runs can stop.

@@ -49,7 +49,7 @@ pub(super) fn job(
     })
 }
 
-/// Waits at `gate`, sets `cpus`, and dies with this program where possible.
+/// A command that waits at `gate`, sets `cpus`, and dies with this program if possible.
 pub(super) fn gated(
     launcher: &dyn Launcher,
     gate: Option<&Path>,
@@ -107,7 +107,7 @@ pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     Ok(Some(passwd::account(user)?.owner))
 }
 
-/// Only recorder and launcher may write outside of the program's subfolder.
+/// Makes the run's folder. The program may write only in its subfolder.
 pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<()> {
     let own = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&own).at(&own)?;
@@ -117,14 +117,14 @@ pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<(
     }
 }
 
-/// `None` if the wait for the first transaction is unlimited.
+/// Maximum run time; `None` if the wait for the first transaction is unlimited.
 fn longest(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
     let before = match (plan.workload.kind, stop.counted_from) {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // Its time counts from the tip, and the start may take as long.
+    // A search counts from the tip, and the start may take as long.
     let (before, length) = match &plan.search {
         Some(search) => (before.max(search.most), search.most),
         None => (before, stop.duration),

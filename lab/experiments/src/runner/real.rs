@@ -133,9 +133,9 @@ impl System for RealSystem {
                 anyhow::bail!("{}: there is no such folder; {init}", folder.display());
             }
             let cleared = folders::clear(folder, &self.root)?;
-            // `init` may have made it as root.
+            // `experiment init` may have made the folder as root.
             if let Some(owner) = owner {
-                folders::hand_over(folder, owner)?;
+                folders::set_folder_owner(folder, owner)?;
             }
             lines.push(format!(
                 "cleared {}: {} files, {}{}",

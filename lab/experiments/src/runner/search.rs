@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The daemon's default distance in slots up to which a validator is near the tip.
-const AT_TIP: u64 = 32;
+const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum page size: the kernel rounds limits down to pages.
@@ -62,14 +62,14 @@ pub(super) struct RunningSearch {
 }
 
 impl RunningSearch {
-    /// `hard`: whether a write into a full cgroup fails.
+    /// `is_hard_limit`: whether a write into a full cgroup fails.
     fn begin(
         plan: &Plan,
         rules: Search,
-        hard: bool,
+        is_hard_limit: bool,
         observer: Box<dyn Observer>,
     ) -> anyhow::Result<Self> {
-        let machine = SearchMachine::new(rules, at_tip(plan), hard)
+        let machine = SearchMachine::new(rules, at_tip(plan), is_hard_limit)
             .context("[search] cannot be searched by these rules")?;
         Ok(RunningSearch {
             machine,
@@ -146,24 +146,24 @@ fn at_tip(plan: &Plan) -> u64 {
     let slots = read.and_then(|read| read.get("phase")?.get("at_tip_slots")?.as_integer());
     slots
         .and_then(|slots| u64::try_from(slots).ok())
-        .unwrap_or(AT_TIP)
+        .unwrap_or(DEFAULT_AT_TIP_SLOTS)
 }
 
 /// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
 /// unreclaimable memory, and the search asks again.
-fn set_memory_limit(launched: &mut dyn Launched, wanted: Option<u64>) -> anyhow::Result<()> {
-    let applied = launched.set_memory_limit(wanted)?;
-    let holds = match (wanted, applied) {
+fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> anyhow::Result<()> {
+    let applied = launched.set_memory_limit(requested)?;
+    let is_effective = match (requested, applied) {
         (None, applied) => applied.is_none(),
-        (Some(wanted), Some(applied)) => applied.saturating_add(PAGE) > wanted,
+        (Some(requested), Some(applied)) => applied.saturating_add(PAGE) > requested,
         (Some(_), None) => true,
     };
     let shown = |limit: Option<u64>| limit.map_or("none".to_owned(), bytes);
     anyhow::ensure!(
-        holds,
+        is_effective,
         "its limit of memory is {} and not {}",
         shown(applied),
-        shown(wanted)
+        shown(requested)
     );
     Ok(())
 }
@@ -175,8 +175,13 @@ impl Runner<'_> {
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.system.observe(pid, &run.folder.join(RECORDING));
-        let hard = !self.system.launcher().can().memory_high;
-        run.search = Some(RunningSearch::begin(&self.plan, rules, hard, observer)?);
+        let is_hard_limit = !self.system.launcher().can().memory_high;
+        run.search = Some(RunningSearch::begin(
+            &self.plan,
+            rules,
+            is_hard_limit,
+            observer,
+        )?);
         let number = run.scheduled.run;
         if self.journal_state.searches_cut_off(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
@@ -188,38 +193,38 @@ impl Runner<'_> {
 
     /// Polls the search. Does nothing without a search, or after its end.
     pub(super) fn search(&mut self, run: &mut Running) -> Result<(), TurnError> {
-        let Some(mut searching) = run.search.take() else {
+        let Some(mut running_search) = run.search.take() else {
             return Ok(());
         };
-        let actions = if searching.is_over {
+        let actions = if running_search.is_over {
             Ok(())
         } else {
-            self.poll_search(run, &mut searching)
+            self.poll_search(run, &mut running_search)
         };
-        run.search = Some(searching);
+        run.search = Some(running_search);
         actions
     }
 
     fn poll_search(
         &mut self,
         run: &mut Running,
-        searching: &mut RunningSearch,
+        running_search: &mut RunningSearch,
     ) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
-        let seen = launched.and_then(|launched| searching.read(now, launched));
+        let seen = launched.and_then(|launched| running_search.read(now, launched));
         let (reading, evidence) = seen.map_err(|error| self.turn_error(number, &error))?;
-        for act in searching.machine.poll(&reading) {
-            match act {
+        for action in running_search.machine.poll(&reading) {
+            match action {
                 Action::Limit(limit) => {
                     if let Some(launched) = run.launched.as_deref_mut() {
-                        searching.set_memory_limit(launched, limit);
+                        running_search.set_memory_limit(launched, limit);
                     }
                 }
                 Action::Line(line) => self.search_line(run, line)?,
                 Action::Over(answer) => {
-                    searching.is_over = true;
+                    running_search.is_over = true;
                     run.why = Some((StopReason::TimeUp, evidence.clone()));
                     self.write(Entry::SearchAnswer {
                         run: number,
@@ -235,11 +240,11 @@ impl Runner<'_> {
 
     /// Journals the dwell in which the validator ended, if it was under a limit.
     pub(super) fn journal_validator_end(&mut self, run: &mut Running) -> Result<(), TurnError> {
-        let searching = run
+        let running_search = run
             .search
             .as_mut()
             .filter(|search| !search.is_over && run.why.is_none());
-        match searching.and_then(|searching| searching.machine.validator_ended()) {
+        match running_search.and_then(|running_search| running_search.machine.validator_ended()) {
             Some(line) => self.search_line(run, line),
             None => Ok(()),
         }
@@ -285,7 +290,7 @@ pub(super) fn lift(run: &mut Running) {
     }
 }
 
-/// Name and kind. A void dwell has none.
+/// Name and kind of a dwell's mark. An untried dwell has none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
     let Line::Dwell(dwell) = line else {
         return None;
@@ -349,11 +354,12 @@ mod tests {
             most: second,
             horizon: second,
         };
-        let mut searching = RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
+        let mut running_search =
+            RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
         let mut evidence = Evidence::default();
         let mut seen = |name: &str, count: u64| {
             evidence.memory_events.insert(name.to_owned(), count);
-            searching.is_out_of_memory(&evidence)
+            running_search.is_out_of_memory(&evidence)
         };
         assert!(!seen("oom", 0));
         assert!(seen("oom", 1));

@@ -31,7 +31,7 @@ pub trait System {
 
     fn restore(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> anyhow::Result<Vec<String>>;
 
-    /// Also checks what is left.
+    /// Drops the page cache and checks what is left.
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
 
     /// On return it listens and follows its process, if one was given.
@@ -56,7 +56,7 @@ pub trait System {
 }
 
 pub trait Observer {
-    /// Without the out-of-memory state.
+    /// The reading lacks the out-of-memory state.
     fn read(&mut self, at: Duration) -> Reading;
 }
 
@@ -69,7 +69,7 @@ pub struct CacheDropped {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopRequest {
     pub by: String,
-    /// Repeated, so that nothing is waited for.
+    /// The request was repeated: do not wait.
     pub force: bool,
 }
 
@@ -92,10 +92,10 @@ pub trait Recorder {
 
     fn metrics(&self) -> String;
 
-    /// With its last warning or error (may be empty).
+    /// How it ended, with its last warning or error (may be empty).
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>>;
 
-    fn complaints(&mut self) -> Vec<String>;
+    fn warnings(&mut self) -> Vec<String>;
 
     /// A failure loses nothing: the journal has it.
     fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;

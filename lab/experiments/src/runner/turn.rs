@@ -126,7 +126,7 @@ impl Runner<'_> {
         for run in &*runs {
             self.step(run, Step::Host)?;
         }
-        let found = self.wait_for_the_host(runs)?;
+        let found = self.wait_for_host(runs)?;
         runs.iter_mut()
             .for_each(|run| run.notes.extend(found.iter().cloned()));
         let steps = [
@@ -144,8 +144,8 @@ impl Runner<'_> {
             for run in &mut *runs {
                 self.check_stop_request()?;
                 self.step(run, step)?;
-                let taken = self.take(step, turn, run);
-                taken.map_err(|error| self.turn_error(run.scheduled.run, &error))?;
+                let result = self.take(step, turn, run);
+                result.map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
@@ -223,7 +223,7 @@ impl Runner<'_> {
             recorder.metrics(),
         );
         run.recorder = Some(recorder);
-        self.announced.insert(run.scheduled.run, target);
+        self.scrape_targets.insert(run.scheduled.run, target);
         self.announce();
         Ok(Vec::new())
     }
@@ -256,8 +256,8 @@ impl Runner<'_> {
         Ok(Vec::new())
     }
 
-    /// Also waits for the cool-down.
-    fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
+    /// Waits for the cool-down and a fit host. Returns its warnings.
+    fn wait_for_host(&mut self, runs: &[Running]) -> Result<Vec<String>, TurnError> {
         while let Some(last_run_ended) = self.last_run_ended {
             let left = self
                 .plan
@@ -284,9 +284,9 @@ impl Runner<'_> {
                     .filter(move |finding| finding.severity == severity)
                     .map(|finding| finding.what.clone())
             };
-            let patient = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
+            let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
             let refused: Vec<String> = messages(Severity::Refuse).collect();
-            if patient
+            if may_wait
                 && found
                     .iter()
                     .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore)
@@ -312,7 +312,7 @@ impl Runner<'_> {
 
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), TurnError> {
-        let pause = if self.plan.search.is_some() {
+        let poll_interval = if self.plan.search.is_some() {
             search::POLL_INTERVAL
         } else {
             POLL_INTERVAL
@@ -320,7 +320,7 @@ impl Runner<'_> {
         let mut observed_at = Duration::ZERO;
         loop {
             self.check_stop_request()?;
-            self.system.wait(pause);
+            self.system.wait(poll_interval);
             // A search polls more often: under systemd each check for the end is a request to PID
             // 1.
             let now = self.system.now().uptime;
@@ -330,7 +330,7 @@ impl Runner<'_> {
             }
             let mut time_is_up = Vec::new();
             for index in 0..runs.len() {
-                let Some(run) = runs.get_mut(index).filter(|run| !run.over) else {
+                let Some(run) = runs.get_mut(index).filter(|run| !run.end_journaled) else {
                     continue;
                 };
                 self.search(run)?;
@@ -349,11 +349,11 @@ impl Runner<'_> {
                     }
                 }
             }
-            let left = runs.iter().filter(|run| !run.over).count();
+            let left = runs.iter().filter(|run| !run.end_journaled).count();
             if !time_is_up.is_empty() && time_is_up.len() == left {
                 self.conclude(runs, &time_is_up)?;
             }
-            if runs.iter().all(|run| run.over) {
+            if runs.iter().all(|run| run.end_journaled) {
                 return Ok(());
             }
         }
@@ -378,8 +378,8 @@ impl Runner<'_> {
         let watch = run.watch.as_mut().context("it was never begun")?;
         let number = run.scheduled.run;
         if let Some(recorder) = &mut run.recorder {
-            for complaint in recorder.complaints() {
-                let message = format!("run {number}: faultlined: {complaint}");
+            for warning in recorder.warnings() {
+                let message = format!("run {number}: faultlined: {warning}");
                 self.system.print(&message);
             }
         }
@@ -391,13 +391,13 @@ impl Runner<'_> {
         }
         if ended.is_some() && !killed {
             // A log writer may need a moment to exit.
-            let lingered = std::mem::replace(&mut run.has_survivors, !empty);
-            if run.has_survivors && !lingered {
+            let had_survivors = std::mem::replace(&mut run.has_survivors, !empty);
+            if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Runs);
             }
         }
         if ended.is_some() || killed {
-            // The evidence has what the recording does not have yet.
+            // The evidence already has what the recording lacks.
             return Ok(RunPoll::Over);
         }
         let why = self.sample_recording(watch, number, &run.folder)?;

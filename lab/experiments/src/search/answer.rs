@@ -18,7 +18,7 @@ pub struct Answer {
     /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
     /// is only a lower bound of what it needs.
     pub start: u64,
-    /// At the end.
+    /// Unreclaimable memory at the end.
     pub unreclaimable: Option<u64>,
     /// Peak in any dwell; sufficient memory is this plus the headroom. Absent in journals of older
     /// versions.

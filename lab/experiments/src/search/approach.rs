@@ -14,7 +14,7 @@ const RAISE_DIVISOR: u64 = 32;
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// From this multiple, the kernel does not enforce the limit: cgroup v1 may refuse it, and
+/// Above this multiple of the limit, the kernel does not enforce it: cgroup v1 may refuse it, and
 /// `memory.high` may be exceeded.
 const EXCEEDED_RATIO: f64 = 1.02;
 /// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
@@ -35,8 +35,7 @@ pub(super) struct Approach {
     limit: Option<u64>,
     headroom: Option<u64>,
     set_at: Duration,
-    /// When the limit was last lowered by a whole step. A limit that only follows memory has
-    /// arrived.
+    /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
     lowered_at: Option<Duration>,
     /// When memory and slots behind were last read.
     last_complete: Option<Duration>,
@@ -44,7 +43,7 @@ pub(super) struct Approach {
     last_answer: Duration,
     unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise within a second, at the tip.
-    burst: u64,
+    max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
     /// Times and total stalls since the limit was set or lifted.
     stalls: VecDeque<(Duration, Duration)>,
@@ -98,15 +97,15 @@ impl Approach {
         }
     }
 
-    /// Returns why the limit must be lifted.
-    pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
+    /// Returns the danger, if the limit must be lifted.
+    pub(super) fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
-        let risen = reading
+        let rise = reading
             .unreclaimable
             .zip(least)
             .map(|(now, least)| now.saturating_sub(least));
-        self.burst = self.burst.max(risen.unwrap_or(0));
+        self.max_rise = self.max_rise.max(rise.unwrap_or(0));
         self.limit?;
         if reading.out_of_memory {
             Some("the group is out of memory")
@@ -117,9 +116,9 @@ impl Approach {
             Some("it is too far behind")
         } else if self.stalled().is_some_and(|full| full > MAX_STALL_PERCENT) {
             Some("it waits for memory too long")
-        } else if risen
+        } else if rise
             .zip(self.headroom)
-            .is_some_and(|(risen, headroom)| risen > headroom / 2)
+            .is_some_and(|(rise, headroom)| rise > headroom / 2)
         {
             Some("unreclaimable memory rose by half of the headroom within a second")
         } else if self
@@ -138,15 +137,16 @@ impl Approach {
     }
 
     pub(super) fn begin(&mut self) {
-        (self.burst, self.unreclaimable) = (0, VecDeque::new());
+        (self.max_rise, self.unreclaimable) = (0, VecDeque::new());
     }
 
-    pub(super) fn burst(&self) -> u64 {
-        self.burst
+    pub(super) fn max_rise(&self) -> u64 {
+        self.max_rise
     }
 
-    /// Lowers the limit once a second and raises it at once. Returns whether it has arrived. An
-    /// unchanged limit is set again each second while another one is in effect, else every ten.
+    /// Lowers the limit once a second and raises it at once. Returns whether it is at its target.
+    /// An unchanged limit is set again each second while another one is in effect, otherwise every
+    /// ten seconds.
     pub(super) fn step(
         &mut self,
         headroom: Option<u64>,

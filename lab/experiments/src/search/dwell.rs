@@ -18,7 +18,7 @@ const BUSY_SHARE: f64 = 0.05;
 /// On a busy host, their ratio of waiting to running is also above this multiple of the
 /// reference's.
 const BUSY_RATIO: f64 = 2.0;
-/// A cluster that makes a smaller share of a reference's slots is slow, and easy to follow.
+/// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
 /// Minimum time for counting slots: a recording is up to a second old.
 const MIN_COUNTING_TIME: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ const MAX_EXCEEDED_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
-/// References whose median counts: a cluster's load changes over hours.
+/// Number of newest references in a median: a cluster's load changes over hours.
 const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ pub(super) struct Dwell {
     end: VecDeque<(Duration, u64)>,
     /// Replay times in µs.
     replay: Vec<f64>,
-    /// The highest PSI `max_stall_percent` of memory, in percent.
+    /// The highest PSI `full` of memory, in percent.
     max_stall_percent: Option<f64>,
     /// Times of readings, with the total times that replay threads waited and ran, over one part.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
@@ -155,20 +155,20 @@ impl Dwell {
         let part = self.part();
         push_recent(&mut self.end, part, at, reading.behind);
         // Earlier slots were under another limit.
-        let own = reading
+        let dwell_replays = reading
             .replays
             .iter()
             .filter(|slot| slot.at >= self.began && slot.us.is_finite());
-        self.replay.extend(own.map(|slot| slot.us));
+        self.replay.extend(dwell_replays.map(|slot| slot.us));
         self.sample_cpus(reading, part);
         self.last = without_replays(reading);
     }
 
-    pub(super) fn stalls(&mut self, percent: Option<f64>) {
+    pub(super) fn record_stall(&mut self, percent: Option<f64>) {
         self.max_stall_percent = most(self.max_stall_percent, percent);
     }
 
-    pub(super) fn exceeds(&mut self, limit: bool) {
+    pub(super) fn record_excess(&mut self, limit: bool) {
         self.polls = (self.polls.0 + 1, self.polls.1 + u32::from(limit));
     }
 
@@ -208,19 +208,19 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// In the busiest part, or over a shorter dwell.
+    /// The share in the busiest part; in a shorter dwell, of all its time.
     fn waited(&self) -> Option<f64> {
         self.waited.or_else(|| self.share())
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.lasted() >= self.length
+        self.elapsed() >= self.length
     }
 
     /// Whether more slots were slow already than a whole dwell allows. The rest would only prolong
     /// the recovery. On a busy host the dwell continues, because the host may become quiet.
-    pub(super) fn has_failed(&self, usual: &References) -> bool {
-        let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else {
+    pub(super) fn has_failed(&self, reference: &References) -> bool {
+        let (Some(time), Some(rate)) = (reference.replay(), reference.replayed()) else {
             return false;
         };
         let least = if self.length >= MIN_COUNTING_TIME {
@@ -228,7 +228,7 @@ impl Dwell {
         } else {
             self.part()
         };
-        if self.lasted() < least || busy(self.waited(), usual).is_some() {
+        if self.elapsed() < least || busy(self.waited(), reference).is_some() {
             return false;
         }
         let slow = self
@@ -240,12 +240,12 @@ impl Dwell {
         slow > (1.0 - REPLAY_QUANTILE) * all + 1.0
     }
 
-    fn lasted(&self) -> Duration {
+    fn elapsed(&self) -> Duration {
         self.last.at.saturating_sub(self.began)
     }
 
     fn evidence(&mut self) -> Evidence {
-        let seconds = self.lasted().as_secs_f64();
+        let seconds = self.elapsed().as_secs_f64();
         let rate = |first: Option<u64>, last: Option<u64>| {
             let grown = last?.checked_sub(first?)? as f64;
             (seconds > 0.0).then_some(grown / seconds)
@@ -281,7 +281,7 @@ impl Dwell {
     pub(super) fn verdict(
         mut self,
         at_tip: u64,
-        usual: &References,
+        reference: &References,
         danger: Option<&str>,
     ) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
@@ -290,29 +290,29 @@ impl Dwell {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
         failures.extend(behind(&evidence, at_tip));
-        if let (Some(now), Some(usual)) = (evidence.replay_p95_us, usual.replay())
-            && now > MAX_REPLAY_RATIO * usual
+        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, reference.replay())
+            && now > MAX_REPLAY_RATIO * reference
         {
             failures.push(format!(
-                "95 % of the slots were replayed within {now:.0} us, in the references within {usual:.0} us"
+                "95 % of the slots were replayed within {now:.0} us, in the references within {reference:.0} us"
             ));
         }
-        let mut void = self.unknown(&evidence);
-        let long = self.lasted() >= MIN_COUNTING_TIME;
-        if let (Some(now), Some(usual), true) = (evidence.cluster, usual.cluster(), long)
-            && now < SLOW_CLUSTER_SHARE * usual
+        let mut void = self.missing_data(&evidence);
+        let long = self.elapsed() >= MIN_COUNTING_TIME;
+        if let (Some(now), Some(reference), true) = (evidence.cluster, reference.cluster(), long)
+            && now < SLOW_CLUSTER_SHARE * reference
         {
             void.push(format!(
-                "the cluster made {now:.2} slots a second, in the references {usual:.2}"
+                "the cluster made {now:.2} slots a second, in the references {reference:.2}"
             ));
         }
         // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
         // one.
         if !failures.is_empty() {
-            void.extend(busy(evidence.waited, usual));
+            void.extend(busy(evidence.waited, reference));
         } else if long
-            && usual.replayed().is_some_and(|usual| {
-                (evidence.replayed as f64) < MIN_REPLAY_SHARE * usual * evidence.seconds
+            && reference.replayed().is_some_and(|reference| {
+                (evidence.replayed as f64) < MIN_REPLAY_SHARE * reference * evidence.seconds
             })
         {
             void.push(format!(
@@ -341,15 +341,15 @@ impl Dwell {
     pub(super) fn reference(
         mut self,
         at_tip: u64,
-        usual: &References,
+        reference: &References,
         danger: Option<&str>,
     ) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
-        let mut void = self.unknown(&evidence);
+        let mut void = self.missing_data(&evidence);
         void.extend(danger.map(str::to_owned));
         void.extend(self.silent.then(|| VALIDATOR_SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
-        void.extend(busy(evidence.waited, usual));
+        void.extend(busy(evidence.waited, reference));
         let verdict = if void.is_empty() {
             Verdict::KeptUp
         } else {
@@ -360,7 +360,7 @@ impl Dwell {
     }
 
     /// Names required data that is missing.
-    fn unknown(&self, evidence: &Evidence) -> Vec<String> {
+    fn missing_data(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.gap > MAX_READING_GAP {
             why.push(format!(
@@ -397,14 +397,14 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     why
 }
 
-fn busy(waited: Option<f64>, usual: &References) -> Option<String> {
+fn busy(waited: Option<f64>, reference: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
-    let usual = usual.waited()?;
-    (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(usual)).then(|| {
+    let reference = reference.waited()?;
+    (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
             100.0 * waited,
-            100.0 * usual
+            100.0 * reference
         )
     })
 }

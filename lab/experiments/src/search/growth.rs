@@ -1,4 +1,4 @@
-//! If unreclaimable memory does not settle, no limit is enough forever.
+//! Estimates growth: if unreclaimable memory does not settle, no limit is enough forever.
 
 use super::{Reading, median};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Growth {
 
 /// `base + slope * seconds`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(super) struct Trend {
     pub(super) base: f64,
     pub(super) slope: f64,
 }
@@ -56,7 +56,7 @@ impl Growth {
     }
 
     /// Theil-Sen, robust against jumps; `None` with fewer than ten samples.
-    pub(super) fn line(&self) -> Option<Line> {
+    pub(super) fn line(&self) -> Option<Trend> {
         if self.samples.len() < 10 {
             return None;
         }
@@ -76,11 +76,11 @@ impl Growth {
                 .map(|(at, bytes)| bytes - slope * at)
                 .collect(),
         )?;
-        Some(Line { base, slope })
+        Some(Trend { base, slope })
     }
 }
 
-impl Line {
+impl Trend {
     /// In bytes, after the first sample.
     pub(super) fn at(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)

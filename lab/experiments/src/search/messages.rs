@@ -11,10 +11,10 @@ pub struct Reading {
     pub unreclaimable: Option<u64>,
     /// With page cache.
     pub memory: Option<u64>,
-    /// As read back, in bytes.
+    /// The limit read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,
     /// The newest tick is recent, whatever its content.
-    pub fresh: bool,
+    pub is_fresh: bool,
     pub behind: Option<u64>,
     pub tip: Option<u64>,
     /// Total refaults of file pages.
@@ -34,13 +34,13 @@ impl Reading {
     /// Whether the validator does not answer, although recorder and memory are readable. If the tip
     /// is known, the validator answers, and the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
-        self.fresh && self.behind.is_none() && self.tip.is_none() && self.unreclaimable.is_some()
+        self.is_fresh && self.behind.is_none() && self.tip.is_none() && self.unreclaimable.is_some()
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replayed {
-    /// The end, on the clock of the readings.
+    /// When the replay ended, on the clock of the readings.
     pub at: Duration,
     pub us: f64,
 }
@@ -78,11 +78,11 @@ pub struct DwellResult {
 
 impl Line {
     /// A confirmation that counts as failed without a dwell: unreclaimable memory has risen by
-    /// `burst` within a second.
-    pub(super) fn untried(headroom: u64, burst: u64, unreclaimable: Option<u64>) -> Self {
-        let burst = faultline_text::bytes(burst);
+    /// `max_rise` within a second.
+    pub(super) fn untried(headroom: u64, max_rise: u64, unreclaimable: Option<u64>) -> Self {
+        let max_rise = faultline_text::bytes(max_rise);
         let why = format!(
-            "not tried: unreclaimable memory has risen by {burst} within a second, half of it or more"
+            "not tried: unreclaimable memory has risen by {max_rise} within a second, half of it or more"
         );
         let evidence = Evidence {
             unreclaimable,
@@ -128,7 +128,7 @@ pub struct Evidence {
     pub behind_first: Option<f64>,
     /// Mean over the last eighth.
     pub behind_last: Option<f64>,
-    /// Not stored.
+    /// Number of replayed slots; not stored.
     #[serde(skip)]
     pub replayed: usize,
     pub replay_p95_us: Option<f64>,

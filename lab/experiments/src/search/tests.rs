@@ -425,7 +425,7 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
         .approach
         .step(Some(100 * MIB), &reading, &mut actions);
     for _ in 0..4 * 12 {
-        assert_eq!(machine.approach.watch(&stalled(plant.read())), None);
+        assert_eq!(machine.approach.detect_danger(&stalled(plant.read())), None);
     }
 }
 

@@ -17,7 +17,7 @@ pub struct SearchStatus {
     pub bracket: Option<(u64, u64)>,
     /// In bytes; `None` without a limit.
     pub headroom: Option<u64>,
-    /// Of the current dwell.
+    /// Since the limit was last set or lifted.
     pub seconds: Option<u64>,
     pub cut_off: usize,
     pub answer: Option<Answer>,
@@ -25,11 +25,11 @@ pub struct SearchStatus {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Dwells {
-    /// Without a limit.
+    /// Dwells without a limit.
     pub references: u32,
     pub kept_up: u32,
     pub failed: u32,
-    /// Repeated, with or without a limit.
+    /// Dwells that are repeated, with or without a limit.
     pub void: u32,
 }
 
@@ -41,12 +41,12 @@ impl SearchStatus {
         now: Option<Duration>,
     ) -> Self {
         let mut dwells = Dwells::default();
-        let wanted = SearchConfig {
+        let config = SearchConfig {
             from: rules.from as f64,
             width: rules.width,
             most: NO_TRIAL_LIMIT,
         };
-        let mut staircase = Staircase::new(wanted);
+        let mut staircase = Staircase::new(config);
         let mut limit = (None, None);
         for (line, unix_ns) in &searched.lines {
             match line {

@@ -123,9 +123,9 @@ fn each_clusters_search_plan_fits_its_time_limit() {
         );
         let search = plan.search.expect("a search");
         assert!(
-            search.shortest() * 3 / 2 <= search.most,
+            search.min_duration() * 3 / 2 <= search.most,
             "{name}: {:?} of {:?}",
-            search.shortest(),
+            search.min_duration(),
             search.most
         );
     }

@@ -4,12 +4,12 @@ use super::text::{Clock, DisplayUnit, display_unit, duration, number};
 pub(crate) struct Scale {
     low: f64,
     high: f64,
-    /// Both ends are positive.
+    /// Logarithmic: both ends are positive.
     log: bool,
 }
 
 impl Scale {
-    /// 0 at the low end, 1 at the high end.
+    /// Position of a value: 0 at the low end, 1 at the high end.
     pub(crate) fn at(self, value: f64) -> Option<f64> {
         let [value, low, high] =
             [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });

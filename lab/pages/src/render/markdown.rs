@@ -138,7 +138,7 @@ fn escaped(text: &str) -> String {
     let text = clean(text);
     let mut out = String::with_capacity(text.len());
     for (index, letter) in text.char_indices() {
-        let special = match letter {
+        let needs_escape = match letter {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
             // GitHub ignores these within a word.
             '_' => {
@@ -168,7 +168,7 @@ fn escaped(text: &str) -> String {
             // A bare address would become a link.
             ':' if text[index..].starts_with("://") => out.push_str("&#58;"),
             '@' => out.push_str("&#64;"),
-            letter if special => out.extend(['\\', letter]),
+            letter if needs_escape => out.extend(['\\', letter]),
             letter => out.push(letter),
         }
     }

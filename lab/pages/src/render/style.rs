@@ -80,7 +80,7 @@ pub(crate) struct Style {
     pub series_style: SeriesStyle,
     /// An attribute, with a leading space, by which the page hides the elements of a run or an arm.
     /// Empty if the series belongs to neither.
-    pub owner: String,
+    pub owner_attribute: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -179,14 +179,14 @@ impl SeriesStyles {
             let series_style = self
                 .run(run)
                 .or(named.map(|(series_style, _)| *series_style));
-            let owner = match named {
-                Some((_, owner)) if run.is_empty() => owner.clone(),
+            let owner_attribute = match named {
+                Some((_, owner_attribute)) if run.is_empty() => owner_attribute.clone(),
                 _ => run_attribute(run),
             };
             Style {
                 name: name.to_owned(),
                 series_style: series_style.unwrap_or_else(|| SeriesStyle::nth(at)),
-                owner,
+                owner_attribute,
             }
         };
         series.enumerate().map(style).collect()

@@ -108,12 +108,18 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. For `owner` see [`Style::owner`](super::style::Style).
-    pub(super) fn stroke(&mut self, style: SeriesStyle, owner: &str, path: &str, title: &str) {
+    /// A line along a path. For `owner_attribute` see [`Style::owner`](super::style::Style).
+    pub(super) fn stroke(
+        &mut self,
+        style: SeriesStyle,
+        owner_attribute: &str,
+        path: &str,
+        title: &str,
+    ) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
         self.add(format_args!(
-            r#"<path class="{class} l"{owner} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
+            r#"<path class="{class} l"{owner_attribute} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
         ));
     }
 
@@ -123,9 +129,9 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. For `owner` see [`Style::owner`](super::style::Style).
-    pub(super) fn begin(&mut self, owner: &str) {
-        self.add(format_args!("<g{owner}>"));
+    /// Opens a group. For `owner_attribute` see [`Style::owner`](super::style::Style).
+    pub(super) fn begin(&mut self, owner_attribute: &str) {
+        self.add(format_args!("<g{owner_attribute}>"));
     }
 
     pub(super) fn end(&mut self) {

@@ -2,7 +2,7 @@ pub(crate) use faultline_text::{clean, escaped, number};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DisplayUnit {
-    /// One of this unit, in the base unit.
+    /// Size of this unit in base units.
     pub one: f64,
     pub suffix: &'static str,
 }

@@ -173,9 +173,9 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
         let name = phase_name(*phase);
-        let whole = before.is_some_and(|before| !is_gap(run, before, tick));
+        let is_continuous = before.is_some_and(|before| !is_gap(run, before, tick));
         before = Some(tick);
-        if let Some(last) = phases.last_mut().filter(|_| whole) {
+        if let Some(last) = phases.last_mut().filter(|_| is_continuous) {
             last.span.to = tick.at;
             if last.name == name {
                 last.ticks.end = index + 1;
@@ -216,7 +216,7 @@ fn end(run: &Run, what: &str) -> End {
     let last = |kind: &str| run.events.iter().rev().find(|event| event.kind == kind);
     let oom = run.events.iter().any(|event| event.kind == "oom_kill");
     let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
-    let cite = |kind: &str| {
+    let describe_event = |kind: &str| {
         last(kind).map_or_else(String::new, |event| match event.detail.as_str() {
             "" => format!("event {kind} at {:.0} s", event.at),
             detail => format!("event {kind} at {:.0} s: {detail}", event.at),
@@ -227,10 +227,10 @@ fn end(run: &Run, what: &str) -> End {
     } else if !running && last("oom_kill").is_some() {
         (
             "killed by the kernel's OOM killer".to_owned(),
-            cite("oom_kill"),
+            describe_event("oom_kill"),
         )
     } else if !running && last("exit").is_some() {
-        (format!("the {what} ended"), cite("exit"))
+        (format!("the {what} ended"), describe_event("exit"))
     } else if !running && run.processes.is_empty() {
         ("no process was ever followed".to_owned(), String::new())
     } else if !running {
@@ -246,7 +246,7 @@ fn end(run: &Run, what: &str) -> End {
     } else if run.finished {
         (
             format!("the recording was ended while the {what} ran"),
-            cite("daemon_stop"),
+            describe_event("daemon_stop"),
         )
     } else {
         (

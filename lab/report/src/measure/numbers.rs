@@ -105,7 +105,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// In ms; `None` with fewer slots than [`fewest_for`](summary::fewest_for).
+    /// In ms; `None` with fewer slots than [`min_values_for`](summary::min_values_for).
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
         summary::quantile_if_enough(&self.replay, p)
     }

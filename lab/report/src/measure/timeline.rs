@@ -205,8 +205,8 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the previous one. It is not compared with the highest slot:
-/// one wrong slot that is far too high hides little.
+/// Times at which the slot rose above the previous one, not above the highest one: a slot that is
+/// far too high then hides little.
 fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());

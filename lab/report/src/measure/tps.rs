@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The daemon settles unknown seconds with the next push, at most this many seconds later.
-const SETTLED_WITHIN: i64 = 14;
+/// The daemon counts unknown seconds at the next push, at most this many seconds later.
+const MAX_SETTLE_SECONDS: i64 = 14;
 
 /// A point this many seconds outside the recording has a wrong time.
 const MAX_POINT_OFFSET: f64 = 3600.0;
@@ -207,7 +207,7 @@ fn mark_unknown(run: &Run, counts: &BTreeMap<i64, u64>, seconds: &mut [(i64, Opt
         let after = |step: &ClockStep| until - second_of(run, step.at);
         run.clock_steps
             .iter()
-            .any(|step| (0..=2 * SETTLED_WITHIN).contains(&after(step)))
+            .any(|step| (0..=2 * MAX_SETTLE_SECONDS).contains(&after(step)))
     };
     let grown = counter_increases(run, Signal::UnknownTps)
         .into_iter()
@@ -215,7 +215,7 @@ fn mark_unknown(run: &Run, counts: &BTreeMap<i64, u64>, seconds: &mut [(i64, Opt
     for (until, count, _) in grown {
         let from = until
             .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))
-            .saturating_sub(SETTLED_WITHIN);
+            .saturating_sub(MAX_SETTLE_SECONDS);
         let begin = seconds.partition_point(|(second, _)| *second < from);
         let empty = seconds[begin..]
             .iter_mut()
@@ -237,7 +237,7 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
     }
     let seen: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
     let at = |second: i64| run.at(second.saturating_mul(SECOND));
-    let late = SETTLED_WITHIN as f64;
+    let push_delay = MAX_SETTLE_SECONDS as f64;
     for gap in gaps {
         let begin = seconds.partition_point(|(second, _)| at(*second) < gap.from);
         let end = seconds.partition_point(|(second, _)| at(*second) <= gap.to);
@@ -245,7 +245,7 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
             |(second, known): &(i64, Option<u64>)| *known == Some(0) && !seen.contains(second);
         let before = seconds[..begin].iter_mut().rev();
         let before =
-            before.take_while(|one| at(one.0) >= gap.from - late && !seen.contains(&one.0));
+            before.take_while(|one| at(one.0) >= gap.from - push_delay && !seen.contains(&one.0));
         before
             .filter(|one| empty(one))
             .for_each(|(_, known)| *known = None);

@@ -24,7 +24,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let mut predicted: Vec<Predicted<'_>> = Vec::new();
     for subject in with_cache.iter().filter(has_trace) {
         match &subject.run.cache_sizes {
-            Some(Ok(forecast)) => predicted.push((subject, forecast)),
+            Some(Ok(prediction)) => predicted.push((subject, prediction)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",
                 subject.name
@@ -43,7 +43,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     }
     let passed: Vec<Predicted<'_>> = predicted
         .into_iter()
-        .filter(|(_, forecast)| !forecast.sizes.is_empty())
+        .filter(|(_, prediction)| !prediction.sizes.is_empty())
         .collect();
     if !passed.is_empty() {
         blocks.push(sizes(&passed));
@@ -88,26 +88,27 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
         &columns,
         note,
     );
-    for (subject, forecast) in predicted {
+    for (subject, prediction) in predicted {
         let cells = |counter: &Counter| {
             [
                 words(counter.name),
-                known(forecast.recorded_entries as f64, 0),
+                known(prediction.recorded_entries as f64, 0),
                 known(counter.recorded as f64, 0),
                 known(counter.predicted, 0),
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows = { forecast.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
+        let rows =
+            { prediction.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
         table.rows.extend(rows);
     }
     Block::Table(table)
 }
 
-fn sentences((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> {
+fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
-    let reasons = forecast.reasons.join("; ");
-    if !forecast.self_test_passed {
+    let reasons = prediction.reasons.join("; ");
+    if !prediction.self_test_passed {
         let visible = if reasons.is_empty() {
             "none in the recording and the trace".to_owned()
         } else {
@@ -119,8 +120,8 @@ fn sentences((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> 
     } else if !reasons.is_empty() {
         words.push(format!("Known to weaken predictions: {reasons}."));
     }
-    if forecast.self_test_passed {
-        words.push(match forecast.enough_entries {
+    if prediction.self_test_passed {
+        words.push(match prediction.enough_entries {
             Some(entries) => {
                 format!(
                     "From {} entries on, more saves less than 1 % of the time of replay.",
@@ -130,8 +131,8 @@ fn sentences((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> 
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
     }
-    if !forecast.unknown.is_empty() {
-        let sizes: Vec<String> = forecast
+    if !prediction.unknown.is_empty() {
+        let sizes: Vec<String> = prediction
             .unknown
             .iter()
             .map(|entries| count(*entries))
@@ -154,7 +155,7 @@ fn sentences((subject, forecast): &Predicted<'_>, several: bool) -> Vec<String> 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
     let seeds: Vec<String> = passed
         .iter()
-        .map(|(_, forecast)| count(forecast.seeds))
+        .map(|(_, prediction)| count(prediction.seeds))
         .collect();
     let same = seeds.windows(2).all(|pair| pair.first() == pair.last());
     let seeds = if same {
@@ -184,13 +185,13 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         &columns,
         &note,
     );
-    for (subject, forecast) in passed {
+    for (subject, prediction) in passed {
         let ends = |range: Range| [range.mean, range.low, range.high];
         let cells = |size: &Size| {
             let code = size
                 .code_bytes
                 .map(|range| ends(range).map(|bytes| bytes / MIB));
-            let is_recorded = size.entries == forecast.recorded_entries;
+            let is_recorded = size.entries == prediction.recorded_entries;
             [
                 known(size.entries as f64, 0),
                 words(if is_recorded { "yes" } else { "no" }),
@@ -201,7 +202,7 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
                 estimate_or(code, 2, NO_SIZES),
             ]
         };
-        let rows = forecast
+        let rows = prediction
             .sizes
             .iter()
             .map(|size| row(&subject.name, cells(size)));
@@ -212,8 +213,8 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
 
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {
-        move |forecast: &Prediction| {
-            let counter = forecast
+        move |prediction: &Prediction| {
+            let counter = prediction
                 .self_test
                 .iter()
                 .find(|counter| counter.name == name);
@@ -246,8 +247,8 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
         "Time (s)",
         "",
     );
-    let time = draw(head, &|size| size.seconds, &|forecast| {
-        forecast.recorded_seconds
+    let time = draw(head, &|size| size.seconds, &|prediction| {
+        prediction.recorded_seconds
     });
     let head = (
         "cache-sizes-code",
@@ -267,7 +268,7 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
 }
 
 fn curve(
-    (subject, forecast): &Predicted<'_>,
+    (subject, prediction): &Predicted<'_>,
     several: bool,
     of: &dyn Fn(&Size) -> Option<Range>,
     recorded: &dyn Fn(&Prediction) -> Option<f64>,
@@ -278,13 +279,13 @@ fn curve(
             of(size).map(|range| (range.mean, Some((range.low, range.high))))?,
         ))
     };
-    let points: Vec<_> = forecast.sizes.iter().filter_map(point).collect();
+    let points: Vec<_> = prediction.sizes.iter().filter_map(point).collect();
     let name = if several {
         subject.name.clone()
     } else {
         "predicted".to_owned()
     };
-    let recorded = recorded(forecast).map(|value| (forecast.recorded_entries as f64, value));
+    let recorded = recorded(prediction).map(|value| (prediction.recorded_entries as f64, value));
     (!points.is_empty()).then(|| Curve {
         name,
         run: subject.id.clone(),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     fn chapter(
-        forecast: Result<Prediction, String>,
+        prediction: Result<Prediction, String>,
     ) -> (
         Vec<String>,
         Vec<(String, Chart)>,
@@ -347,7 +348,7 @@ mod tests {
     ) {
         let run = Run {
             file: "run.fltl".to_owned(),
-            cache_sizes: Some(forecast),
+            cache_sizes: Some(prediction),
             ..Run::default()
         };
         let subjects = Subjects::new(std::slice::from_ref(&run), &Plan::default(), &[]);

@@ -139,7 +139,7 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
 }
 
 fn one_run(arms: &[String]) -> Caveat {
-    let who = if arms.len() == 1 {
+    let arms_have = if arms.len() == 1 {
         "One arm has"
     } else {
         "Arms have"
@@ -147,7 +147,7 @@ fn one_run(arms: &[String]) -> Caveat {
     let arms = arms.join(", ");
     Caveat::new(
         format!(
-            "{who} a single run ({arms}): the variation between runs is unknown, so nothing is tested."
+            "{arms_have} a single run ({arms}): the variation between runs is unknown, so nothing is tested."
         ),
         "Run each arm at least three times.",
     )
@@ -336,7 +336,7 @@ fn rough_duration(seconds: f64) -> String {
     }
 }
 
-/// Names the intervals; the chapter of replay times says why.
+/// One caveat for all unreliable intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
         let unreliable = subject.unreliable();

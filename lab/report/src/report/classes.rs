@@ -40,13 +40,13 @@ pub(crate) fn histogram(
 
 /// Small integers get one class each.
 fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
-    let top = faultline_stats::summary::quantile(values, max_quantile).unwrap_or(0.0);
-    let whole = values
+    let upper_bound = faultline_stats::summary::quantile(values, max_quantile).unwrap_or(0.0);
+    let are_counts = values
         .iter()
         .flatten()
         .all(|value| value.fract() == 0.0 && *value >= 0.0);
-    if whole && top < MAX_CLASSES as f64 {
-        return (0..=top.ceil() as i64 + 1)
+    if are_counts && upper_bound < MAX_CLASSES as f64 {
+        return (0..=upper_bound.ceil() as i64 + 1)
             .map(|edge| edge as f64 - 0.5)
             .collect();
     }

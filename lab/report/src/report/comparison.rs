@@ -234,7 +234,7 @@ fn primary_table(
 
 fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     let comparison = &pair.primary;
-    let few = "needs two runs in each arm";
+    let too_few_reason = "needs two runs in each arm";
     let untested = "needs three runs in each arm, and a spread";
     let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
     vec![
@@ -242,16 +242,20 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
         estimate_or(
             comparison.difference.map(|of| of.ends()),
             primary.decimals,
-            few,
+            too_few_reason,
         ),
-        estimate_or(comparison.ratio.map(|of| of.ends()), 3, few),
+        estimate_or(comparison.ratio.map(|of| of.ends()), 3, too_few_reason),
         Cell::Text(conclusion(pair, comparison, primary)),
         number(comparison.reference.mean, primary.decimals, none),
         number(comparison.other.mean, primary.decimals, none),
         count(comparison.reference.runs),
         count(comparison.other.runs),
-        estimate_or(comparison.shift.map(|of| of.ends()), primary.decimals, few),
-        number(comparison.cliffs_delta, 2, few),
+        estimate_or(
+            comparison.shift.map(|of| of.ends()),
+            primary.decimals,
+            too_few_reason,
+        ),
+        number(comparison.cliffs_delta, 2, too_few_reason),
         number(comparison.welch.map(|welch| welch.p), 4, untested),
         number(comparison.mann_whitney.map(|test| test.p), 4, untested),
         number(comparison.equivalence.map(|test| test.p), 4, untested),
@@ -294,7 +298,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
                 continue;
             };
             let none = (pair.refusal(scalar)).unwrap_or("not known of any run of the arm");
-            let few = if comparison.reference.runs.min(comparison.other.runs) == 0 {
+            let too_few_reason = if comparison.reference.runs.min(comparison.other.runs) == 0 {
                 none
             } else {
                 "needs two runs in each arm, and a spread"
@@ -306,9 +310,9 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
                 estimate_or(
                     comparison.difference.map(|of| of.ends()),
                     scalar.decimals,
-                    few,
+                    too_few_reason,
                 ),
-                estimate_or(comparison.ratio.map(|of| of.ends()), 3, few),
+                estimate_or(comparison.ratio.map(|of| of.ends()), 3, too_few_reason),
                 Cell::Text(conclusion(pair, comparison, scalar)),
                 number(comparison.reference.mean, scalar.decimals, none),
                 number(comparison.other.mean, scalar.decimals, none),

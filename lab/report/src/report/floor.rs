@@ -150,8 +150,8 @@ impl Floor {
     }
 
     fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
-        let of_both = |row: &&Row| &row.reference == reference && &row.other == other;
-        let mut rows = self.rows.iter().filter(of_both);
+        let is_pair = |row: &&Row| &row.reference == reference && &row.other == other;
+        let mut rows = self.rows.iter().filter(is_pair);
         rows.find(|row| row.is_about(scalar))
     }
 

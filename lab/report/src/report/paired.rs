@@ -100,7 +100,7 @@ pub(crate) struct PairedEffect {
 pub(crate) struct Paired {
     /// Runs of other arms with a partner in the reference.
     pub(crate) rows: usize,
-    /// Whether all of them have one.
+    /// Whether all runs of other arms have a partner.
     pub(crate) complete: bool,
     pub(crate) matched: Vec<PairedEffect>,
     times: Table,

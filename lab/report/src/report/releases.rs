@@ -18,7 +18,7 @@ const METRICS: &[&str] = &[
     LEAST_RAM,
 ];
 
-/// Only a search has it, no single run.
+/// Only a search has this metric, no single run.
 pub const LEAST_RAM: &str = "least-ram";
 
 pub fn metrics() -> impl Iterator<Item = &'static Scalar> {

@@ -48,12 +48,12 @@ impl<'a> Subjects<'a> {
     pub(crate) fn new(runs: &'a [Run], plan: &Plan, order: &[String]) -> Self {
         let arms = arms(runs, order);
         let mut all: Vec<Subject<'a>> = Vec::with_capacity(runs.len());
-        let mut taken = BTreeMap::<String, usize>::new();
+        let mut used_slugs = BTreeMap::<String, usize>::new();
         for arm in &arms {
             let of_arm: Vec<&Run> = runs.iter().filter(|run| arm_of(run) == *arm).collect();
             for (index, run) in of_arm.iter().enumerate() {
                 let name = name(run, arm, index, of_arm.len());
-                let times = taken.entry(slug(&name)).or_default();
+                let times = used_slugs.entry(slug(&name)).or_default();
                 *times += 1;
                 let id = if *times > 1 {
                     format!("{}-{times}", slug(&name))
@@ -114,7 +114,7 @@ impl<'a> Subjects<'a> {
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
     pub(crate) fn compared_part(&self) -> RunPart {
-        let long = |subject: &Subject<'_>| {
+        let is_long_at_tip = |subject: &Subject<'_>| {
             let (all, from_tip) = (
                 subject.from_execution.window.seconds(),
                 subject.measured.windows.from_tip,
@@ -122,7 +122,7 @@ impl<'a> Subjects<'a> {
             from_tip.is_some_and(|from_tip| from_tip.seconds() >= MIN_TIP_SECONDS.min(all / 2.0))
         };
         let mut averaged_runs = self.all.iter().filter(|subject| self.is_averaged(subject));
-        if !self.all.is_empty() && averaged_runs.all(long) {
+        if !self.all.is_empty() && averaged_runs.all(is_long_at_tip) {
             RunPart::FromTip
         } else {
             RunPart::FromExecution

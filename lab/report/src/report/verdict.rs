@@ -152,11 +152,11 @@ fn comparison_verdict(
         Some(limits) => {
             let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
-            let alike =
+            let has_equal_limits =
                 |pair: &&Pair| limits::have_equal_limits(subjects, &pair.reference, &pair.other);
             let tested: Vec<Pair> = pairs
                 .iter()
-                .filter(alike)
+                .filter(has_equal_limits)
                 .filter(|pair| is_tested(pair))
                 .cloned()
                 .collect();

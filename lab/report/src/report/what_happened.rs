@@ -48,7 +48,8 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
         return sentences + &without_validator(subject);
     }
     if subject.run.is_replay() {
-        return sentences + &ending(subject, "did all of its work", "did not do all of its work");
+        return sentences
+            + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
     }
     sentences.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
@@ -65,18 +66,18 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
-    sentences + &ending(subject, "kept up", "did not keep up")
+    sentences + &outcome_sentence(subject, "kept up", "did not keep up")
 }
 
 /// Whether the run kept up, or did its work, and how it ended.
-fn ending(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
+fn outcome_sentence(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
     let kept_up = &subject.measured.lifecycle.kept_up;
     let verdict = match kept_up.answer {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
         None => format!("Whether it {did} is not known"),
     };
-    format!(" {verdict}: {}. {}", kept_up.why, the_end(subject))
+    format!(" {verdict}: {}. {}", kept_up.why, end_sentence(subject))
 }
 
 fn without_validator(subject: &Subject<'_>) -> String {
@@ -85,11 +86,11 @@ fn without_validator(subject: &Subject<'_>) -> String {
         "" => String::new(),
         problems => format!(" The recorder reported: {problems}."),
     };
-    let end = the_end(subject);
+    let end = end_sentence(subject);
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-fn the_end(subject: &Subject<'_>) -> String {
+fn end_sentence(subject: &Subject<'_>) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",

@@ -17,7 +17,7 @@ const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub(super) struct Clock {
     pub(super) origin: i64,
-    /// By session; added to the uptime, gives Unix time by the clock before its first step.
+    /// By session. Uptime plus offset is Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
 }

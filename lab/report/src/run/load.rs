@@ -175,7 +175,7 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
         .iter()
         .map(|row| (row.id, clock.on_axis(row)))
         .collect();
-    macro_rules! settle {
+    macro_rules! to_first_clock {
         ($points:expr, $table:literal) => {
             let seen = written_at(recording, $table, &written)?;
             for (point, seen) in $points.iter_mut().zip(seen) {
@@ -184,11 +184,11 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
             $points.sort_by_key(|point| point.time_unix_ns);
         };
     }
-    settle!(points.cache, "program_cache_point");
-    settle!(points.replay, "replay_slot_point");
-    settle!(points.roots, "set_root_point");
-    settle!(points.cache_times, "cache_times_point");
-    settle!(points.costs, "cost_tracker_point");
+    to_first_clock!(points.cache, "program_cache_point");
+    to_first_clock!(points.replay, "replay_slot_point");
+    to_first_clock!(points.roots, "set_root_point");
+    to_first_clock!(points.cache_times, "cache_times_point");
+    to_first_clock!(points.costs, "cost_tracker_point");
     Ok(points)
 }
 

@@ -12,4 +12,4 @@ pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
 pub use guard::{FolderUser, users};
 pub use lock::{FolderLock, Purpose, lock_folder};
 pub use marker::{Init, MARKER, check, init, is_marked};
-pub use restore::{Owner, Restored, Source, hand_over, measure, restore};
+pub use restore::{Owner, Restored, Source, measure, restore, set_folder_owner};

@@ -76,7 +76,7 @@ pub trait Launched {
     /// Sends SIGTERM to each process of the group and returns at once. Use
     /// [`is_empty`](Launched::is_empty) to wait: a script ends before the validator that it
     /// started. It is no error if the group has ended already.
-    fn ask_to_end(&mut self) -> Result<()>;
+    fn terminate(&mut self) -> Result<()>;
 
     fn evidence(&mut self) -> Result<Evidence>;
 
@@ -203,9 +203,9 @@ pub struct Evidence {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pressure {
-    /// At least one task.
+    /// Time in which at least one task waited.
     pub some_us: u64,
-    /// All tasks at the same time.
+    /// Time in which all tasks waited.
     pub full_us: u64,
 }
 

@@ -138,13 +138,13 @@ impl Folder {
         })
     }
 
-    /// The beginning of a regular file, up to `most` bytes; `None` if it is none.
-    pub(crate) fn read(&self, name: &CStr, most: u64) -> Result<Option<Vec<u8>>> {
+    /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
+    pub(crate) fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let OpenResult::Open((file, _)) = self.file(name)? else {
             return Ok(None);
         };
         let mut text = Vec::new();
-        let read = File::from(file).take(most).read_to_end(&mut text);
+        let read = File::from(file).take(max_bytes).read_to_end(&mut text);
         read.map_err(at(&self.join(name)))?;
         Ok(Some(text))
     }

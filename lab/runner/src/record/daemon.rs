@@ -1,8 +1,8 @@
 use super::exec_shim;
 use crate::record::args::RecordArgs;
 use crate::record::recorder::{
-    Addresses, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target, Task,
-    USAGE,
+    Addresses, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target, Task,
+    USAGE_EXIT_CODE,
 };
 use anyhow::{Context, anyhow, bail};
 use faultline_common::args::UsageError;
@@ -86,7 +86,7 @@ impl Daemon {
                     "{PROGRAM} ended ({status}) before it recorded:\n{}",
                     self.log.tail()
                 );
-                return Err(if status.code() == Some(USAGE) {
+                return Err(if status.code() == Some(USAGE_EXIT_CODE) {
                     UsageError(words).into()
                 } else {
                     anyhow!(words)
@@ -96,9 +96,9 @@ impl Daemon {
                 bail!("the process ended before the recording began");
             }
             if signals
-                .wait(None, POLL_EVERY)?
+                .wait(None, POLL_INTERVAL)?
                 .iter()
-                .any(|signal| signal.asks_to_end())
+                .any(|signal| signal.is_end_request())
             {
                 bail!("stopped by a signal before the recording began");
             }
@@ -118,8 +118,8 @@ impl Daemon {
         Ok(self.ended)
     }
 
-    pub(super) fn complaints(&mut self) -> Vec<String> {
-        self.log.complaints()
+    pub(super) fn warnings(&mut self) -> Vec<String> {
+        self.log.warnings()
     }
 
     pub(super) fn tail(&self) -> String {
@@ -137,7 +137,7 @@ impl Daemon {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => bail!("{PROGRAM} ended with {status}:\n{}", self.log.tail()),
                 // Discards signals meanwhile.
-                None => drop(signals.wait(None, POLL_EVERY)?),
+                None => drop(signals.wait(None, POLL_INTERVAL)?),
             }
         }
         bail!("{PROGRAM} does not end and is killed:\n{}", self.log.tail())
@@ -154,7 +154,7 @@ impl Drop for Daemon {
             if let Ok(Some(_)) | Err(_) = self.ended() {
                 return;
             }
-            std::thread::sleep(POLL_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -3,7 +3,7 @@
 //! beginning.
 
 use crate::record::args::{DoctorArgs, GateArgs};
-use crate::record::recorder::{self, POLL_EVERY};
+use crate::record::recorder::{self, POLL_INTERVAL};
 use anyhow::{Context, ensure};
 use faultline_common::clock;
 use faultline_common::output::say;
@@ -82,7 +82,7 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
                 String::from_utf8_lossy(&words).into_owned(),
             ));
         }
-        std::thread::sleep(POLL_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     }
     child.kill()?;
     child.wait()?;
@@ -93,13 +93,13 @@ pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool,
 }
 
 /// Runs a program to its end in its own process group; it dies with this process. Output and errors
-/// go into these files. `None` if a signal asked to stop: the group is killed then. Fails also
-/// after `patience`, and kills the program.
+/// go into these files. If a signal asks to stop, it kills the group and returns `None`. After
+/// `timeout`, it kills the program and fails.
 pub fn ran(
     words: &[String],
     folder: &Path,
     (output, errors): (&std::fs::File, &std::fs::File),
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
     signals: &mut Signals,
 ) -> anyhow::Result<Option<ExitStatus>> {
     let (program, arguments) = words.split_first().context("a command without a program")?;
@@ -117,11 +117,10 @@ pub fn ran(
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        let exceeded =
-            patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
+        let exceeded = timeout.filter(|timeout| clock::uptime().saturating_sub(began) > *timeout);
         if exceeded.is_some()
             || signals
-                .wait(None, POLL_EVERY)?
+                .wait(None, POLL_INTERVAL)?
                 .iter()
                 .any(|received| received.stop_signal_name().is_some())
         {
@@ -149,7 +148,7 @@ pub fn gate(args: &GateArgs) -> u8 {
         say(&format!("CPUs {cpus} cannot be had: {error}"));
         return GIVEN_UP;
     }
-    let variables = match args.gate.as_deref().map(wait_at) {
+    let variables = match args.gate.as_deref().map(read_gate) {
         None => Vec::new(),
         Some(Some(variables)) => variables,
         Some(None) => return GIVEN_UP,
@@ -186,7 +185,7 @@ fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
 }
 
 /// `None` if the gate was never opened.
-fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     std::fs::File::open(gate)
         .ok()?
@@ -234,7 +233,7 @@ mod tests {
     fn waited(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        wait_at(file.path())
+        read_gate(file.path())
     }
 
     #[test]
@@ -255,6 +254,6 @@ mod tests {
         for length in 0..text.len() {
             assert_eq!(waited(&text[..length]), None, "{length}");
         }
-        assert_eq!(wait_at(Path::new("/nonexistent")), None);
+        assert_eq!(read_gate(Path::new("/nonexistent")), None);
     }
 }

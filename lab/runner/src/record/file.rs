@@ -1,5 +1,5 @@
 use super::daemon::Daemon;
-use crate::record::recorder::{POLL_EVERY, polls_to_write, progress};
+use crate::record::recorder::{POLL_INTERVAL, polls_to_write, progress};
 use anyhow::bail;
 use faultline_common::signals::Signals;
 use faultline_recording::Recording;
@@ -21,9 +21,9 @@ pub(super) fn wait_for_process(
             break;
         }
         if signals
-            .wait(None, POLL_EVERY)?
+            .wait(None, POLL_INTERVAL)?
             .iter()
-            .any(|signal| signal.asks_to_end())
+            .any(|signal| signal.is_end_request())
         {
             bail!("stopped by a signal before the command began");
         }
@@ -43,7 +43,7 @@ pub(super) fn wait_for_exit(
         if progress(out).is_ok_and(|progress| progress.ended) || daemon.ended()?.is_some() {
             break;
         }
-        signals.wait(None, POLL_EVERY)?;
+        signals.wait(None, POLL_INTERVAL)?;
     }
     Ok(())
 }

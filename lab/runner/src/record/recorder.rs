@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub const PROGRAM: &str = "faultlined";
-pub const USAGE: i32 = 64;
+pub const USAGE_EXIT_CODE: i32 = 64;
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-pub const POLL_EVERY: Duration = Duration::from_millis(50);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Polls until the daemon must listen and follow its process: at least half a minute.
 pub const POLLS_TO_START: u32 = 600;
 /// Polls until the daemon must have ended: each of its four stages may take seven seconds.
@@ -152,15 +152,15 @@ fn with_loopback(before: Option<&str>) -> String {
 }
 
 /// Appends how the daemon ended and its last complaint: `, by signal 9: REASON`.
-pub fn describe_end(end: End, complaint: &str) -> String {
+pub fn describe_end(end: End, warning: &str) -> String {
     let how = match end {
         End::Code(code) => format!("with exit code {code}"),
         End::Signal(signal) => format!("by signal {signal}"),
     };
-    if complaint.is_empty() {
+    if warning.is_empty() {
         format!(", {how}")
     } else {
-        format!(", {how}: {complaint}")
+        format!(", {how}: {warning}")
     }
 }
 
@@ -170,7 +170,7 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
 }
 
 pub fn polls_to_write(interval: Duration) -> u32 {
-    u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_EVERY.as_millis())
+    u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
 }
 

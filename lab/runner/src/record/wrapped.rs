@@ -12,19 +12,19 @@ use std::path::Path;
 use std::process::{Child, ExitStatus};
 
 /// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
-pub(super) struct HeldCommand {
+pub(super) struct GatedCommand {
     child: Child,
     name: String,
     gate: Option<File>,
-    _far_end: OwnedFd,
+    _read_end: OwnedFd,
     ended: Option<ExitStatus>,
 }
 
-impl HeldCommand {
-    pub(super) fn start(command: &[OsString]) -> anyhow::Result<HeldCommand> {
+impl GatedCommand {
+    pub(super) fn start(command: &[OsString]) -> anyhow::Result<GatedCommand> {
         let (program, arguments) = command.split_first().context("no command")?;
-        let (far_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
-        let path = format!("/proc/{}/fd/{}", std::process::id(), far_end.as_raw_fd());
+        let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
         let child =
             exec_shim::gated(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
         let child = child.with_context(|| program.to_string_lossy().into_owned())?;
@@ -33,11 +33,11 @@ impl HeldCommand {
             .unwrap_or(program)
             .to_string_lossy()
             .into_owned();
-        Ok(HeldCommand {
+        Ok(GatedCommand {
             child,
             name,
             gate: Some(gate.into()),
-            _far_end: far_end,
+            _read_end: read_end,
             ended: None,
         })
     }
@@ -80,7 +80,7 @@ impl HeldCommand {
     }
 }
 
-impl Drop for HeldCommand {
+impl Drop for GatedCommand {
     fn drop(&mut self) {
         // A closed gate makes a held command give up; a running one gets the parent-death signal.
         self.gate = None;

@@ -231,10 +231,10 @@ fn a_folder_passed_to_a_new_owner_belongs_to_it() {
         uid: 65_534,
         gid: 65_533,
     };
-    folders::hand_over(&scene.path("ledger"), owner).unwrap();
+    folders::set_folder_owner(&scene.path("ledger"), owner).unwrap();
     let meta = fs::metadata(scene.path("ledger")).unwrap();
     assert_eq!((meta.uid(), meta.gid()), (65_534, 65_533));
-    assert!(folders::hand_over(&scene.path("outside"), owner).is_err());
+    assert!(folders::set_folder_owner(&scene.path("outside"), owner).is_err());
 }
 
 /// What the documentation says, written a second time.

@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 fn only_a_created_or_empty_folder_gets_a_marker() {
     let scene = tempfile::tempdir().unwrap();
     let path = |name: &str| scene.path().join(name);
-    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Made);
-    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Already);
+    assert_eq!(init(&path("made"), NOW).unwrap(), Init::Created);
+    assert_eq!(init(&path("made"), NOW).unwrap(), Init::AlreadyMarked);
     assert!(is_marked(&path("made")));
 
     fs::create_dir_all(path("fresh/lost+found")).unwrap();

@@ -43,10 +43,10 @@ pub(crate) fn asked(scene: &Scene) {
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let mut launched = scene.launch(&scene.script(script));
     scene.says("ready");
-    launched.ask_to_end().expect("it is asked");
+    launched.terminate().expect("it is asked");
     assert_eq!(end_of(&mut *launched), End::Code(3));
     scene.says("asked");
-    launched.ask_to_end().expect("nothing is asked");
+    launched.terminate().expect("nothing is asked");
     launched.close().expect("it is closed");
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn children_are_asked(scene: &Scene) {
     let child = "trap \"echo child asked\" TERM; echo ready; sleep 1000 & wait; echo child ended";
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; exit 5")));
     scene.says("ready");
-    launched.ask_to_end().expect("it is asked");
+    launched.terminate().expect("it is asked");
     end_of(&mut *launched);
     scene.says("child asked");
     launched.close().expect("it is closed");
@@ -71,7 +71,7 @@ pub(crate) fn children_have_time(scene: &Scene) {
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; echo never")));
     scene.says("ready");
     assert!(!launched.is_empty().expect("it is told"));
-    launched.ask_to_end().expect("it is asked");
+    launched.terminate().expect("it is asked");
     assert_eq!(end_of(&mut *launched), End::Signal(15));
     scene.says("asked");
     assert!(
@@ -110,7 +110,7 @@ pub(crate) fn left_alone(scene: &Scene) {
     scene.says("lives");
     assert_eq!(scene.output(), "ready\nlives\n");
     assert!(!launched.is_empty().expect("it is told"));
-    launched.ask_to_end().expect("it is asked");
+    launched.terminate().expect("it is asked");
     eventually(PATIENCE, "an empty group", || {
         launched.is_empty().expect("it is told").then_some(())
     });

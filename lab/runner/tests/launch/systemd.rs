@@ -88,7 +88,7 @@ pub(crate) fn outlives_reloads(launcher: &Systemd) {
             [""; 0]
         );
     }
-    launched.ask_to_end().expect("it is asked");
+    launched.terminate().expect("it is asked");
     assert_eq!(end_of(&mut *launched), End::Signal(15));
     assert_eq!(
         launched.close().expect("it is closed").end,

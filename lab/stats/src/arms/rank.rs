@@ -3,7 +3,7 @@ use crate::correlation::ranks;
 use crate::distribution::{normal_above, normal_quantile};
 use crate::summary::{ascending, quantile_sorted};
 
-/// Most runs of both arms for the exact distribution.
+/// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +26,7 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
     let all: Vec<f64> = other.iter().chain(reference).copied().collect();
     let ranks = ranks(&all);
     let rank_sum: f64 = ranks.iter().take(m).sum();
-    let least = (m * (m + 1)) as f64 / 2.0;
+    let min_rank_sum = (m * (m + 1)) as f64 / 2.0;
     let exact = n + m <= MAX_EXACT_RUNS;
     let p = if exact {
         exact_p(&ranks, m, rank_sum)
@@ -34,24 +34,24 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
         normal_p(&ranks, m, rank_sum)
     };
     Some(MannWhitney {
-        u: rank_sum - least,
+        u: rank_sum - min_rank_sum,
         p,
         exact,
     })
 }
 
 /// Exact p-value over all assignments of `m` ranks to an arm: twice the share with a rank sum as
-/// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled and counted as integers.
+/// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled to integers.
 fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let most: usize = doubled.iter().sum();
     let mut counts = vec![vec![0.0_f64; most + 1]; m + 1];
     counts[0][0] = 1.0;
     for rank in &doubled {
-        for taken in (1..=m).rev() {
-            let (fewer, more) = counts.split_at_mut(taken);
+        for chosen in (1..=m).rev() {
+            let (fewer, more) = counts.split_at_mut(chosen);
             for sum in *rank..=most {
-                more[0][sum] += fewer[taken - 1][sum - rank];
+                more[0][sum] += fewer[chosen - 1][sum - rank];
             }
         }
     }
@@ -77,8 +77,8 @@ fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     (2.0 * normal_above(distance / variance.sqrt())).min(1.0)
 }
 
-/// How often a run of the other is above one of the reference minus how often below, from -1 to 1 (Cliff 1993). `None` if an
-/// arm has no run.
+/// Share of pairs in which the other's run is higher, minus the share in which it is lower (Cliff
+/// 1993). `None` if an arm has no run.
 pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     let pairs = reference.len() * other.len();
     let score = |a: &f64, b: &f64| {
@@ -155,11 +155,11 @@ fn counts_of_u(n: usize, m: usize) -> Vec<f64> {
     let mut counts = vec![vec![0.0_f64; n * m + 1]; m + 1];
     counts[0][0] = 1.0;
     for position in 0..n + m {
-        for taken in (1..=m).rev() {
-            let (fewer, more) = counts.split_at_mut(taken);
-            let below = (position + 1).saturating_sub(taken);
+        for chosen in (1..=m).rev() {
+            let (fewer, more) = counts.split_at_mut(chosen);
+            let below = (position + 1).saturating_sub(chosen);
             for u in below..=n * m {
-                more[0][u] += fewer[taken - 1][u - below];
+                more[0][u] += fewer[chosen - 1][u - below];
             }
         }
     }

@@ -11,7 +11,7 @@ pub struct Welch {
     pub p: f64,
 }
 
-/// The means' contrast `other - factor * reference`, its standard error, and Satterthwaite's
+/// Contrast of the means, `other - factor * reference`, with its standard error and Satterthwaite's
 /// degrees of freedom.
 struct Contrast {
     value: f64,
@@ -21,11 +21,11 @@ struct Contrast {
 
 impl Contrast {
     fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Contrast> {
-        let ((mean_a, va), (mean_b, vb)) =
+        let ((mean_a, variance_a), (mean_b, variance_b)) =
             (mean_and_variance(reference)?, mean_and_variance(other)?);
-        let (na, nb) = (reference.len() as f64, other.len() as f64);
-        let (a, b) = (factor * factor * va / na, vb / nb);
-        let freedom = (a + b).powi(2) / (a * a / (na - 1.0) + b * b / (nb - 1.0));
+        let (runs_a, runs_b) = (reference.len() as f64, other.len() as f64);
+        let (a, b) = (factor * factor * variance_a / runs_a, variance_b / runs_b);
+        let freedom = (a + b).powi(2) / (a * a / (runs_a - 1.0) + b * b / (runs_b - 1.0));
         let contrast = Contrast {
             value: mean_b - factor * mean_a,
             error: (a + b).sqrt(),
@@ -35,8 +35,8 @@ impl Contrast {
     }
 }
 
-/// Test of equal means; `t` is positive if the other's is higher. `None` with fewer than two runs
-/// in an arm, or if neither arm varies.
+/// Test of equal means; `t` is positive if the other's mean is higher. `None` with fewer than two
+/// runs in an arm, or if neither arm varies.
 pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.error;
@@ -48,7 +48,7 @@ pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
     })
 }
 
-/// Mean of the other minus mean of the reference with Welch's interval. `None` as for [`welch_test`].
+/// The other's mean minus the reference's, with Welch's interval. `None` as for [`welch_test`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let half_width = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
@@ -61,12 +61,13 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
     })
 }
 
-/// Mean of the other over mean of the reference, with the interval of Fieller (1954) and
-/// Satterthwaite's degrees of freedom at the ratio itself. If no run is below 0 and the interval
-/// would be, the variance of the other's mean grows with that mean instead. `None` as for
-/// [`welch_test`], and if the reference's mean is not above 0 by more than its own interval.
+/// The other's mean over the reference's, with the interval of Fieller (1954). The degrees of
+/// freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
+/// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_test`],
+/// and if the reference's own interval reaches 0.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
-    let ((a, va), (b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
+    let ((a, variance_a), (b, variance_b)) =
+        (mean_and_variance(reference)?, mean_and_variance(other)?);
     if a <= 0.0 {
         return None;
     }
@@ -75,12 +76,16 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         .or_else(|| Contrast::of(reference, other, 1.0))?
         .freedom;
     let t = t_quantile(f64::midpoint(1.0, level), freedom)?;
-    let (va, vb) = (va / reference.len() as f64, vb / other.len() as f64);
-    let fieller_g = t * t * va / (a * a);
+    let (variance_a, variance_b) = (
+        variance_a / reference.len() as f64,
+        variance_b / other.len() as f64,
+    );
+    let fieller_g = t * t * variance_a / (a * a);
     if fieller_g >= 1.0 {
         return None;
     }
-    let half_width = t / a * (vb + value * value * va - fieller_g * vb).sqrt();
+    let half_width =
+        t / a * (variance_b + value * value * variance_a - fieller_g * variance_b).sqrt();
     let (low, high) = (
         (value - half_width) / (1.0 - fieller_g),
         (value + half_width) / (1.0 - fieller_g),
@@ -94,19 +99,19 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // Solves (b - r a)^2 = t^2 (r / value vb + r^2 va) for r: both solutions are positive.
-    let half = value + t * t * vb / (2.0 * a * b);
-    let root = (half * half - (1.0 - fieller_g) * value * value).sqrt();
+    // Both solutions r of (b - r a)^2 = t^2 (r / value vb + r^2 va) are positive.
+    let half_sum = value + t * t * variance_b / (2.0 * a * b);
+    let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
         value,
-        low: value * value / (half + root),
-        high: (half + root) / (1.0 - fieller_g),
+        low: value * value / (half_sum + root),
+        high: (half_sum + root) / (1.0 - fieller_g),
         level,
     })
 }
 
-/// The larger p-value of two one-sided Welch tests that the ratio of means is above `1 - margin`
-/// and below `1 + margin` (Schuirmann 1987; for a ratio Sasabuchi 1988). `None` as for
+/// Two one-sided Welch tests of the ratio of means: above `1 - margin`, and below `1 + margin`
+/// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` as for
 /// [`welch_test`], without a positive margin, or if the reference's mean is not positive.
 pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
     if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {

@@ -10,12 +10,12 @@ use super::{Estimate, Method, Plan, Reliability};
 use crate::correlation::ranks;
 use crate::summary::{ascending, mean_and_variance, total};
 
-/// With fewer, intervals cover less than they state: see the README's table.
+/// With fewer independent rounds, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
 /// If fewer blocks carry the difference, single blocks decide.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this many standard deviations from 0 is shown despite few rounds (deviations of single rounds) or drift (deviations of
-/// the means of [`PARTS`]).
+/// A mean this many standard deviations from 0 is shown despite few rounds or drift. The deviations
+/// are those of single rounds, or of the means of [`PARTS`].
 pub(crate) const CLEAR_SD: f64 = 5.0;
 /// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite possible drift.
 const LIKELY_SD: f64 = 2.5;
@@ -45,8 +45,8 @@ impl Halves {
             while half.iter().all(|bits| *bits == 0) {
                 random.fill(&mut half);
                 for (group, bits) in half.iter_mut().enumerate() {
-                    let there = blocks.saturating_sub(8 * group).min(8);
-                    *bits &= ((1_u16 << there) - 1) as u8;
+                    let bits_in_group = blocks.saturating_sub(8 * group).min(8);
+                    *bits &= ((1_u16 << bits_in_group) - 1) as u8;
                 }
             }
             half
@@ -120,7 +120,8 @@ pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> u
     series.into_iter().map(one).max().unwrap_or(1)
 }
 
-/// The mean, the distances from it, and the largest of them: in its unit, squares neither overflow nor vanish.
+/// The mean, the deviations divided by the largest, and the largest. Squares then neither overflow
+/// nor vanish.
 fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let unit = series
@@ -139,7 +140,7 @@ fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `None` of fewer than two values.
+    /// `None` with fewer than two values.
     pub(crate) fn of(
         series: &[f64],
         halves: &Halves,
@@ -236,12 +237,12 @@ pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     });
     let dependence = dependence(&within.collect::<Vec<f64>>());
     let n = deviations.len();
-    let (mut sum, mut weighted) = (0.0, 0.0);
+    let (mut sum, mut weighted_sum) = (0.0, 0.0);
     for (value, index) in deviations.iter().zip(1..n) {
         sum += value;
-        weighted += sum * sum / (index * (n - index)) as f64;
+        weighted_sum += sum * sum / (index * (n - index)) as f64;
     }
-    match weighted / dependence.long_run {
+    match weighted_sum / dependence.long_run {
         _ if !unit.is_finite() => None,
         _ if dependence.beyond => Some(CLEAR_SD),
         statistic if statistic > CRITICAL_10 => Some(CLEAR_SD),

@@ -28,8 +28,8 @@ impl Reliability {
         [value, low, high]: [f64; 3],
         margin: f64,
     ) -> Reliability {
-        // Intervals of short runs are too narrow. A change still counts if an interval twice as wide (in logarithms) excludes
-        // the margin.
+        // Intervals of short runs are too narrow. A change counts if an interval twice as wide (in
+        // logarithms) excludes the margin.
         let clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
         let short = |one: &Reliability| matches!(one, Reliability::TooShort { .. });
         let mut unreliable = [before, after]

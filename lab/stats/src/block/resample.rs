@@ -4,7 +4,7 @@ use super::length::{Dependence, dependence};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::distribution::{normal_quantile, t_quantile};
 
-/// Most blocks in one resample. More draws cost more; longer blocks do not harm a mean.
+/// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub(super) const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series uses the largest power of two
 /// that it has.
@@ -88,16 +88,16 @@ impl Deviations {
             let reach = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
             (-reach, reach)
         } else {
-            let (mut means, mut ts) = draw(&sums, blocks, plan);
-            let infinite_ts = ts.iter().filter(|t| t.is_infinite()).count();
-            if infinite_ts as f64 > tail / 2.0 * ts.len() as f64 {
+            let (mut means, mut t_values) = draw(&sums, blocks, plan);
+            let infinite_ts = t_values.iter().filter(|t| t.is_infinite()).count();
+            if infinite_ts as f64 > tail / 2.0 * t_values.len() as f64 {
                 spread.method = Method::BlockBootstrapPercentile;
                 let scale = (blocks as f64 * block / spread.n as f64).sqrt() / block;
                 let (low, high) = ends(&mut means, tail);
                 (low * scale, high * scale)
             } else {
                 spread.method = Method::BlockBootstrapT;
-                let (low, high) = ends(&mut ts, tail);
+                let (low, high) = ends(&mut t_values, tail);
                 (low * error, high * error)
             }
         };
@@ -265,36 +265,36 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
 /// For each resample: the mean of its block sums, and that mean over its own standard error.
 fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    // There are 2^k places: k of 16 random bits choose one.
+    // There are 2^k block starts: k of 16 random bits choose one.
     let shift = 16 - sums.len().trailing_zeros().min(16);
     let resamples = plan.resamples.max(1000);
     let size = blocks as f64;
-    let (mut means, mut ts) = (Vec::with_capacity(resamples), Vec::with_capacity(resamples));
+    let (mut means, mut t_values) = (Vec::with_capacity(resamples), Vec::with_capacity(resamples));
     for _ in 0..resamples {
         // Four independent sums do not wait for one another.
         let (mut sum, mut squares) = ([0.0; 4], [0.0; 4]);
-        let mut left = blocks;
-        while left > 0 {
+        let mut remaining = blocks;
+        while remaining > 0 {
             let bits = random.u64(..);
-            for lane in 0..left.min(4) {
+            for lane in 0..remaining.min(4) {
                 let value = sums[((bits >> (16 * lane)) as u16 >> shift) as usize];
                 sum[lane] += value;
                 squares[lane] += value * value;
             }
-            left = left.saturating_sub(4);
+            remaining = remaining.saturating_sub(4);
         }
         let (sum, squares): (f64, f64) = (sum.iter().sum(), squares.iter().sum());
         let mean = sum / size;
         let variance = (squares / size - mean * mean).max(0.0);
         let error = (variance / (size - 1.0).max(1.0)).sqrt();
         means.push(mean);
-        ts.push(if error > 1e-9 * mean.abs() {
+        t_values.push(if error > 1e-9 * mean.abs() {
             mean / error
         } else {
             f64::INFINITY.copysign(mean)
         });
     }
-    (means, ts)
+    (means, t_values)
 }
 
 fn ends(values: &mut [f64], tail: f64) -> (f64, f64) {

@@ -15,9 +15,9 @@ const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS: usize = SLOPES.len() * LAPSES.len();
 /// Less likely thresholds are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Candidates for the next trial: first every so many steps, then those next to the best one.
+/// Step between the first candidates for the next trial. The neighbours of the best one follow.
 const COARSE_STEP: usize = 4;
-/// Probabilities of the table of entropies; it is interpolated linearly.
+/// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
 
 /// For each slope: the probability that a trial so many rows below the threshold fails, from
@@ -147,10 +147,10 @@ impl Grid {
                 .max_by(|a, b| a.0.total_cmp(&b.0))
                 .map_or(high, |(_, row)| row)
         };
-        let near = best(&mut (low..=high).rev().step_by(COARSE_STEP));
+        let coarse_best = best(&mut (low..=high).rev().step_by(COARSE_STEP));
         let (from, to) = (
-            near.saturating_sub(COARSE_STEP - 1).max(low),
-            (near + COARSE_STEP - 1).min(high),
+            coarse_best.saturating_sub(COARSE_STEP - 1).max(low),
+            (coarse_best + COARSE_STEP - 1).min(high),
         );
         self.threshold(best(&mut (from..=to)))
     }

@@ -9,7 +9,10 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
-const ONCE: RetryPolicy = RetryPolicy { most: 1, ..TRIES };
+const ONCE: RetryPolicy = RetryPolicy {
+    most: 1,
+    ..RETRY_POLICY
+};
 
 /// Answers one question with this text; what was asked is in the thread's result.
 fn node(answer: String) -> (String, std::thread::JoinHandle<String>) {

@@ -9,36 +9,36 @@ const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
 
-/// `[[arm]]`, then the product of `[factors]`.
+/// The arms of `[[arm]]`, then the product of `[factors]`.
 pub(super) fn arms(
     top: &mut Table<'_>,
     plan_folder: &PlanFolder,
 ) -> (Vec<Arm>, Vec<Option<usize>>) {
     let (mut arms, mut source_lines) = (Vec::new(), Vec::new());
-    let none = !top.has("arm") && !top.has("factors") && !top.has("search");
-    if none {
+    let has_no_arms = !top.has("arm") && !top.has("factors") && !top.has("search");
+    if has_no_arms {
         top.lacks(
             "arm",
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", |t| {
-        source_lines.push(t.line());
-        arms.push(arm(t, plan_folder));
+    top.tables("arm", |table| {
+        source_lines.push(table.line());
+        arms.push(arm(table, plan_folder));
     });
-    top.table("factors", |t| {
-        let line = t.line();
-        let factors = factors(t, plan_folder);
-        let crossed: usize = factors
+    top.table("factors", |table| {
+        let line = table.line();
+        let factors = factors(table, plan_folder);
+        let crossed_arms: usize = factors
             .iter()
             .map(|levels| levels.len().min(MAX_ARMS + 1))
             .fold(1, usize::saturating_mul);
-        if crossed > MAX_ARMS {
-            t.refuse(format!(
+        if crossed_arms > MAX_ARMS {
+            table.refuse(format!(
                 "their cross has more than {MAX_ARMS} arms; leave some levels out"
             ));
-        } else if t.is_empty() {
-            t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
+        } else if table.is_empty() {
+            table.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
             let cross = cross(&factors);
             source_lines.extend(cross.iter().map(|_| line));
@@ -54,31 +54,33 @@ pub(super) fn arms(
     (arms, source_lines)
 }
 
-fn arm(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
+fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
-        name: t.need("name", |v| plain_name(text(v)?)).unwrap_or_default(),
-        memory_max: t.take("memory_max", |v| memory(&size(v)?)),
-        memory_high: t.take("memory_high", |v| memory(&size(v)?)),
-        swap_max: t.take("swap_max", |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
-        cache_entries: t.take("cache_entries", |v| within(v, 1..=u32::MAX)),
-        binary: t.take("binary", |v| plan_folder.path(v)),
-        arguments: t
+        name: table
+            .need("name", |v| plain_name(text(v)?))
+            .unwrap_or_default(),
+        memory_max: table.take("memory_max", |v| memory(&size(v)?)),
+        memory_high: table.take("memory_high", |v| memory(&size(v)?)),
+        swap_max: table.take("swap_max", |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
+        cache_entries: table.take("cache_entries", |v| within(v, 1..=u32::MAX)),
+        binary: table.take("binary", |v| plan_folder.path(v)),
+        arguments: table
             .take("arguments", |v| several(v, argument))
             .unwrap_or_default(),
-        environment: environment(t, "environment"),
-        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        environment: environment(table, "environment"),
+        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
         io: Vec::new(),
     };
     let mut devices = Unique::default();
-    t.tables("io", |t| {
+    table.tables("io", |table| {
         let limit = IoLimit {
-            device: t
+            device: table
                 .need("device", |v| plan_folder.path(v))
                 .unwrap_or_default(),
-            read_bytes: t.take("read_bytes", |v| positive(size(v)?)),
-            write_bytes: t.take("write_bytes", |v| positive(size(v)?)),
-            read_operations: t.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
-            write_operations: t.take("write_operations", |v| within(v, 1..=u64::MAX >> 1)),
+            read_bytes: table.take("read_bytes", |v| positive(size(v)?)),
+            write_bytes: table.take("write_bytes", |v| positive(size(v)?)),
+            read_operations: table.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
+            write_operations: table.take("write_operations", |v| within(v, 1..=u64::MAX >> 1)),
         };
         if ![
             "read_bytes",
@@ -87,16 +89,16 @@ fn arm(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             "write_operations",
         ]
         .iter()
-        .any(|key| t.has(key))
+        .any(|key| table.has(key))
         {
-            t.refuse(
+            table.refuse(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
             );
         }
-        if t.has("device") {
+        if table.has("device") {
             let device = limit.device.clone();
             let what = format!("arm {:?}: device {}", arm.name, device.display());
-            devices.insert(device, t.line_of("device"), what, t.errors());
+            devices.insert(device, table.line_of("device"), what, table.errors());
         }
         arm.io.push(limit);
     });
@@ -133,49 +135,49 @@ struct Level {
     settings: Arm,
 }
 
-/// 1G and 1024M are equal.
+/// Levels are equal if their settings are, such as 1G and 1024M.
 impl PartialEq for Level {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
     }
 }
 
-fn factors(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
-    let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
+fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
+    let as_written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
     let mut all = vec![
-        value_factor(t, "memory_max", |v, arm| {
+        value_factor(table, "memory_max", |v, arm| {
             arm.memory_max = Some(memory(&size(v)?)?);
-            Ok(written(v))
+            Ok(as_written(v))
         }),
-        value_factor(t, "memory_high", |v, arm| {
+        value_factor(table, "memory_high", |v, arm| {
             arm.memory_high = Some(memory(&size(v)?)?);
-            Ok(format!("high-{}", written(v)))
+            Ok(format!("high-{}", as_written(v)))
         }),
-        value_factor(t, "swap_max", |v, arm| {
+        value_factor(table, "swap_max", |v, arm| {
             arm.swap_max = Some(size(v)? / PAGE * PAGE);
-            Ok(format!("swap-{}", written(v)))
+            Ok(format!("swap-{}", as_written(v)))
         }),
-        value_factor(t, "cache_entries", |v, arm| {
+        value_factor(table, "cache_entries", |v, arm| {
             let entries = within(v, 1..=u32::MAX)?;
             arm.cache_entries = Some(entries);
             Ok(format!("cache-{entries}"))
         }),
-        value_factor(t, "cpus", |v, arm| {
+        value_factor(table, "cpus", |v, arm| {
             let cpus = CpuSet::parse(&text(v)?)?;
             let name = format!("cpus-{cpus}");
             arm.cpus = Some(cpus);
             Ok(name)
         }),
     ];
-    all.push(named_factor(t, "binary", |v, arm| {
+    all.push(named_factor(table, "binary", |v, arm| {
         arm.binary = Some(plan_folder.path(v)?);
         Ok(())
     }));
-    all.push(named_factor(t, "arguments", |v, arm| {
+    all.push(named_factor(table, "arguments", |v, arm| {
         arm.arguments = several(v, argument)?;
         Ok(())
     }));
-    all.push(named_factor(t, "environment", |v, arm| {
+    all.push(named_factor(table, "environment", |v, arm| {
         arm.environment = variables(v)?;
         Ok(())
     }));
@@ -184,11 +186,11 @@ fn factors(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
 
 /// `read` sets the value in the arm and returns the level's name.
 fn value_factor(
-    t: &mut Table<'_>,
+    table: &mut Table<'_>,
     key: &'static str,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<String, String>,
 ) -> Option<Vec<Level>> {
-    t.take(key, |value| {
+    table.take(key, |value| {
         let levels = distinct(value, |value| {
             let mut settings = Arm::default();
             let name = read(value, &mut settings)?;
@@ -203,12 +205,12 @@ fn value_factor(
 }
 
 fn named_factor(
-    t: &mut Table<'_>,
+    table: &mut Table<'_>,
     key: &'static str,
     read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<(), String>,
 ) -> Option<Vec<Level>> {
-    let before = t.errors().len();
-    let levels = t.every(key, |name, value| {
+    let before = table.errors().len();
+    let levels = table.every(key, |name, value| {
         let name = plain_name(name.to_owned())?;
         if name.is_empty() {
             return Err("a level needs a name".to_owned());
@@ -217,8 +219,8 @@ fn named_factor(
         read(value, &mut settings)?;
         Ok(Level { name, settings })
     });
-    if levels.is_empty() && t.has(key) && t.errors().len() == before {
-        t.refuse(format!("{key} is empty: name its levels"));
+    if levels.is_empty() && table.has(key) && table.errors().len() == before {
+        table.refuse(format!("{key} is empty: name its levels"));
     }
     (!levels.is_empty()).then_some(levels)
 }
@@ -239,27 +241,27 @@ fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
     for levels in factors {
         arms = arms
             .iter()
-            .flat_map(|arm| levels.iter().map(|level| joined(arm, level)))
+            .flat_map(|arm| levels.iter().map(|level| with_level(arm, level)))
             .collect();
     }
     arms.into_iter().map(forbid_swap_under_limit).collect()
 }
 
-fn joined(arm: &Arm, level: &Level) -> Arm {
+fn with_level(arm: &Arm, level: &Level) -> Arm {
     let Level { name, settings } = level.clone();
-    let mut joined = arm.clone();
-    joined.name = if arm.name.is_empty() {
+    let mut with_level = arm.clone();
+    with_level.name = if arm.name.is_empty() {
         name
     } else {
         format!("{} {name}", arm.name)
     };
-    joined.memory_max = settings.memory_max.or(joined.memory_max);
-    joined.memory_high = settings.memory_high.or(joined.memory_high);
-    joined.swap_max = settings.swap_max.or(joined.swap_max);
-    joined.cache_entries = settings.cache_entries.or(joined.cache_entries);
-    joined.cpus = settings.cpus.or(joined.cpus);
-    joined.binary = settings.binary.or(joined.binary);
-    joined.arguments.extend(settings.arguments);
-    joined.environment.extend(settings.environment);
-    joined
+    with_level.memory_max = settings.memory_max.or(with_level.memory_max);
+    with_level.memory_high = settings.memory_high.or(with_level.memory_high);
+    with_level.swap_max = settings.swap_max.or(with_level.swap_max);
+    with_level.cache_entries = settings.cache_entries.or(with_level.cache_entries);
+    with_level.cpus = settings.cpus.or(with_level.cpus);
+    with_level.binary = settings.binary.or(with_level.binary);
+    with_level.arguments.extend(settings.arguments);
+    with_level.environment.extend(settings.environment);
+    with_level
 }

@@ -13,11 +13,11 @@ const FORBIDDEN_KEYS: [&str; 6] = [
     "seed",
 ];
 
-/// The plan then has one arm without settings.
+/// A plan with a search has one arm without settings.
 pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
-    top.table("search", |t| {
-        t.need("what", |v| choice(v, &[("memory", ())]));
-        let from = t.need("from", |v| headroom(size(v)?));
+    top.table("search", |table| {
+        table.need("what", |v| choice(v, &[("memory", ())]));
+        let from = table.need("from", |v| headroom(size(v)?));
         let mut search = Search {
             from: from.unwrap_or_default(),
             settle: 2 * MINUTE,
@@ -26,15 +26,15 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
             most: 8 * HOUR,
             horizon: 24 * HOUR,
         };
-        t.set("settle", &mut search.settle, |v| {
+        table.set("settle", &mut search.settle, |v| {
             at_least(time(v)?, Duration::from_secs(1))
         });
-        t.set("dwell", &mut search.dwell, |v| {
+        table.set("dwell", &mut search.dwell, |v| {
             at_least(time(v)?, Duration::from_secs(2))
         });
-        t.set("width", &mut search.width, |v| width(percent(number(v)?)?));
-        t.set("most", &mut search.most, |v| at_least(time(v)?, MINUTE));
-        t.set("horizon", &mut search.horizon, |v| at_least(time(v)?, HOUR));
+        table.set("width", &mut search.width, |v| width(percent(number(v)?)?));
+        table.set("most", &mut search.most, |v| at_least(time(v)?, MINUTE));
+        table.set("horizon", &mut search.horizon, |v| at_least(time(v)?, HOUR));
         plan.stop.duration = search.most;
         plan.search = Some(search);
     });
@@ -64,12 +64,12 @@ pub(super) fn check(plan: &Plan, line: Option<usize>, config_errors: &ConfigErro
             "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
         );
     }
-    let least = (search.settle + search.dwell) * 10;
-    if search.most < least {
-        let [most, least] = [search.most, least].map(faultline_text::time);
+    let min_time = (search.settle + search.dwell) * 10;
+    if search.most < min_time {
+        let [most, min_time] = [search.most, min_time].map(faultline_text::time);
         config_errors.push(
             line,
-            format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),
+            format!("search.most is {most}, and ten dwells alone take {min_time}: give it more, or make dwells shorter"),
         );
     }
 }

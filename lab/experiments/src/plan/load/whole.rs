@@ -20,21 +20,21 @@ pub(super) fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &Con
 fn arms(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
-        let whose = format!("arm {:?}", arm.name);
-        names.insert(&arm.name, *line, whose.clone(), config_errors);
+        let owner = format!("arm {:?}", arm.name);
+        names.insert(&arm.name, *line, owner.clone(), config_errors);
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
-            let what = format!("{whose}: memory_high is above memory_max, so it never acts");
+            let what = format!("{owner}: memory_high is above memory_max, so it never acts");
             config_errors.push(*line, what);
         }
-        reject_runner_variables(arm.environment.keys(), &whose, *line, config_errors);
+        reject_runner_variables(arm.environment.keys(), &owner, *line, config_errors);
         let cache_variable = &plan.workload.cache_variable;
         if arm.environment.contains_key(cache_variable) {
             config_errors.push(
                 *line,
                 format!(
-                    "{whose}: {cache_variable} is set by the runner; say cache_entries instead"
+                    "{owner}: {cache_variable} is set by the runner; say cache_entries instead"
                 ),
             );
         }
@@ -44,7 +44,7 @@ fn arms(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_
             config_errors.push(
                 *line,
                 format!(
-                    "{whose}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
+                    "{owner}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
                      to report elsewhere too, say [forward] in the recorder's config"
                 ),
             );
@@ -74,29 +74,29 @@ fn workload_environment(plan: &Plan, line: Option<usize>, config_errors: &Config
 
 fn reject_runner_variables<'k>(
     names: impl Iterator<Item = &'k String>,
-    whose: &str,
+    owner: &str,
     line: Option<usize>,
     config_errors: &ConfigErrors<'_>,
 ) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
         config_errors.push(
             line,
-            format!("{whose}: {name} is set by the runner for scripts; name it otherwise"),
+            format!("{owner}: {name} is set by the runner for scripts; name it otherwise"),
         );
     }
 }
 
 fn lanes(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
-    let wanted = if plan.concurrent.is_some() {
+    let required_lanes = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
         1
     };
-    if plan.lanes.len() != wanted {
+    if plan.lanes.len() != required_lanes {
         let why = match plan.concurrent {
             Some(_) => format!(
                 "a concurrent plan needs one [[lane]] for each of its {} arms and one for the second run of the arm that \
-                 runs twice: {wanted}",
+                 runs twice: {required_lanes}",
                 plan.arms.len()
             ),
             None => "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
@@ -175,7 +175,7 @@ fn check_separate_lanes(
 }
 
 fn check_ports(plan: &Plan, lane: &Lane, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
-    let whose = if plan.lanes.len() > 1 {
+    let owner = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
         "workload".to_owned()
@@ -187,7 +187,7 @@ fn check_ports(plan: &Plan, lane: &Lane, line: Option<usize>, config_errors: &Co
                 let port = first.max(low);
                 config_errors.push(
                     line,
-                    format!("{whose}: {other} and {what} both have port {port}; keep them apart"),
+                    format!("{owner}: {other} and {what} both have port {port}; keep them apart"),
                 );
             }
         }
@@ -264,22 +264,22 @@ fn named_folders<'p>(plan: &'p Plan, source_lines: &SourceLines) -> Vec<NamedFol
 }
 
 fn stops(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
-    let follows = plan.workload.kind == Kind::Validator;
-    if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
+    let is_validator = plan.workload.kind == Kind::Validator;
+    if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         config_errors.push(
             source_lines.counted_from,
             "stop.counted_from: a replay is counted from its start; leave it out",
         );
     }
-    if !follows && plan.begin == Begin::Download {
+    if !is_validator && plan.begin == Begin::Download {
         config_errors.push(
             source_lines.how,
             "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
         );
     }
-    let open = plan.stop.counted_from == CountedFrom::FirstTransaction
+    let is_unbounded = plan.stop.counted_from == CountedFrom::FirstTransaction
         && plan.stop.first_transaction_within.is_none();
-    if follows && open {
+    if is_validator && is_unbounded {
         config_errors.push(
             source_lines.first_transaction_within,
             "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
@@ -292,18 +292,18 @@ fn placeholders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigE
     let mut reported = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
         for lane in &plan.lanes {
-            let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else {
+            let Err(unknown) = expand(plan, arm, lane, Path::new("/"), 1) else {
                 continue;
             };
-            for wrong in wrong {
-                // Reported once if it is in the workload.
-                let line = if wrong.of_arm {
+            for unknown in unknown {
+                // A placeholder of the workload is reported once.
+                let line = if unknown.of_arm {
                     *line
                 } else {
                     source_lines.workload
                 };
-                if reported.insert((line, wrong.what.clone())) {
-                    config_errors.push(line, wrong.what);
+                if reported.insert((line, unknown.what.clone())) {
+                    config_errors.push(line, unknown.what);
                 }
             }
         }

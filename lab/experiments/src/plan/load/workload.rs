@@ -18,23 +18,23 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub(super) fn workload(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
-    let mut w = default_plan().workload;
-    t.set("kind", &mut w.kind, |v| {
+pub(super) fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
+    let mut workload = default_plan().workload;
+    table.set("kind", &mut workload.kind, |v| {
         choice(
             v,
             &[("validator", Kind::Validator), ("replay", Kind::Replay)],
         )
     });
-    w.command = t
+    workload.command = table
         .need("command", |v| command(v, plan_folder))
         .unwrap_or_default();
-    w.user = t.take("user", text);
-    w.working_folder = t.take("working_folder", |v| plan_folder.path(v));
-    w.environment = environment(t, "environment");
-    w.open_files = t.take("open_files", |v| within(v, 1..=u64::MAX >> 1));
-    w.binary = t.take("binary", |v| plan_folder.path(v));
-    t.set("cache_variable", &mut w.cache_variable, |v| {
+    workload.user = table.take("user", text);
+    workload.working_folder = table.take("working_folder", |v| plan_folder.path(v));
+    workload.environment = environment(table, "environment");
+    workload.open_files = table.take("open_files", |v| within(v, 1..=u64::MAX >> 1));
+    workload.binary = table.take("binary", |v| plan_folder.path(v));
+    table.set("cache_variable", &mut workload.cache_variable, |v| {
         variable(&text(v)?)
     });
     let clusters = [
@@ -43,20 +43,22 @@ pub(super) fn workload(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload 
         ("devnet", Cluster::Devnet),
         ("localnet", Cluster::Localnet),
     ];
-    w.cluster = t.take("cluster", |v| choice(v, &clusters));
-    w.cluster_rpc = t.take("cluster_rpc", |v| url(text(v)?));
-    let nodes = w.cluster.map(Cluster::nodes);
+    workload.cluster = table.take("cluster", |v| choice(v, &clusters));
+    workload.cluster_rpc = table.take("cluster_rpc", |v| url(text(v)?));
+    let nodes = workload.cluster.map(Cluster::nodes);
     let public = |list: Option<&[&str]>| {
         let list = list.into_iter().flatten();
         list.map(|text| (*text).to_owned()).collect()
     };
-    let entrypoints = t.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
-    w.entrypoints = entrypoints.unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
-    let known = t.take("known_validators", |v| {
+    let entrypoints = table.take("entrypoints", |v| distinct(v, |v| host_and_port(text(v)?)));
+    workload.entrypoints =
+        entrypoints.unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
+    let known = table.take("known_validators", |v| {
         distinct(v, |v| public_key(text(v)?))
     });
-    w.known_validators = known.unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
-    w
+    workload.known_validators =
+        known.unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
+    workload
 }
 
 fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>, String> {
@@ -71,7 +73,7 @@ fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>,
     Ok(words)
 }
 
-/// May be empty.
+/// A text that may be empty.
 pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
     if value.as_str() == Some("") {
         Ok(String::new())
@@ -81,15 +83,18 @@ pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
 }
 
 /// Values may be empty.
-pub(super) fn environment(t: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
-    t.every(key, |name, value| Ok((variable(name)?, argument(value)?)))
+pub(super) fn environment(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
+    table
+        .every(key, |name, value| Ok((variable(name)?, argument(value)?)))
         .into_iter()
         .collect()
 }
 
 pub(super) fn variable(name: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit())
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.is_empty()
+        && name.chars().all(is_allowed)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
     {
         return Ok(name.to_owned());
     }
@@ -132,22 +137,22 @@ fn url(text: String) -> Result<String, String> {
 }
 
 pub(super) fn single_lane(
-    t: &mut Table<'_>,
+    table: &mut Table<'_>,
     plan_folder: &PlanFolder,
 ) -> Option<(Lane, Option<usize>)> {
-    let line = LANE_KEYS.iter().find_map(|key| t.line_of(key));
-    let has_lane_keys = LANE_KEYS.iter().any(|key| t.has(key));
+    let line = LANE_KEYS.iter().find_map(|key| table.line_of(key));
+    let has_lane_keys = LANE_KEYS.iter().any(|key| table.has(key));
     if !has_lane_keys {
         // Registers the keys as known.
         for key in LANE_KEYS {
-            t.entry(key);
+            table.entry(key);
         }
         return None;
     }
     Some((
         Lane {
             name: "main".to_owned(),
-            ..lane(t, plan_folder)
+            ..lane(table, plan_folder)
         },
         line,
     ))
@@ -156,42 +161,44 @@ pub(super) fn single_lane(
 pub(super) fn lanes(
     top: &mut Table<'_>,
     plan_folder: &PlanFolder,
-    single: Option<(Lane, Option<usize>)>,
+    only_lane: Option<(Lane, Option<usize>)>,
     (lanes, source_lines): (&mut Vec<Lane>, &mut SourceLines),
 ) {
-    if let (Some((_, line)), true) = (&single, top.has("lane")) {
+    if let (Some((_, line)), true) = (&only_lane, top.has("lane")) {
         top.errors().push(
             *line,
             "workload: with [[lane]] its folders and ports stand there, not here",
         );
     }
-    if let Some((lane, line)) = single {
+    if let Some((lane, line)) = only_lane {
         lanes.push(lane);
         source_lines.lanes.push(line);
     }
-    top.tables("lane", |t| {
-        let name = t.need("name", |v| plain_name(text(v)?)).unwrap_or_default();
-        source_lines.lanes.push(t.line());
+    top.tables("lane", |table| {
+        let name = table
+            .need("name", |v| plain_name(text(v)?))
+            .unwrap_or_default();
+        source_lines.lanes.push(table.line());
         lanes.push(Lane {
             name,
-            ..lane(t, plan_folder)
+            ..lane(table, plan_folder)
         });
     });
 }
 
-fn lane(t: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
+fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     Lane {
         name: String::new(),
-        ledger: t
+        ledger: table
             .need("ledger", |v| plan_folder.path(v))
             .unwrap_or_default(),
-        accounts: t.take("accounts", |v| plan_folder.path(v)),
-        snapshots: t.take("snapshots", |v| plan_folder.path(v)),
-        identity: t.take("identity", |v| plan_folder.path(v)),
-        rpc_port: t.take("rpc_port", |v| within(v, 1..=u16::MAX)),
-        gossip_port: t.take("gossip_port", |v| within(v, 1..=u16::MAX)),
-        port_range: t.take("port_range", |v| port_range(&text(v)?)),
-        cpus: t.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        accounts: table.take("accounts", |v| plan_folder.path(v)),
+        snapshots: table.take("snapshots", |v| plan_folder.path(v)),
+        identity: table.take("identity", |v| plan_folder.path(v)),
+        rpc_port: table.take("rpc_port", |v| within(v, 1..=u16::MAX)),
+        gossip_port: table.take("gossip_port", |v| within(v, 1..=u16::MAX)),
+        port_range: table.take("port_range", |v| port_range(&text(v)?)),
+        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
     }
 }
 

@@ -56,7 +56,7 @@ struct ReplayThreads {
 }
 
 impl RunObserver {
-    /// The cgroup of this process.
+    /// Observes the cgroup of this process.
     pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
         RunObserver {
             root,
@@ -135,12 +135,12 @@ impl RunObserver {
             .tick
             .is_some_and(|(_, seen)| at.saturating_sub(seen) <= MAX_TICK_AGE)
         {
-            (reading.fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
+            (reading.is_fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
         }
     }
 }
 
-/// To the clock of the readings, which shows `at` now.
+/// Converts to the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
     let then = Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0));
     let ago = clock::since_1970().saturating_sub(then);
@@ -185,7 +185,8 @@ impl ReplayThreads {
             self.by_thread.retain(|tid, _| listed.contains(tid));
             for tid in listed {
                 let replays = |comm: Vec<u8>| {
-                    purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY_PURPOSE))
+                    purpose(&pool(&comm))
+                        .is_some_and(|purpose_text| purpose_text.starts_with(REPLAY_PURPOSE))
                 };
                 if !self.by_thread.contains_key(&tid)
                     && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)

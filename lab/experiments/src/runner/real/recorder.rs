@@ -8,7 +8,7 @@ use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_runner::isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_runner::record::recorder::{
-    self, Addresses, DEFAULT_INTERVAL, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    self, Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
     ReadyFile, Target, Task, describe_end, polls_to_write, progress,
 };
 use faultline_text::time;
@@ -20,7 +20,7 @@ use ureq::config::Config;
 
 /// Polls before a wait is reported: two seconds.
 const POLLS_BEFORE_MESSAGE: u32 = 40;
-/// Timeout, because setting a mark delays polls.
+/// Short, because setting a mark delays polls.
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The end of a daemon's warning that the plan's check already gave.
 const KNOWN_WARNING: &str = "it takes from what the validator waits for; put it elsewhere";
@@ -41,7 +41,7 @@ fn environment() -> Vec<(OsString, OsString)> {
 }
 
 impl Daemon {
-    /// On return it listens and has its target. Fails if it has exited.
+    /// On return the daemon listens and follows its target. Fails if it has exited.
     pub(super) fn start(
         launcher: &dyn Launcher,
         recorder_request: &RecorderRequest<'_>,
@@ -64,7 +64,7 @@ impl Daemon {
             config: settings.config.as_deref(),
             free_ports: true,
         };
-        // Affinity: not every launcher supports a cgroup limit.
+        // Sets the affinity, because not every launcher can limit CPUs.
         let mut command = gated(
             launcher,
             None,
@@ -83,7 +83,7 @@ impl Daemon {
             open_files: None,
             gate: None,
             longest: None,
-            grace: POLL_EVERY * POLLS_TO_END,
+            grace: POLL_INTERVAL * POLLS_TO_END,
         };
         let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
@@ -120,15 +120,15 @@ impl Daemon {
                     describe_end(end, &words)
                 );
             }
-            std::thread::sleep(POLL_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         bail!(
             "{PROGRAM} does not record after half a minute{}",
-            complaint_suffix(&self.log.last_complaint())
+            warning_suffix(&self.log.last_warning())
         )
     }
 
-    /// Long waits are reported.
+    /// Polls until `until` is true; false after all polls. Reports a long wait.
     fn wait(
         &mut self,
         (polls, what): (u32, &str),
@@ -139,12 +139,12 @@ impl Daemon {
                 return Ok(true);
             }
             if attempt == POLLS_BEFORE_MESSAGE {
-                let longest = time(POLL_EVERY * polls);
+                let longest = time(POLL_INTERVAL * polls);
                 say(&format!(
                     "waiting for {PROGRAM} {what}, for {longest} at most"
                 ));
             }
-            std::thread::sleep(POLL_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(false)
     }
@@ -161,11 +161,11 @@ fn allowed_cpus() -> Vec<u32> {
         .collect()
 }
 
-fn complaint_suffix(complaint: &str) -> String {
-    if complaint.is_empty() {
+fn warning_suffix(warning: &str) -> String {
+    if warning.is_empty() {
         String::new()
     } else {
-        format!(": {complaint}")
+        format!(": {warning}")
     }
 }
 
@@ -194,12 +194,12 @@ impl Recorder for Daemon {
         Ok(self
             .launched
             .ended()?
-            .map(|end| (end, self.log.last_complaint())))
+            .map(|end| (end, self.log.last_warning())))
     }
 
-    fn complaints(&mut self) -> Vec<String> {
-        let mut all = self.log.complaints();
-        all.retain(|complaint| !complaint.ends_with(KNOWN_WARNING));
+    fn warnings(&mut self) -> Vec<String> {
+        let mut all = self.log.warnings();
+        all.retain(|warning| !warning.ends_with(KNOWN_WARNING));
         all
     }
 
@@ -233,19 +233,19 @@ impl Recorder for Daemon {
 
     fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
-            self.launched.ask_to_end()?;
+            self.launched.terminate()?;
         }
         let ended = self.wait((POLLS_TO_END, "to end"), |daemon| {
             Ok(daemon.ended()?.is_some())
         })?;
-        let words = self.log.last_complaint();
+        let words = self.log.last_warning();
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
             Some(end) if ended => bail!("{PROGRAM} ended{}", describe_end(end, &words)),
             _ => bail!(
                 "{PROGRAM} did not end and was killed{}",
-                complaint_suffix(&words)
+                warning_suffix(&words)
             ),
         }
     }

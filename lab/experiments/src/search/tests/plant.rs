@@ -115,7 +115,7 @@ impl Plant {
             unreclaimable: Some(self.unreclaimable),
             memory: Some(self.unreclaimable + self.cache),
             applied_limit: self.limit,
-            fresh: true,
+            is_fresh: true,
             behind: Some(self.behind as u64),
             tip: Some(self.tip as u64),
             refaults: Some(self.refaults as u64),

@@ -28,8 +28,9 @@ fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
         ended(silent),
         (Verdict::Failed, vec![VALIDATOR_SILENT.to_owned()])
     );
-    let stale =
-        |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
+    let stale = |reading: &mut Reading| {
+        (reading.is_fresh, reading.behind, reading.tip) = (false, None, None)
+    };
     assert_eq!(ended(stale).0, Verdict::Void);
     let no_newer_tip = |reading: &mut Reading| reading.behind = None;
     assert_eq!(ended(no_newer_tip).0, Verdict::Void);
@@ -41,7 +42,7 @@ fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
 fn a_reference_dwell_with_missing_data_proves_nothing() {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        fresh: true,
+        is_fresh: true,
         behind: (second % 20 < 10).then_some(0),
         unreclaimable: Some(MIB),
         ..Reading::default()
@@ -59,7 +60,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
 fn dwell(slots: u64, replayed: u64) -> Dwell {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        fresh: true,
+        is_fresh: true,
         behind: Some(0),
         tip: Some(slots * second / 40),
         unreclaimable: Some(MIB),

@@ -524,7 +524,7 @@ impl Launched for Started {
         Ok(!leaves && state.end(run).is_some())
     }
 
-    fn ask_to_end(&mut self) -> anyhow::Result<()> {
+    fn terminate(&mut self) -> anyhow::Result<()> {
         self.log("ask to end");
         let mut state = self.state.borrow_mut();
         let now = state.now;
@@ -589,7 +589,7 @@ impl Recorder for Tape {
         Ok(ended.then(|| (End::Signal(9), "its last words".to_owned())))
     }
 
-    fn complaints(&mut self) -> Vec<String> {
+    fn warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
 

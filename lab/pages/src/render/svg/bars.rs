@@ -47,7 +47,7 @@ fn category(
     let wide = (category_width * 0.78 / chart.series.len().max(1) as f64).min(64.0);
     let mut x = left + (category_width - wide * chart.series.len() as f64) / 2.0;
     for (series, style) in chart.series.iter().zip(styles) {
-        sheet.begin(&style.owner);
+        sheet.begin(&style.owner_attribute);
         let middle = x + wide / 2.0;
         let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {

@@ -36,7 +36,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyl
         point => point,
     };
     for (curve, style) in chart.series.iter().zip(&styles) {
-        sheet.begin(&style.owner);
+        sheet.begin(&style.owner_attribute);
         line(sheet, &frame, curve, style.series_style);
         points_of(sheet, &frame, (curve, point), style);
         sheet.end();
@@ -52,7 +52,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyl
     let of_point = (!recorded.is_empty()).then(|| Entry {
         swatch: Swatch::Point(series_style),
         text: point.to_owned(),
-        owner: String::new(),
+        owner_attribute: String::new(),
     });
     let entries = styles
         .iter()

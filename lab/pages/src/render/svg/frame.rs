@@ -95,7 +95,7 @@ pub(super) fn draw_vertical_axis(
     }
 }
 
-/// How many ticks fit below the box, with labels of so many letters.
+/// How many ticks fit below the box, with labels of `letters` letters.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
     let space = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
     space.clamp(2.0, 12.0) as usize

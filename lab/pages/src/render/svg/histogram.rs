@@ -30,7 +30,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesS
         series_styles.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
     let bars = chart.series.len() == 1;
     for (series, style) in chart.series.iter().zip(&styles) {
-        sheet.begin(&style.owner);
+        sheet.begin(&style.owner_attribute);
         if bars {
             filled(sheet, &frame, chart, (series, style.series_style));
         } else {

@@ -16,7 +16,7 @@ pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
     /// See [`Style::owner`](super::super::style::Style).
-    pub(super) owner: String,
+    pub(super) owner_attribute: String,
 }
 
 /// The entry of a series.
@@ -24,7 +24,7 @@ pub(super) fn entry(style: &Style, swatch: fn(SeriesStyle) -> Swatch) -> Entry {
     Entry {
         swatch: swatch(style.series_style),
         text: style.name.clone(),
-        owner: style.owner.clone(),
+        owner_attribute: style.owner_attribute.clone(),
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
             sheet.y += LINE;
         }
         let y = sheet.y + 10.0;
-        sheet.begin(&entry.owner);
+        sheet.begin(&entry.owner_attribute);
         match entry.swatch {
             Swatch::Line(series_style) => {
                 let weight = series_style.weight.min(1);

@@ -14,22 +14,22 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let widest = names.iter().map(|name| width(name)).fold(4.0, f64::max) * TEXT_SIZE;
     let left = (widest + 16.0).min(sheet.width * 0.45);
     let count = names.len().max(1) as f64;
-    let side = ((sheet.width - left - 8.0) / count).min(64.0);
-    let high = side.clamp(18.0, 34.0);
+    let column_width = ((sheet.width - left - 8.0) / count).min(64.0);
+    let row_height = column_width.clamp(18.0, 34.0);
     let top = sheet.y + 24.0;
     for (row, name) in names.iter().enumerate() {
         let at = row as f64;
-        let y = top + at * high;
+        let y = top + at * row_height;
         sheet.text(
             "t",
             "start",
-            (8.0, y + high / 2.0 + 4.0),
+            (8.0, y + row_height / 2.0 + 4.0),
             &fitted(name, (left - 14.0) / TEXT_SIZE),
         );
         sheet.text(
             "m",
             "middle",
-            (left + (at + 0.5) * side, sheet.y + 16.0),
+            (left + (at + 0.5) * column_width, sheet.y + 16.0),
             &(row + 1).to_string(),
         );
         for column in 0..names.len() {
@@ -39,24 +39,24 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Matrix) {
                 .and_then(|row| row.get(column))
                 .copied()
                 .flatten();
-            let x = left + column as f64 * side;
+            let x = left + column as f64 * column_width;
             let words = format!("{} and {}", chart.names[row], chart.names[column]);
             cell(
                 sheet,
                 (x, y),
-                (side, high),
+                (column_width, row_height),
                 value.filter(|value| value.is_finite()),
                 &words,
             );
         }
     }
-    sheet.y = top + high * count + 6.0;
+    sheet.y = top + row_height * count + 6.0;
 }
 
 fn cell(
     sheet: &mut Sheet,
     (x, y): (f64, f64),
-    (wide, high): (f64, f64),
+    (cell_width, row_height): (f64, f64),
     value: Option<f64>,
     words: &str,
 ) {
@@ -73,7 +73,7 @@ fn cell(
         if value.is_some() { &shown } else { "none" }
     ));
     // Chosen for contrast.
-    let ink = if strength > 0.62 && value.is_some() {
+    let text_class = if strength > 0.62 && value.is_some() {
         "on"
     } else {
         "t"
@@ -82,20 +82,20 @@ fn cell(
         r#"<g><title>{title}</title><rect class="{class}" x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>"#,
         Coordinate(x + 0.5),
         Coordinate(y + 0.5),
-        Coordinate(wide - 1.0),
-        Coordinate(high - 1.0),
-        Coordinate(if value.is_some() && ink == "t" { strength * 0.75 } else { 1.0 })
+        Coordinate(cell_width - 1.0),
+        Coordinate(row_height - 1.0),
+        Coordinate(if value.is_some() && text_class == "t" { strength * 0.75 } else { 1.0 })
     ));
-    let class = if wide < 38.0 {
-        format!("{ink} s")
+    let class = if cell_width < 38.0 {
+        format!("{text_class} s")
     } else {
-        ink.to_owned()
+        text_class.to_owned()
     };
-    if wide >= 27.0 {
+    if cell_width >= 27.0 {
         sheet.text(
             &class,
             "middle",
-            (x + wide / 2.0, y + high / 2.0 + 4.0),
+            (x + cell_width / 2.0, y + row_height / 2.0 + 4.0),
             &shown,
         );
     }

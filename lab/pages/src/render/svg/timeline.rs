@@ -22,7 +22,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .flat_map(|line| line.y.iter().flatten().copied());
     let y = Axis::of_values(values.clone(), &chart.unit, chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
-    let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
+    let (x, time_format) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
     frame.x_scale = x.scale;
     let placed_marks = placed_marks(&frame, chart);
     let rows = placed_marks
@@ -43,7 +43,12 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     lines(sheet, &frame, chart, styles);
     marks(sheet, &frame, &placed_marks, (chart, styles));
     let below = strips(sheet, &frame, chart, (&lanes, styles));
-    draw_horizontal_axis(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
+    draw_horizontal_axis(
+        sheet,
+        &below,
+        &x,
+        &format!("{} ({time_format})", chart.x_label),
+    );
     if values.count() == 0 {
         draw_no_values(sheet, &frame);
     }
@@ -159,12 +164,12 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
             });
             free.map(move |from| (row, from))
         });
-        let spot = if is_named { None } else { rows.next() };
+        let position = if is_named { None } else { rows.next() };
         drop(rows);
-        if let Some((row, from)) = spot {
+        if let Some((row, from)) = position {
             taken[row].push((from, from + wide));
         }
-        let name = spot.map(|(row, from)| Name {
+        let name = position.map(|(row, from)| Name {
             row,
             x: from + 3.0,
             text,
@@ -212,7 +217,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
         .map(|(line, style)| Entry {
             swatch: Swatch::Line(style),
             text: line.name.clone(),
-            owner: run_attribute(&line.run),
+            owner_attribute: run_attribute(&line.run),
         })
         .collect();
     let strips = !chart.lanes().is_empty();
@@ -221,7 +226,7 @@ fn entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<Entry> {
         entries.push(Entry {
             swatch: Swatch::Tint(styles.band(&band.name, strips)),
             text: band.name.clone(),
-            owner: String::new(),
+            owner_attribute: String::new(),
         });
     }
     entries

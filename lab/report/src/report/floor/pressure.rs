@@ -31,13 +31,13 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
             unknown_turns += 1;
             continue;
         };
-        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = shares.iter().copied().fold(0.0, f64::max);
-        if most - least > MIN_SHARE_DIFFERENCE && most > 1.5 * least {
+        let min_share = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let max_share = shares.iter().copied().fold(0.0, f64::max);
+        if max_share - min_share > MIN_SHARE_DIFFERENCE && max_share > 1.5 * min_share {
             unequal_turns.push(format!(
                 "turn {number}: {:.1} to {:.1} % of the time",
-                100.0 * least,
-                100.0 * most
+                100.0 * min_share,
+                100.0 * max_share
             ));
         }
     }

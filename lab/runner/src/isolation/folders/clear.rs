@@ -39,7 +39,7 @@ pub struct RetainedEntry {
 /// Nothing was deleted if the folder is not marked, a validator holds a ledger's lock in it, or a
 /// process has a file open in it. Some files may be deleted after an error of the file system.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
-    let top = ready(folder, root)?;
+    let top = open_unused(folder, root)?;
     let first = Walk::new(false, 0).all(&top)?;
     let mut walk = Walk::new(true, 0);
     walk.locks = first.locks;
@@ -47,11 +47,11 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
 }
 
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared> {
-    let top = ready(folder, root)?;
+    let top = open_unused(folder, root)?;
     Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)
 }
 
-fn ready(folder: &Path, root: &HostRoot) -> Result<Folder> {
+fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
     let users = guard::users(root, folder);
     if let Some(first) = users.first() {
         let more = if users.len() > 1 {
@@ -94,10 +94,10 @@ impl Walk {
             self.locks.extend(guard::lock(folder)?);
         }
         for name in folder.names()? {
-            let stays = name.as_c_str() == guard::LOCK
+            let is_excluded = name.as_c_str() == guard::LOCK
                 || (depth == 0
                     && [marker::NAME, marker::LOST_AND_FOUND].contains(&name.as_c_str()));
-            if stays {
+            if is_excluded {
                 continue;
             }
             let Some(stat) = folder.stat(&name)? else {

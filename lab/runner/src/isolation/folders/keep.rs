@@ -3,7 +3,7 @@ use anyhow::Result;
 use rustix::fs::{FileType, Stat};
 use std::ffi::CStr;
 
-/// Above the size of a keypair of 64 numbers, each on its own indented line.
+/// Larger than a keypair file with each of its 64 numbers on an indented line.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 
 const KEYPAIR_LENGTH: usize = 64;

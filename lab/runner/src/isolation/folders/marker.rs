@@ -23,7 +23,7 @@ const ABOUT: &str = "faultline experiment deletes everything in this folder befo
                      files. Without this file it deletes nothing here. The file counts only in the folder that it was \
                      made in: not in a copy.";
 
-const MOST: u64 = 64 << 10;
+const MAX_MARKER_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Marker {
@@ -35,9 +35,9 @@ struct Marker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Init {
-    Made,
+    Created,
     Marked,
-    Already,
+    AlreadyMarked,
 }
 
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
@@ -58,7 +58,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     };
     let open = Folder::open(folder)?;
     if inspect(&open)? {
-        return Ok(Init::Already);
+        return Ok(Init::AlreadyMarked);
     }
     refuse_unless_empty(&open)?;
     write(&open, now)?;
@@ -67,7 +67,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
         let _ = rustix::fs::unlinkat(open.fd(), NAME, AtFlags::empty());
         return Err(error);
     }
-    Ok(if created { Init::Made } else { Init::Marked })
+    Ok(if created { Init::Created } else { Init::Marked })
 }
 
 pub fn is_marked(folder: &Path) -> bool {
@@ -100,39 +100,39 @@ fn inspect(folder: &Folder) -> Result<bool> {
         return Ok(false);
     }
     let path = folder.join(NAME);
-    let wrong = |why: &str| {
+    let invalid_marker = |why: &str| {
         anyhow!(
             "{} is no marker of this folder ({why}); remove it, then mark the folder",
             path.display()
         )
     };
-    let Some(text) = folder.read(NAME, MOST)? else {
-        return Err(wrong("it is not a file"));
+    let Some(text) = folder.read(NAME, MAX_MARKER_BYTES)? else {
+        return Err(invalid_marker("it is not a file"));
     };
     match serde_json::from_slice::<Marker>(&text) {
-        Ok(marker) if marker.kind != KIND => Err(wrong("it is another kind of file")),
+        Ok(marker) if marker.kind != KIND => Err(invalid_marker("it is another kind of file")),
         Ok(marker) if marker.inode != folder.inode() => {
-            Err(wrong("it was copied here from another folder"))
+            Err(invalid_marker("it was copied here from another folder"))
         }
         Ok(_) => Ok(true),
-        Err(_) => Err(wrong("its text is damaged")),
+        Err(_) => Err(invalid_marker("its text is damaged")),
     }
 }
 
 fn refuse_unless_empty(folder: &Folder) -> Result<()> {
     let names = folder.names()?;
-    let others = || {
+    let other_entries = || {
         names
             .iter()
             .filter(|name| ![NAME, LOST_AND_FOUND].contains(&name.as_c_str()))
     };
-    let Some(first) = others().next() else {
+    let Some(first) = other_entries().next() else {
         return Ok(());
     };
     let (shown, first, count) = (
         folder.path().display(),
         first.to_string_lossy(),
-        others().count(),
+        other_entries().count(),
     );
     bail!(
         "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",

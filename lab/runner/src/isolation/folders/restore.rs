@@ -52,7 +52,7 @@ pub fn measure(from: &Path) -> Result<Source> {
 }
 
 /// Changes the owner of a marked folder, but not of its contents.
-pub fn hand_over(folder: &Path, owner: Owner) -> Result<()> {
+pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
     change_owner(&marker::open_marked(folder)?, owner)
 }
 
@@ -75,19 +75,19 @@ pub fn restore(
     let snapshots = snapshots.map(marker::open_marked).transpose()?;
     check_not_nested(&source, &ledger)?;
     check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
-    let mut work = RestoreRun {
+    let mut restore_run = RestoreRun {
         snapshots: snapshots.as_ref(),
         owner,
         restored: Restored::default(),
     };
-    work.folder(&source, &ledger, 0)?;
+    restore_run.folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
         rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
     }
-    Ok(work.restored)
+    Ok(restore_run.restored)
 }
 
 /// Fails if one folder contains the other: a copy into its own source would not end.

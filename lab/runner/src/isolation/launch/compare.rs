@@ -10,8 +10,9 @@ impl Limits {
             ("memory_high", self.memory_high, actual.memory_high),
             ("swap_max", self.swap_max, actual.swap_max),
         ];
-        let amounts = amounts
-            .map(|(name, requested, holds)| difference(name, requested.map(in_pages), holds));
+        let amounts = amounts.map(|(name, requested, effective)| {
+            difference(name, requested.map(in_pages), effective)
+        });
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
         amounts
             .into_iter()
@@ -30,35 +31,35 @@ pub(super) fn in_pages(bytes: u64) -> u64 {
 fn difference<T: PartialEq + std::fmt::Display>(
     what: &str,
     requested: Option<T>,
-    holds: Option<T>,
+    effective: Option<T>,
 ) -> Option<String> {
     let count = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
-    (requested != holds).then(|| {
+    (requested != effective).then(|| {
         format!(
             "{what}: asked for {}, the kernel says {}",
             count(&requested),
-            count(&holds)
+            count(&effective)
         )
     })
 }
 
-fn io_differences(requested: &[IoLimit], holds: &[IoLimit]) -> Vec<String> {
+fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
     let of = |list: &[IoLimit], limit: &IoLimit| {
         list.iter()
             .find(|other| other.device == limit.device)
             .map_or([None; 4], IoLimit::amounts)
     };
     let mut all = Vec::new();
-    let unrequested = holds
+    let unrequested = effective
         .iter()
         .filter(|limit| !requested.iter().any(|other| other.device == limit.device));
     for limit in requested.iter().chain(unrequested) {
-        let pairs = of(requested, limit).into_iter().zip(of(holds, limit));
-        for (name, (requested, holds)) in NAMES.into_iter().zip(pairs) {
+        let pairs = of(requested, limit).into_iter().zip(of(effective, limit));
+        for (name, (requested, effective)) in NAMES.into_iter().zip(pairs) {
             all.extend(difference(
                 &format!("{name} of {}", limit.device.display()),
                 requested,
-                holds,
+                effective,
             ));
         }
     }
@@ -85,15 +86,15 @@ mod tests {
             swap_max: Some(0),
             ..Limits::default()
         };
-        let mut holds = Limits {
+        let mut effective = Limits {
             memory_max: Some(5 * page),
             swap_max: Some(0),
             ..Limits::default()
         };
-        assert!(requested.differences(&holds).is_empty());
-        holds.memory_max = Some(6 * page);
-        holds.swap_max = None;
-        holds.cpus = Some(CpuSet::parse("0").unwrap());
+        assert!(requested.differences(&effective).is_empty());
+        effective.memory_max = Some(6 * page);
+        effective.swap_max = None;
+        effective.cpus = Some(CpuSet::parse("0").unwrap());
         let expected = [
             format!(
                 "memory_max: asked for {}, the kernel says {}",
@@ -103,7 +104,7 @@ mod tests {
             "swap_max: asked for 0, the kernel says no limit".to_owned(),
             "cpus: asked for no limit, the kernel says 0".to_owned(),
         ];
-        assert_eq!(requested.differences(&holds), expected);
+        assert_eq!(requested.differences(&effective), expected);
     }
 
     #[test]
@@ -119,16 +120,16 @@ mod tests {
             io: vec![limit("/a", 1), limit("/b", 2)],
             ..Limits::default()
         };
-        let mut holds = Limits {
+        let mut effective = Limits {
             io: vec![limit("/b", 2), limit("/a", 1)],
             ..Limits::default()
         };
-        assert!(requested.differences(&holds).is_empty());
-        holds.io = vec![limit("/b", 2), limit("/c", 1)];
+        assert!(requested.differences(&effective).is_empty());
+        effective.io = vec![limit("/b", 2), limit("/c", 1)];
         let expected = [
             "read_bytes of /a: asked for 1, the kernel says no limit",
             "read_bytes of /c: asked for no limit, the kernel says 1",
         ];
-        assert_eq!(requested.differences(&holds), expected);
+        assert_eq!(requested.differences(&effective), expected);
     }
 }

@@ -24,8 +24,8 @@ pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String> {
     if !folder.join("partition").exists() {
         return Ok(number);
     }
-    let of_disk = folder.parent().unwrap_or(&folder).join("dev");
-    let text = std::fs::read_to_string(&of_disk).map_err(at(&of_disk))?;
+    let disk_number_file = folder.parent().unwrap_or(&folder).join("dev");
+    let text = std::fs::read_to_string(&disk_number_file).map_err(at(&disk_number_file))?;
     Ok(text.trim().to_owned())
 }
 

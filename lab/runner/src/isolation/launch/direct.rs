@@ -149,7 +149,7 @@ impl Launcher for Direct {
         let groups = Group::find_by_scope(&self.parent, scope)?;
         for group in &groups {
             group.lift_memory_limits();
-            group.ask_to_end()?;
+            group.terminate()?;
         }
         wait(grace, || {
             Ok((!groups.iter().any(Group::is_busy)).then_some(()))

@@ -5,7 +5,7 @@ use rustix::process::{Resource, getrlimit};
 
 const SYS_RESOURCE: u32 = 24;
 
-/// The highest value that this program can set; `None` if unknown.
+/// Most open files that this program can set; `None` if unknown.
 pub(super) fn most(host: &HostRoot) -> Option<u64> {
     let system_max_open_files = system_max_open_files(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;

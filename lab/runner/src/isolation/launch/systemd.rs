@@ -81,12 +81,12 @@ impl Systemd {
             &global,
             self.has_exit_type,
         )?;
-        let of_slice = properties::slice(
+        let slice_properties = properties::slice(
             format!("Run {} of {}", job.name.run, job.name.scope),
             &job.limits,
         )?;
 
-        let mut service = Service::begin(self.bus.clone(), &job.name, &of_slice)?;
+        let mut service = Service::begin(self.bus.clone(), &job.name, &slice_properties)?;
         service.open_slice(&self.cgroup)?;
         let differences = job.limits.differences(&service.limits_as(&job.limits.io)?);
         if !differences.is_empty() {
@@ -140,7 +140,7 @@ impl Launcher for Systemd {
             self.bus
                 .kill(service, "all", rustix::process::Signal::TERM.as_raw())?;
         }
-        let down = || {
+        let all_down = || {
             for service in &services {
                 if self.bus.unit(service)?.is_some_and(|unit| !unit.is_down()) {
                     return Ok(None);
@@ -148,7 +148,7 @@ impl Launcher for Systemd {
             }
             Ok(Some(()))
         };
-        wait(grace, down)?;
+        wait(grace, all_down)?;
         for (group, service) in groups.iter().zip(&services) {
             service::remove(&self.bus, service, &format!("{group}.slice"))?;
         }

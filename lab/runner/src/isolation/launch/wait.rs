@@ -3,13 +3,13 @@ use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Calls `poll` at least once; `None` after about `patience`. The pauses are counted, not the time
-/// of `poll`.
+/// Calls `poll` until it returns a value; `None` after about `timeout`. Only the pauses count, not
+/// the time of `poll`.
 pub(super) fn wait<T>(
-    patience: Duration,
+    timeout: Duration,
     mut poll: impl FnMut() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let mut left = patience;
+    let mut left = timeout;
     loop {
         if let Some(found) = poll()? {
             return Ok(Some(found));

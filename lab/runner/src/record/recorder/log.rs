@@ -56,10 +56,10 @@ impl Log {
         lines
     }
 
-    pub fn complaints(&mut self) -> Vec<String> {
+    pub fn warnings(&mut self) -> Vec<String> {
         self.new_lines()
             .iter()
-            .filter_map(|line| complaint(line))
+            .filter_map(|line| warning(line))
             .map(str::to_owned)
             .collect()
     }
@@ -72,10 +72,10 @@ impl Log {
 
     /// The last warning or error as one line; else the last lines that are not log lines, such as a
     /// panic. Empty without either.
-    pub fn last_complaint(&self) -> String {
+    pub fn last_warning(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
-        let complaint = text.lines().rev().find_map(complaint);
-        complaint.map(str::to_owned).unwrap_or_else(|| {
+        let warning = text.lines().rev().find_map(warning);
+        warning.map(str::to_owned).unwrap_or_else(|| {
             let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
             let plain: Vec<&str> = text
                 .lines()
@@ -109,7 +109,7 @@ impl Log {
     }
 }
 
-fn complaint(line: &str) -> Option<&str> {
+fn warning(line: &str) -> Option<&str> {
     ["WARN ", "ERROR "]
         .iter()
         .find_map(|level| Some(line.split_once(level)?.1))
@@ -146,7 +146,7 @@ mod tests {
         let of = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
-            Log::on_disk(file.path()).unwrap().last_complaint()
+            Log::on_disk(file.path()).unwrap().last_warning()
         };
         let (info, warn) = (
             "2026-01-01T00:00:00Z  INFO listening\n",
@@ -169,7 +169,7 @@ mod tests {
         let line = b"2026 WARN no\n".repeat(100_000);
         std::fs::write(file.path(), &line).unwrap();
         let mut log = Log::on_disk(file.path()).unwrap();
-        assert_eq!(log.complaints().len(), 100_000);
+        assert_eq!(log.warnings().len(), 100_000);
         assert_eq!(log.tail().lines().count(), TAIL_LINES);
         assert_eq!(
             std::fs::metadata(file.path()).unwrap().len(),

@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
-    let wrong = |errno: Errno| at(&path)(errno);
+    let to_error = |errno: Errno| at(&path)(errno);
     let changed = || {
         anyhow!(
             "{} changed while it was copied: does something run there?",
@@ -35,14 +35,14 @@ pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>
     let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target =
-        rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(wrong)?;
+        rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(to_error)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
     if !cloned {
-        copy_data(&source, &target, size).map_err(wrong)?;
+        copy_data(&source, &target, size).map_err(to_error)?;
     }
-    set_owner_and_mode(&target, &stat, owner).map_err(wrong)?;
-    let copied = rustix::fs::fstat(&target).map_err(wrong)?;
+    set_owner_and_mode(&target, &stat, owner).map_err(to_error)?;
+    let copied = rustix::fs::fstat(&target).map_err(to_error)?;
     if version()? != before || copied.st_size != stat.st_size {
         return Err(changed());
     }
@@ -112,30 +112,30 @@ fn copy_range(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(
 }
 
 fn copy_with_buffer(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
-    let wrong = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let to_error = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let (mut source, mut target) = (
-        source.try_clone().map_err(wrong)?,
-        File::from(target.try_clone().map_err(wrong)?),
+        source.try_clone().map_err(to_error)?,
+        File::from(target.try_clone().map_err(to_error)?),
     );
     for file in [&source, &target] {
         rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
     }
-    let (mut buffer, mut left) = (vec![0; BUFFER_BYTES], end - start);
-    while left > 0 {
-        let most = usize::try_from(left)
+    let (mut buffer, mut remaining) = (vec![0; BUFFER_BYTES], end - start);
+    while remaining > 0 {
+        let chunk_bytes = usize::try_from(remaining)
             .unwrap_or(BUFFER_BYTES)
             .min(BUFFER_BYTES);
-        let part = buffer.get_mut(..most).unwrap_or_default();
+        let part = buffer.get_mut(..chunk_bytes).unwrap_or_default();
         let count = match source.read(part) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(wrong(error)),
+            Err(error) => return Err(to_error(error)),
         };
         target
             .write_all(part.get(..count).unwrap_or_default())
-            .map_err(wrong)?;
-        left -= count as u64;
+            .map_err(to_error)?;
+        remaining -= count as u64;
     }
     Ok(())
 }

@@ -159,8 +159,8 @@ impl Launched for Child {
         Ok(self.status()?.is_some() && self.group.is_empty()?)
     }
 
-    fn ask_to_end(&mut self) -> Result<()> {
-        self.group.ask_to_end()
+    fn terminate(&mut self) -> Result<()> {
+        self.group.terminate()
     }
 
     fn evidence(&mut self) -> Result<Evidence> {

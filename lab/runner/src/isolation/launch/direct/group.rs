@@ -198,7 +198,7 @@ impl Group {
 
     /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every
     /// controller.
-    pub(super) fn ask_to_end(&self) -> Result<()> {
+    pub(super) fn terminate(&self) -> Result<()> {
         let folders = match &self.kind {
             Kind::V1(folders) => vec![folders.memory.as_path()],
             Kind::V2 { .. } | Kind::Existing(_) => self.folders(),
@@ -236,12 +236,12 @@ impl Group {
         if emptied.is_some() {
             return Ok(());
         }
-        let left = self
+        let survivors = self
             .folders()
             .into_iter()
             .map(procs::list)
             .collect::<Result<Vec<_>, _>>()?;
-        let left: Vec<String> = left
+        let survivors: Vec<String> = survivors
             .into_iter()
             .flatten()
             .map(|pid| pid.to_string())
@@ -249,7 +249,7 @@ impl Group {
         bail!(
             "{}: these processes do not end: {}",
             self.name,
-            left.join(", ")
+            survivors.join(", ")
         )
     }
 

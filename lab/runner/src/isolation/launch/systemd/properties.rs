@@ -62,8 +62,8 @@ pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> 
     for (at, name) in kinds.into_iter().enumerate() {
         let mut devices = Vec::new();
         for limit in &limits.io {
-            if let Some(most) = limit.amounts()[at] {
-                devices.push((utf8(limit.device.as_os_str())?, most));
+            if let Some(amount) = limit.amounts()[at] {
+                devices.push((utf8(limit.device.as_os_str())?, amount));
             }
         }
         if !devices.is_empty() {
@@ -168,11 +168,11 @@ fn rlimits(job: &Job) -> Properties {
 }
 
 fn environment(job: &Job, global: &[String]) -> Result<Properties> {
-    let mut given = Vec::new();
+    let mut set_variables = Vec::new();
     let mut names = Vec::new();
     for (name, value) in &job.environment {
         let name = utf8(name)?;
-        given.push(format!("{name}={}", utf8(value)?));
+        set_variables.push(format!("{name}={}", utf8(value)?));
         names.push(name);
     }
     let global = global
@@ -187,7 +187,7 @@ fn environment(job: &Job, global: &[String]) -> Result<Properties> {
     unset.sort();
     unset.dedup();
     Ok(vec![
-        ("Environment", Variant::from(given)),
+        ("Environment", Variant::from(set_variables)),
         ("UnsetEnvironment", Variant::from(unset)),
     ])
 }

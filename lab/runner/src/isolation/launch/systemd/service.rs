@@ -148,9 +148,9 @@ impl Launched for Service {
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
         // The kernel rounds down to pages.
-        let wanted = memory.map(in_pages);
-        if !set_memory_high(&self.bus, &self.name, wanted)? {
-            return match wanted {
+        let limit_bytes = memory.map(in_pages);
+        if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
+            return match limit_bytes {
                 None => Ok(None),
                 Some(_) => bail!("{}: it has ended, and has no limit to be moved", self.name),
             };
@@ -160,7 +160,7 @@ impl Launched for Service {
         let mut current = None;
         wait(APPLY_TIMEOUT, || {
             current = unified::memory_high(&folder)?;
-            Ok((current == wanted).then_some(()))
+            Ok((current == limit_bytes).then_some(()))
         })?;
         Ok(current)
     }
@@ -173,7 +173,7 @@ impl Launched for Service {
         unified::is_empty(&self.folder)
     }
 
-    fn ask_to_end(&mut self) -> Result<()> {
+    fn terminate(&mut self) -> Result<()> {
         self.bus
             .kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
     }
