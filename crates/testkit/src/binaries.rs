@@ -15,6 +15,8 @@ pub struct Binaries {
     pub test_validator: PathBuf,
     /// The memo program to load; 4.x and newer refuse 1.0.0 and get 3.0.0.
     pub memo_program: PathBuf,
+    /// Since 4.2 private addresses need `--no-xdp`.
+    pub has_xdp: bool,
 }
 
 /// What to print when a test is skipped because [`Binaries::find`] found nothing.
@@ -90,12 +92,14 @@ impl Binaries {
                 shared.join("programs"),
             ],
         };
-        let memo = if major_version(&folder).is_some_and(|major| major >= 4) {
+        let version = version(&folder).unwrap_or_default();
+        let memo = if version.as_slice() >= [4].as_slice() {
             "spl_memo-3.0.0.so"
         } else {
             "spl_memo-1.0.0.so"
         };
         Some(Self {
+            has_xdp: version.as_slice() >= [4, 2].as_slice(),
             validator: existing(folder.join(VALIDATOR))?,
             test_validator: existing(folder.join(TEST_VALIDATOR))?,
             memo_program: memo_folders
@@ -137,18 +141,11 @@ fn newest_version(shared: &Path) -> Option<PathBuf> {
         .map(|(_, folder)| folder)
 }
 
-/// `[2, 1, 14]` for a folder named `2.1.14`; `None` when a part is not a number.
+/// `[4, 5, 0]` for a folder named `4.5.0` or `4.5.0-alpha.4`; `None` when a part is not a number.
 fn version(folder: &Path) -> Option<Vec<u32>> {
-    folder
-        .file_name()?
-        .to_str()?
-        .split('.')
-        .map(|part| part.parse().ok())
-        .collect()
-}
-
-fn major_version(folder: &Path) -> Option<u32> {
-    version(folder)?.first().copied()
+    let name = folder.file_name()?.to_str()?;
+    let release = name.split_once('-').map_or(name, |(release, _)| release);
+    release.split('.').map(|part| part.parse().ok()).collect()
 }
 
 fn existing(path: PathBuf) -> Option<PathBuf> {
@@ -183,12 +180,12 @@ mod tests {
         let found = Binaries::find_with(|_| None, shared.path()).unwrap();
         assert!(found.validator.ends_with("2.1.14/agave-validator"));
         assert!(found.memo_program.ends_with("spl_memo-1.0.0.so"));
-        validators(&shared.path().join("10.0.0"));
+        validators(&shared.path().join("10.0.0-alpha.4"));
         let found = Binaries::find_with(|_| None, shared.path()).unwrap();
         assert!(
             found
                 .test_validator
-                .ends_with("10.0.0/solana-test-validator")
+                .ends_with("10.0.0-alpha.4/solana-test-validator")
         );
         assert!(found.memo_program.ends_with("spl_memo-3.0.0.so"));
     }

@@ -213,13 +213,15 @@ impl Layout {
             "--no-os-network-limits-test",
         ];
         let mut arguments: Vec<String> = switches.map(str::to_owned).into();
+        if self.binaries.has_xdp {
+            arguments.push("--no-xdp".to_owned());
+        }
         let mut set =
             |name: &str, value: &str| arguments.extend([format!("--{name}"), value.to_owned()]);
         set("expected-genesis-hash", genesis_hash);
         set("limit-ledger-size", "50000000");
         set("max-genesis-archive-unpacked-size", "200000000");
         set("bind-address", "127.0.0.1");
-        set("gossip-host", "127.0.0.1");
         let always = ALWAYS.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Follower {
             program: self.binaries.validator.clone(),
@@ -254,11 +256,9 @@ impl Layout {
 
 impl NodePorts {
     fn arguments(&self) -> Vec<String> {
-        let loopback = "127.0.0.1".to_owned();
         let mut arguments = Vec::new();
         let mut set = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
-        set("bind-address", loopback.clone());
-        set("gossip-host", loopback);
+        set("bind-address", "127.0.0.1".to_owned());
         set("gossip-port", self.gossip.to_string());
         set(
             "dynamic-port-range",
