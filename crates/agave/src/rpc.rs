@@ -13,7 +13,7 @@ pub use single::{PROBES, answered, request_body, result};
 pub use stakes::{PendingStake, StakeAccounts, stake_accounts_params};
 pub use votes::{
     BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
-    LeaderSchedule, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
+    LeaderSchedule, LeaderSlots, NOT_IN_LEADER_SCHEDULE, SlotRange, VoteAccount, VoteAccounts,
 };
 
 use serde::Deserialize;

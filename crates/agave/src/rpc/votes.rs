@@ -247,6 +247,10 @@ impl<'de> Deserialize<'de> for EpochCredits {
     }
 }
 
+/// Code of the error of `getLeaderSchedule` for an identity without a leader slot in the epoch.
+/// Since 4.4; before, the answer has no slots.
+pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 

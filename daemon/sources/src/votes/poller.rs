@@ -10,7 +10,8 @@ use crate::rpc::{Client, Endpoint, Failure, Readiness, server};
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
     self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
-    GenesisCertificate, InContext, LeaderSchedule, StakeAccounts, VoteAccounts,
+    GenesisCertificate, InContext, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, StakeAccounts,
+    VoteAccounts,
 };
 use faultline_agave::{Error, PublicKey};
 use faultline_core::clock::Clock;
@@ -285,7 +286,16 @@ impl Round<'_> {
         if self.missing_methods.contains(&method) {
             return None;
         }
-        match self.connection.call(method, params).await {
+        let result = self.connection.call(method, params).await;
+        self.answer_or_problem(method, result)
+    }
+
+    fn answer_or_problem<T>(
+        &mut self,
+        method: &'static str,
+        result: Result<T, Failure>,
+    ) -> Option<T> {
+        match result {
             Ok(answer) => Some(answer),
             Err(Failure::Answer(Error::NotOffered { .. })) => {
                 self.missing_methods.push(method);
@@ -445,9 +455,15 @@ impl Round<'_> {
         }
         let first = first_slot(&info);
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": self.vote_facts.identity.to_string()}]);
-        let schedule: Option<Option<LeaderSchedule>> =
-            self.request("getLeaderSchedule", params).await;
-        let Some(Some(schedule)) = schedule else {
+        let method = "getLeaderSchedule";
+        let answer = match self.connection.call(method, params).await {
+            Err(Failure::Answer(Error::Rpc {
+                code: NOT_IN_LEADER_SCHEDULE,
+                ..
+            })) => Some(Some(LeaderSchedule::default())),
+            result => self.answer_or_problem(method, result),
+        };
+        let Some(Some(schedule)) = answer else {
             return;
         };
         let own = schedule.of(self.vote_facts.identity);

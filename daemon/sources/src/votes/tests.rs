@@ -99,7 +99,12 @@ async fn serve_node(
         true => {
             json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
         }
-        false => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}),
+        false => match answer(request) {
+            Value::Object(answer) if answer.contains_key("error") => {
+                json!({"jsonrpc": "2.0", "id": request["id"], "error": answer["error"]})
+            }
+            answer => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer}),
+        },
     };
     MockNode::start(move |_, body| match body.as_array() {
         Some(requests) => Reply::json(
@@ -393,7 +398,11 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
         "getVoteAccounts" => {
             json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
         }
-        "getLeaderSchedule" => json!({}),
+        // As since 4.4; before, the answer is an empty object.
+        "getLeaderSchedule" => json!({"error": {
+            "code": -32022,
+            "message": format!("Node {IDENTITY} was not in the leader schedule for specified epoch")
+        }}),
         _ => voting(request),
     };
     let server = serve(
