@@ -15,8 +15,8 @@ pub struct Binaries {
     pub test_validator: PathBuf,
     /// The memo program to load; 4.x and newer refuse 1.0.0 and get 3.0.0.
     pub memo_program: PathBuf,
-    /// Since 4.2 private addresses need `--no-xdp`.
-    pub has_xdp: bool,
+    /// As the folder is named; empty if it is named otherwise.
+    pub version: Vec<u32>,
 }
 
 /// What to print when a test is skipped because [`Binaries::find`] found nothing.
@@ -93,18 +93,18 @@ impl Binaries {
             ],
         };
         let version = version(&folder).unwrap_or_default();
-        let memo = if version.as_slice() >= [4].as_slice() {
+        let memo = if version >= vec![4] {
             "spl_memo-3.0.0.so"
         } else {
             "spl_memo-1.0.0.so"
         };
         Some(Self {
-            has_xdp: version.as_slice() >= [4, 2].as_slice(),
             validator: existing(folder.join(VALIDATOR))?,
             test_validator: existing(folder.join(TEST_VALIDATOR))?,
             memo_program: memo_folders
                 .into_iter()
                 .find_map(|folder| existing(folder.join(memo)))?,
+            version,
         })
     }
 }

@@ -140,8 +140,12 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::start`].
-    pub fn start_leader(options: ClusterOptions) -> Result<Self> {
+    pub fn start_leader(mut options: ClusterOptions) -> Result<Self> {
         let binaries = Binaries::find().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        // The snapshot of a warp has no leader, which a follower then refuses.
+        if binaries.version >= vec![4, 2] {
+            options.first_snapshot = FirstSnapshot::Downloaded;
+        }
         let ports = PortBlock::claim(options.ports_base)?;
         let temporary = match &options.folder {
             Some(_) => None,

@@ -213,7 +213,8 @@ impl Layout {
             "--no-os-network-limits-test",
         ];
         let mut arguments: Vec<String> = switches.map(str::to_owned).into();
-        if self.binaries.has_xdp {
+        // Private addresses exclude XDP.
+        if self.binaries.version >= vec![4, 2] {
             arguments.push("--no-xdp".to_owned());
         }
         let mut set =
