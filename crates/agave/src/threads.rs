@@ -9,9 +9,8 @@ pub const UNNAMED: &str = "unnamed";
 /// The thread name without its index and the separator before it. Fit for a label: control
 /// characters and bytes that are not UTF-8 become U+FFFD.
 ///
-/// `solScHandler07` gives `solScHandler`, `solIdxFlusher10` (cut from `solIdxFlusher100`)
-/// `solIdxFlusher`, `iou-wrk-1234` `iou-wrk`, `net:0` `net`; `rocksdb:low` and `tokio-runtime-w`
-/// stay.
+/// `solScHandler07`: `solScHandler`; `solIdxFlusher10` (of `solIdxFlusher100`): `solIdxFlusher`;
+/// `iou-wrk-1234`: `iou-wrk`; `net:0`: `net`. `rocksdb:low` and `tokio-runtime-w` stay.
 pub fn pool(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
     let length = comm
@@ -20,15 +19,15 @@ pub fn pool(comm: &[u8]) -> Cow<'_, str> {
         .map_or(0, |last| last + 1);
     let has_index = length < comm.len();
     let is_separator = |byte: &u8| matches!(byte, b'-' | b':' | b'_' | b'.' | b'/' | b'#' | b' ');
-    let named = comm.get(..length).unwrap_or_default();
-    let end = named
+    let without_digits = comm.get(..length).unwrap_or_default();
+    let end = without_digits
         .iter()
         .rposition(|byte| !is_separator(byte))
         .map_or(0, |last| last + 1);
     let name = if has_index || end == 0 {
-        named.get(..end).unwrap_or_default()
+        without_digits.get(..end).unwrap_or_default()
     } else {
-        named
+        without_digits
     };
     match name {
         [] => Cow::Borrowed(UNNAMED),

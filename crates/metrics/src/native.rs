@@ -1,4 +1,4 @@
-/// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
+/// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8): +9 %.
 const SCHEMA: i32 = 3;
 
 const BUCKETS_PER_DOUBLING: i32 = 1 << SCHEMA;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_bucket_ends_at_the_power_of_two_that_its_index_names() {
         for (step, bound) in BOUND_FACTORS.iter().enumerate() {
-            // A power of a root may be rounded twice: compared to the last two digits.
+            // A power of a root may be rounded twice: the last two digits may differ.
             assert!(
                 (bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0,
                 "2^({step}/8)"

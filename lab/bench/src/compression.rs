@@ -29,7 +29,7 @@ pub(crate) use show::columns;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// The exit code is 1 if a codec failed.
+/// The exit code is 1 after any problem.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     let classes = parse_classes(args)?;
     if args.output.dry_run {
@@ -105,7 +105,7 @@ fn outcome(
         )
     };
     let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
-    problems.extend(records.unsaved);
+    problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &all, &mut problems);
     let mut packed: Vec<MeasuredCodec> = Vec::new();

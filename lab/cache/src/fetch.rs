@@ -22,9 +22,9 @@ pub(crate) const RETRIES: RetryPolicy = RetryPolicy {
 };
 /// Default number of slots before a recording that began in the middle: about half an hour.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
-/// JSON-RPC errors of slots without a block (skipped, skipped in long-term storage) and of blocks
-/// that the node lacks (not available, cleaned up).
+/// Errors of slots without a block: skipped, skipped in long-term storage.
 const SKIPPED: [i64; 2] = [-32007, -32009];
+/// Errors of blocks that the node lacks: not available, cleaned up.
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 /// After this many compared blocks, the command decides whether the node is of another cluster.
 const BLOCKS_TO_COMPARE: u64 = 20;
@@ -71,20 +71,20 @@ pub(crate) fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Resu
         compared: 0,
         different: 0,
     };
-    fetcher.all(&slots, usize::from(args.requests))?;
+    fetcher.fetch_all(&slots, usize::from(args.requests))?;
     Ok((fetcher.summary(&path.display().to_string(), later), 0))
 }
 
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
-    let many = args.before.unwrap_or(if recorded.from_start {
+    let number = args.before.unwrap_or(if recorded.from_start {
         0
     } else {
         DEFAULT_WARMUP_SLOTS
     });
-    let Some((first, _)) = recorded.slots.first().filter(|_| many > 0) else {
+    let Some((first, _)) = recorded.slots.first().filter(|_| number > 0) else {
         return Ok(Vec::new());
     };
-    let (from, to) = (first.saturating_sub(many), first.saturating_sub(1));
+    let (from, to) = (first.saturating_sub(number), first.saturating_sub(1));
     let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
     slots.retain(|slot| (from..=to).contains(slot));
@@ -106,7 +106,7 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    fn all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
+    fn fetch_all(&mut self, slots: &[u64], at_once: usize) -> anyhow::Result<()> {
         let mut progress = Progress::new(slots.len() as u64, "slots");
         let mut done = 0;
         for chunk in slots.chunks(at_once.max(1)) {
@@ -131,7 +131,7 @@ impl Fetcher<'_> {
                     FetchedSlot::Unavailable => self.unavailable += 1,
                 }
             }
-            self.take(&blocks)?;
+            self.add_blocks(&blocks)?;
             done += chunk.len() as u64;
             let (requests, read) = self.rpc.spent();
             progress.at(
@@ -142,7 +142,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn take(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
+    fn add_blocks(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
         self.owners
             .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
         for block in blocks {
@@ -153,7 +153,7 @@ impl Fetcher<'_> {
                 SlotKind::Replayed
             };
             self.owners.add_block(block, kind, &mut self.open_trace)?;
-            // Each block is written at once: a change belongs to the last slot.
+            // Written before the next block: a change belongs to the last slot.
             self.open_trace.write()?;
         }
         Ok(())
@@ -182,8 +182,8 @@ impl Fetcher<'_> {
             count(requests),
             bytes(read)
         )];
-        let mut add_line = |many: u64, what: &str| {
-            lines.extend((many > 0).then(|| format!("{} {what}", count(many))))
+        let mut add_line = |number: u64, what: &str| {
+            lines.extend((number > 0).then(|| format!("{} {what}", count(number))))
         };
         add_line(
             self.skipped,

@@ -24,8 +24,7 @@ const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, S
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceivedSignal {
     pub number: i32,
-    /// Whether the kernel sent it: a key or hang-up of the terminal, which every foreground process
-    /// gets.
+    /// Whether the kernel sent it, to every foreground process: a key or hang-up of the terminal.
     pub from_terminal: bool,
 }
 
@@ -34,8 +33,7 @@ impl ReceivedSignal {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 
-    /// Name of a signal that stops a command which may run for days. The hang-up of a terminal does
-    /// not.
+    /// Its name if it stops a command that may run for days. The hang-up of a terminal does not.
     pub fn stop_signal_name(self) -> Option<&'static str> {
         match self.number {
             SIGINT => Some("SIGINT"),
@@ -46,7 +44,7 @@ impl ReceivedSignal {
     }
 }
 
-/// Once created, none of these signals ends the process.
+/// Once it exists, no `HANDLED` signal ends the process.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
@@ -110,8 +108,8 @@ impl Signals {
     }
 }
 
-/// `signals` that this process does not ignore, and SIGCHLD: a process that ignores it cannot learn
-/// how its children ended. Without `/proc` none counts as ignored.
+/// `signals` without the ignored ones. SIGCHLD stays: a process that ignores it cannot learn how
+/// its children ended. Without `/proc` none counts as ignored.
 fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
     let wanted = |signal: &i32| *signal == SIGCHLD || !ignored.contains(*signal);

@@ -11,7 +11,7 @@ const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
 /// Plain colours, the cursor, the primary screen.
 const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// Until it is dropped, keys come one by one without echo, on the alternate screen.
+/// Until it is dropped: the alternate screen, and keys one by one without echo.
 #[derive(Debug)]
 pub(crate) struct Screen(Arc<SavedTerminal>);
 

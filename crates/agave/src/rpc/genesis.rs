@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::{Value, json};
 
-/// The gate of SIMD-0326 since 4.3. 4.2.2 has another gate, which no public cluster activated.
+/// The gate of SIMD-0326 from 4.3 on. No public cluster activated the other gate, of 4.2.2.
 pub const ALPENGLOW_GATE: &str = "A1pengvuM6JEcyNuTnMqepBKhwHE3N6PmUrdATGawhJS";
 const FEATURE_PROGRAM: &str = "Feature111111111111111111111111111111111111";
 /// A tag byte, and the slot.

@@ -6,8 +6,8 @@ use crate::parse::node_meminfo::{self, NodeMeminfo};
 use crate::parse::{cpu_list, pid_allowed, zone_watermarks};
 use crate::{HostRoot, ReadError};
 
-/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory. No
-/// file shows `numactl --membind`.
+/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory.
+/// `numactl --membind` is not seen.
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,

@@ -17,7 +17,7 @@ pub(super) enum Route {
     Unknown,
 }
 
-/// The sink's URL may have a path prefix: only the end of the path counts.
+/// The pushers' URL may have a path prefix: only the last segment counts.
 pub(super) fn route(method: &Method, path: &str) -> Route {
     let probe = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {

@@ -41,7 +41,7 @@ impl FileTail {
         self.status.clone()
     }
 
-    /// Runs until `stop`. An incomplete last line does not count.
+    /// Runs until `stop`. An incomplete last line is ignored.
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
             let message = format!(

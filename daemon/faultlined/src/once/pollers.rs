@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
 pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(1);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -73,7 +73,7 @@ pub(super) async fn admin(
     );
     let mut stage = stage();
     stage.task("admin", |stop| poller.with_short_intervals().run(stop));
-    let reported = wait_for(stage, RESPONSE_TIMEOUT, || {
+    let reported = wait_for(stage, REPORT_TIMEOUT, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
@@ -146,7 +146,7 @@ pub(super) fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// The JSON-RPC target; without a process, the configured one.
+/// JSON-RPC target; without a validator, the configured one.
 pub(super) fn target_lookup(
     config: &Config,
     inspection: &ProcessInspection,
@@ -201,7 +201,7 @@ pub(super) async fn rpc(
     let handle = poller.handle();
     let mut stage = stage();
     stage.task("rpc", |stop| poller.run(stop));
-    let reported = wait_for(stage, RESPONSE_TIMEOUT, || {
+    let reported = wait_for(stage, REPORT_TIMEOUT, || {
         handle
             .facts()
             .filter(|facts| facts.up || !facts.problems.is_empty())

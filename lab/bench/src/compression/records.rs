@@ -44,7 +44,7 @@ pub(crate) struct Records {
     pub(crate) notes: Vec<String>,
     /// Why reading ended early, to append: ` by SIGINT` or `: ERROR`.
     pub(crate) ended_by: Option<String>,
-    pub(crate) unsaved: Option<String>,
+    pub(crate) save_error: Option<String>,
 }
 
 pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
@@ -63,7 +63,7 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
     records.all.retain(|record| !record.is_empty());
     if let Some(path) = args.save.as_ref().filter(|_| !records.all.is_empty()) {
         let message_of = |error| format!("the records are not kept: {error:#}");
-        records.unsaved = save(path, &records.all).err().map(message_of);
+        records.save_error = save(path, &records.all).err().map(message_of);
     }
     if let Some(node) = node {
         // No read data can be lost from now on, so Ctrl-C may end the process.
@@ -270,7 +270,7 @@ impl NodeReader {
             kind: Some(what),
             notes: std::mem::take(&mut self.notes),
             ended_by,
-            unsaved: None,
+            save_error: None,
         })
     }
 
