@@ -252,20 +252,23 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn prune(&mut self) {
-        let mut superseded = std::mem::take(&mut self.superseded);
-        superseded.retain(|(entry, slot)| {
-            let program = self.budget.program_of(*entry);
-            let has_newer = !matches!(self.entries[program as usize].position, NEW | CLOSED);
-            if *slot >= self.root || !has_newer {
-                return true;
-            }
+        let superseded = std::mem::take(&mut self.superseded);
+        for (at, (entry, slot)) in superseded.iter().enumerate() {
             let position = self.entries[*entry as usize].position;
-            if position < LOADED_BELOW {
-                self.unload(position);
+            if position >= LOADED_BELOW {
+                continue; // evicted
             }
-            false
-        });
-        self.superseded = superseded;
+            let program = self.budget.program_of(*entry);
+            let has_newer = !matches!(self.entries[program as usize].position, NEW | CLOSED)
+                || superseded[at + 1..]
+                    .iter()
+                    .any(|(later, _)| self.budget.program_of(*later) == program);
+            if *slot < self.root && has_newer {
+                self.unload(position);
+            } else {
+                self.superseded.push((*entry, *slot));
+            }
+        }
     }
 
     /// The old version becomes an entry of its own until there is a newer one and the root passes

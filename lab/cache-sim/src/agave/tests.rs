@@ -481,6 +481,18 @@ fn since_4_5_an_old_version_remains_until_the_new_one_is_looked_up() {
 }
 
 #[test]
+fn since_4_5_a_version_goes_once_a_later_one_was_looked_up() {
+    let deployed = |slot, lookups: &[u32]| {
+        let transactions = lookups.iter().map(|program| vec![*program]).collect();
+        (slot, transactions, vec![(1, 0, ChangeKind::Deployed)])
+    };
+    let mut blocks = vec![block(1, &[0]), deployed(2, &[1, 0]), deployed(3, &[1])];
+    blocks.extend((4..=42).map(|slot| block(slot, &[1])));
+    let outcome = run_with(&trace(&[], &blocks), "4.5.0", 4, &[], 1);
+    assert_eq!((outcome.entries, outcome.counts.misses), (2, 3));
+}
+
+#[test]
 fn since_4_5_a_load_is_no_newer_than_a_use() {
     // 0 and 1 are used in slot 20, which counts as one in the root's slot, as does the load of 2. Among equal scores the
     // first draw is evicted: 2 in one of three cases.
