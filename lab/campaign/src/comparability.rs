@@ -26,7 +26,10 @@ impl Comparability {
             .collect();
         let arms = arms(completed());
         let pace: Pace = arms.iter().cloned().collect();
-        let (difference, reason) = match difference(&rounds, &arms) {
+        let difference = difference(&rounds, &arms).filter(|(difference, _)| {
+            *difference == Difference::Consensus || slot_times_of_a_pair_differ(runs)
+        });
+        let (difference, reason) = match difference {
             Some((difference, reason)) => (Some(difference), reason),
             None if rounds.is_empty() => (None, String::new()),
             None => (None, unknown(&arms).unwrap_or_default()),
@@ -62,6 +65,16 @@ impl Comparability {
             self.reason.clone()
         }
     }
+}
+
+/// Runs of a pair follow one another. What drifts between pairs cancels in their ratios.
+fn slot_times_of_a_pair_differ(runs: &[RunRow]) -> bool {
+    let completed = runs.iter().filter(|run| run.is_complete());
+    let pairs = by_key(completed.map(|run| ((run.round, run.replicate), run)));
+    pairs.into_iter().any(|(_, runs)| {
+        let [baseline, own] = arms(runs.into_iter());
+        own.difference(&baseline).is_some()
+    })
 }
 
 /// Baseline, release.
@@ -147,6 +160,16 @@ pub(crate) mod tests {
             run.pace = if run.of_baseline { baseline } else { own }.clone();
         }
         all
+    }
+
+    #[test]
+    fn slot_times_that_drift_in_both_runs_of_a_pair_are_compared() {
+        let mut all = with_paces("1.1.0", [&pace(&["alpenglow"], Some(0.2)); 2]);
+        for run in &mut all {
+            let seconds = if run.replicate == 1 { 0.2 } else { 0.25 };
+            run.pace.slot_seconds = Some((seconds, seconds));
+        }
+        assert_eq!(Comparability::of(&all).difference(), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::comparability::Comparability;
 use crate::mark::{Mark, PairRatios};
 use crate::store::{Conditions, RunRow, VerdictRow};
 use faultline_pages::groups::by_key;
+use faultline_report::report::pace::Difference;
 use faultline_report::report::{Better, Scalar, releases};
 use faultline_stats::change::Detector;
 use faultline_stats::holm;
@@ -57,10 +58,9 @@ impl Release {
     /// By their ratios to the baseline.
     pub(crate) fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
-        let is_affected = |difference| metric.is_affected_by(difference);
-        own.allows(metric)
-            && theirs.allows(metric)
-            && !own.pace.difference(&theirs.pace).is_some_and(is_affected)
+        let has_other_consensus = own.pace.difference(&theirs.pace) == Some(Difference::Consensus);
+        let is_affected = has_other_consensus && metric.is_affected_by(Difference::Consensus);
+        own.allows(metric) && theirs.allows(metric) && !is_affected
     }
 }
 
@@ -234,7 +234,7 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     })
 }
 
-/// A history has only releases with the consensus and the slot time of the newest one.
+/// A history has only releases with the consensus of the newest one.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let (mut shifts, mut detector) = (Vec::new(), Detector::default());
     for (metric, scalar) in releases::metrics().enumerate() {
