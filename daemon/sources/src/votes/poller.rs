@@ -445,17 +445,14 @@ impl Round<'_> {
         else {
             return;
         };
-        if self
-            .vote_facts
-            .schedule
-            .as_ref()
-            .is_some_and(|schedule| schedule.epoch == info.epoch)
-        {
+        let method = "getLeaderSchedule";
+        let known = self.vote_facts.schedule.as_ref();
+        let is_known = known.is_some_and(|schedule| schedule.epoch == info.epoch);
+        if is_known || self.missing_methods.contains(&method) {
             return;
         }
         let first = first_slot(&info);
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": self.vote_facts.identity.to_string()}]);
-        let method = "getLeaderSchedule";
         let answer = match self.connection.call(method, params).await {
             Err(Failure::Answer(Error::Rpc {
                 code: NOT_IN_LEADER_SCHEDULE,

@@ -479,6 +479,19 @@ async fn the_configured_vote_account_is_used_and_delinquency_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_method_that_is_not_offered_is_one_problem() {
+    let server = serve(voting, &["getLeaderSchedule", "getBlockProduction"]).await;
+    let running = Running::start(server.port(), None);
+    let vote_facts = running.vote_facts(6).await;
+    let problems = vote_facts.problems.iter().map(ToString::to_string);
+    let problems: Vec<String> = problems
+        .filter(|text| text.contains("getLeaderSchedule"))
+        .collect();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_invalid_response_affects_only_its_request_and_responses_age() {
     let odd = |request: &Value| match request["method"].as_str().unwrap() {
         "getBalance" => json!({"value": -1}),
