@@ -234,11 +234,12 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets the push times of pending senders: they belong to another process.
+    /// Forgets push times, levels and slots of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
-        self.all
-            .iter_mut()
-            .for_each(|sender| sender.sums.coverage = Coverage::default());
+        for sender in &mut self.all {
+            sender.sums.coverage = Coverage::default();
+            sender.sums.tally.forget_levels();
+        }
     }
 
     /// The identity from the configuration. Every earlier sender is foreign.

@@ -291,17 +291,22 @@ fn a_slot_below_the_root_counts_once_however_late() {
 
 #[test]
 fn another_process_may_replay_the_same_slots() {
-    let intake = validator();
-    push(&intake, 1, &story(&SWITCH));
-    intake.restart(None);
-    intake.set_reported_identity("A", at(2));
     let mut nanos = 1000;
     let again: Vec<String> = [bank(12, 700), bank(13, 600), bank(13, 600)]
         .into_iter()
         .flat_map(|bank| lines_of(bank, &mut nanos))
         .collect();
-    push(&intake, 3, &again);
-    assert_eq!(chain(&intake), [SWITCH_BLOCKS + 1300.0, 1.0]);
+    for is_pending in [false, true] {
+        let intake = if is_pending { intake() } else { validator() };
+        push(&intake, 1, &story(&SWITCH));
+        intake.restart(None);
+        if !is_pending {
+            intake.set_reported_identity("A", at(2));
+        }
+        push(&intake, 3, &again);
+        intake.set_reported_identity("A", at(4));
+        assert_eq!(chain(&intake), [SWITCH_BLOCKS + 1300.0, 1.0]);
+    }
 }
 
 #[test]
