@@ -38,6 +38,11 @@ impl ForeignDatabase {
         })
     }
 
+    /// Whether [`ForeignDatabase::open_to_write`] would upgrade the file.
+    pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool, Error> {
+        Ok(file::length(path) > 0 && Self::open(path, kind, &[])?.format(path)? < kind.format)
+    }
+
     /// Opens for writing, and creates the tables if the file is new or empty. A file of an older
     /// format is upgraded. A value may have at most `longest_value` bytes.
     pub fn open_to_write(

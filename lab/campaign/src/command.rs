@@ -45,8 +45,13 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     }
 }
 
+/// An older `faultline` that runs this campaign writes its own format until it ends.
 fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
+    let _lock = match Store::needs_upgrade(&campaign.folder)? {
+        true => Some(lock(&campaign)?),
+        false => None,
+    };
     let store = Store::open(&campaign.folder)?;
     Ok((campaign, store))
 }
@@ -238,11 +243,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
 fn pace_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
     let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
-    let paces = other.map(|other| [release, other].map(|one| &one.comparability.pace));
-    if let (true, Some([own, theirs]), Some(other)) = (notes.is_empty(), paces, other)
-        && own.difference(theirs).is_some()
+    if let (true, Some(other)) = (notes.is_empty(), other)
+        && release.has_other_consensus(other)
     {
-        let (own, theirs) = (comparability::words(own), comparability::words(theirs));
+        let words = |release: &Release| comparability::words(&release.comparability.pace);
+        let (own, theirs) = (words(release), words(other));
         let (version, other) = (&release.version, &other.version);
         notes.push(format!(
             "{version} is not comparable by slot: {own}, {other} {theirs}."
@@ -313,9 +318,7 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
             "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
         ));
     }
-    let untested = |one: &MetricComparison| {
-        one.p.is_none() && !one.mark.is_worse() && one.mark != Mark::NotComparable
-    };
+    let untested = |one: &MetricComparison| one.p.is_none() && !one.mark.is_worse();
     if checked.iter().all(untested) {
         return Some(
             "nothing could be tested: no metric has three pairs of runs with unlike values"
@@ -401,6 +404,7 @@ mod tests {
     use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
     use crate::store::RunRow;
+    use crate::store::tests::make_format_1;
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
@@ -412,22 +416,47 @@ mod tests {
     }
 
     #[test]
-    fn a_release_of_another_consensus_passes_and_is_named() {
+    fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
         let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
         let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
         let checked = against_baseline(&across);
         assert!(!checked.iter().any(|one| one.mark.is_worse()));
-        assert_eq!(inconclusive_reason(&across, &checked), None);
+        let why = inconclusive_reason(&across, &checked).unwrap();
+        assert!(why.contains("nothing could be tested"), "{why}");
         assert!(listing(&checked).contains("-           -            not comparable"));
         assert_eq!(
             pace_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
         );
+        let mut with_memory = with_paces("1.1.0", [&tower, &alpenglow]);
+        for (number, run) in (1..).zip(&mut with_memory) {
+            let gib = 2.0 + f64::from(number % 3) / 100.0;
+            run.values.push(("rss-at-tip".to_owned(), gib));
+        }
+        let tested = release(&with_memory);
+        let checked = against_baseline(&tested);
+        assert_eq!(inconclusive_reason(&tested, &checked), None);
         let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
         assert_eq!(
             pace_notes(&unknown, None),
             "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
         );
+    }
+
+    #[test]
+    fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = "name = 'x'\n[baseline]\nversion = '2.1.14'\npath = 'a'\n";
+        std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
+        std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
+        make_format_1(folder.path());
+        let run = lock(&Campaign::read(folder.path()).unwrap()).unwrap();
+        let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("is being run already"), "{error}");
+        assert!(Store::needs_upgrade(folder.path()).unwrap());
+        drop(run);
+        open(folder.path()).unwrap();
+        assert!(!Store::needs_upgrade(folder.path()).unwrap());
     }
 
     #[test]

@@ -20,15 +20,15 @@ pub(crate) struct Comparability {
 impl Comparability {
     pub(crate) fn of(runs: &[RunRow]) -> Self {
         let completed = || runs.iter().filter(|run| run.is_complete());
-        let by_round = by_key(completed().map(|run| (run.round, run)));
-        let rounds: Vec<(u32, [Pace; 2])> = { by_round.into_iter() }
+        let rounds: Vec<(u32, [Pace; 2])> = { by_key(completed().map(|run| (run.round, run))) }
+            .into_iter()
             .map(|(round, runs)| (round, arms(runs.into_iter())))
             .collect();
         let arms = arms(completed());
         let pace: Pace = arms.iter().cloned().collect();
-        let difference = difference(&rounds, &arms).filter(|(difference, _)| {
-            *difference == Difference::Consensus || slot_times_of_a_pair_differ(runs)
-        });
+        let difference = consensus_difference(&rounds, &arms)
+            .map(|reason| (Difference::Consensus, reason))
+            .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
         let (difference, reason) = match difference {
             Some((difference, reason)) => (Some(difference), reason),
             None if rounds.is_empty() => (None, String::new()),
@@ -67,16 +67,6 @@ impl Comparability {
     }
 }
 
-/// Runs of a pair follow one another. What drifts between pairs cancels in their ratios.
-fn slot_times_of_a_pair_differ(runs: &[RunRow]) -> bool {
-    let completed = runs.iter().filter(|run| run.is_complete());
-    let pairs = by_key(completed.map(|run| ((run.round, run.replicate), run)));
-    pairs.into_iter().any(|(_, runs)| {
-        let [baseline, own] = arms(runs.into_iter());
-        own.difference(&baseline).is_some()
-    })
-}
-
 /// Baseline, release.
 fn arms<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
     [true, false].map(|of_baseline| {
@@ -85,23 +75,36 @@ fn arms<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
     })
 }
 
-fn difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<(Difference, String)> {
+fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<String> {
     let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
     let changed = |arms: &[Pace; 2], when: &str| {
         let pace: Pace = arms.iter().cloned().collect();
-        let reason = format!("the consensus changed {when}: {}", consensus(&pace));
-        Some((Difference::Consensus, reason))
+        format!("the consensus changed {when}: {}", consensus(&pace))
     };
     if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
-        return changed(arms, &format!("in round {round}"));
+        return Some(changed(arms, &format!("in round {round}")));
     }
     if has_changed(arms) {
-        return changed(arms, "between the rounds");
+        return Some(changed(arms, "between the rounds"));
     }
-    rounds.iter().find_map(|(_, [baseline, own])| {
-        let reason = format!("{}, the baseline {}", words(own), words(baseline));
-        Some((own.difference(baseline)?, reason))
-    })
+    let differs =
+        |[baseline, own]: &[Pace; 2]| own.difference(baseline) == Some(Difference::Consensus);
+    let (_, arms) = rounds.iter().find(|(_, arms)| differs(arms))?;
+    Some(both(arms))
+}
+
+/// The runs of a pair follow one another: what drifts between pairs cancels in their ratios.
+fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
+    let completed = runs.iter().filter(|run| run.is_complete());
+    let pairs = by_key(completed.map(|run| ((run.round, run.replicate), run)));
+    let pair = { pairs.into_iter() }
+        .map(|(_, runs)| arms(runs.into_iter()))
+        .find(|[baseline, own]| own.difference(baseline) == Some(Difference::SlotTime))?;
+    Some(both(&pair))
+}
+
+fn both([baseline, own]: &[Pace; 2]) -> String {
+    format!("{}, the baseline {}", words(own), words(baseline))
 }
 
 fn unknown([baseline, own]: &[Pace; 2]) -> Option<String> {
@@ -170,6 +173,25 @@ pub(crate) mod tests {
             run.pace.slot_seconds = Some((seconds, seconds));
         }
         assert_eq!(Comparability::of(&all).difference(), None);
+    }
+
+    #[test]
+    fn a_consensus_of_a_later_round_prevails_over_a_slot_time() {
+        let mut all = with_paces(
+            "1.1.0",
+            [&pace(&["tower"], Some(0.4)), &pace(&[], Some(0.2))],
+        );
+        for run in all.iter_mut().filter(|run| run.round == 1) {
+            run.pace.consensus.clear();
+        }
+        for run in all
+            .iter_mut()
+            .filter(|run| run.round == 2 && !run.of_baseline)
+        {
+            run.pace = pace(&["alpenglow"], Some(0.4));
+        }
+        let found = Comparability::of(&all);
+        assert_eq!(found.difference, Some(Difference::Consensus), "{found:?}");
     }
 
     #[test]

@@ -58,9 +58,14 @@ impl Release {
     /// By their ratios to the baseline.
     pub(crate) fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
-        let has_other_consensus = own.pace.difference(&theirs.pace) == Some(Difference::Consensus);
-        let is_affected = has_other_consensus && metric.is_affected_by(Difference::Consensus);
+        let is_affected =
+            self.has_other_consensus(other) && metric.is_affected_by(Difference::Consensus);
         own.allows(metric) && theirs.allows(metric) && !is_affected
+    }
+
+    pub(crate) fn has_other_consensus(&self, other: &Release) -> bool {
+        let [own, theirs] = [self, other].map(|release| &release.comparability.pace);
+        own.difference(theirs) == Some(Difference::Consensus)
     }
 }
 

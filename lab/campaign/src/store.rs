@@ -171,6 +171,12 @@ pub(crate) struct VerdictRow {
 }
 
 impl Store {
+    /// Whether [`Store::open`] would change the format of the file.
+    pub(crate) fn needs_upgrade(folder: &Path) -> anyhow::Result<bool> {
+        let path = folder.join(FILE);
+        Ok(path.exists() && ForeignDatabase::is_older(&path, &KIND)?)
+    }
+
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
@@ -405,7 +411,7 @@ fn pace(row: &Row<'_>) -> rusqlite::Result<Pace> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -446,10 +452,9 @@ mod tests {
         assert!(!store.listed().unwrap()[0].removed);
     }
 
-    #[test]
-    fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = Connection::open(folder.path().join(FILE)).unwrap();
+    /// A database of format 1 with a run.
+    pub(crate) fn make_format_1(folder: &Path) {
+        let old = Connection::open(folder.join(FILE)).unwrap();
         for table in FORMAT_1.tables {
             old.execute_batch(table).unwrap();
         }
@@ -459,8 +464,15 @@ mod tests {
              INSERT INTO value VALUES (7, 'replay-p95', 1.5)",
         )
         .unwrap();
-        drop(old);
+    }
+
+    #[test]
+    fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
+        let folder = tempfile::tempdir().unwrap();
+        make_format_1(folder.path());
+        assert!(Store::needs_upgrade(folder.path()).unwrap());
         let mut store = Store::open(folder.path()).unwrap();
+        assert!(!Store::needs_upgrade(folder.path()).unwrap());
         let row = RunRow {
             release: "1.2.0".into(),
             pace: Pace {
