@@ -180,12 +180,17 @@ const SWITCH: [Bank; 7] = [
 const SWITCH_BLOCKS: f64 = 900.0 + 820.0 + 700.0 + 600.0;
 const SWITCH_REPLAYED: f64 = 3000.0 + 820.0 + 700.0 + 590.0;
 
+#[track_caller]
+fn assert_switch(intake: &Intake) {
+    assert_eq!(chain(intake), [SWITCH_BLOCKS, 1.0]);
+    assert_work(intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+}
+
 #[test]
 fn a_repeated_slot_adds_its_excess_to_blocks_and_all_its_work() {
     let intake = validator();
     push(&intake, 1, &story(&SWITCH));
-    assert_eq!(chain(&intake), [SWITCH_BLOCKS, 1.0]);
-    assert_work(&intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+    assert_switch(&intake);
 }
 
 #[test]
@@ -198,8 +203,7 @@ fn banks_of_a_slot_may_arrive_in_two_pushes_and_a_push_twice() {
         push(&intake, 2, second);
         push(&intake, 3, first);
         push(&intake, 4, second);
-        assert_eq!(chain(&intake), [SWITCH_BLOCKS, 1.0], "{at}");
-        assert_work(&intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+        assert_switch(&intake);
     }
 }
 
@@ -217,8 +221,7 @@ fn the_log_counts_repeated_slots_as_pushes_do() {
         ));
     }
     intake.commit(log, at(1));
-    assert_eq!(chain(&intake), [SWITCH_BLOCKS, 1.0]);
-    assert_work(&intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+    assert_switch(&intake);
 }
 
 #[test]
@@ -318,8 +321,7 @@ fn slots_of_a_pending_sender_are_known_once_it_is_ours() {
         push(&intake, 1, pending);
         intake.set_reported_identity("A", at(1));
         push(&intake, 2, ours);
-        assert_eq!(chain(&intake), [SWITCH_BLOCKS, 1.0], "{at_line}");
-        assert_work(&intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+        assert_switch(&intake);
     }
 }
 
@@ -334,8 +336,7 @@ fn a_slot_repeated_under_another_identity_counts_once() {
     push(&intake, 1, first);
     push(&intake, 2, &renamed.collect::<Vec<_>>());
     intake.set_reported_identity("B", at(2));
-    assert_eq!(chain(&intake), [SWITCH_BLOCKS, 1.0]);
-    assert_work(&intake, work_of(SWITCH.len(), SWITCH_REPLAYED));
+    assert_switch(&intake);
 }
 
 /// Its bank is thrown away before it is frozen. The cache reports when a bank is created.
