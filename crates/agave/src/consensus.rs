@@ -3,7 +3,7 @@
 //!
 //! The order of [`Sign`] decides. Alpenglow needs one of its signs. Migrating needs a processed
 //! slot at or after the migration slot, and no certificate. Tower needs a fresh sign. Sources:
-//! 4.2.2 to 4.5.0-alpha.4; decision 30 has the reasons.
+//! Agave 4.2.2 to 4.5.0-alpha.4; reasons: decision 30.
 
 use crate::rpc::FeatureGate;
 
@@ -85,7 +85,7 @@ pub struct Evidence<'a> {
     pub certificate: Option<u64>,
     pub has_event_handler: bool,
     pub is_complete: bool,
-    pub completed_at: Option<u64>,
+    pub completed_slot: Option<u64>,
     /// The migration slot of `migration-started`, which is reported some thousand slots earlier.
     pub migration_slot: Option<u64>,
     pub has_marker: bool,
@@ -120,7 +120,7 @@ impl Evidence<'_> {
         Some(Consensus {
             protocol,
             sign,
-            genesis_slot: self.certificate.or(self.completed_at).or(known),
+            genesis_slot: self.certificate.or(self.completed_slot).or(known),
             migration_slot: self.migration_slot(),
         })
     }
@@ -191,8 +191,8 @@ impl Evidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new result of the same process. A migration never goes back: slots do when it ends,
-    /// and its points come only once. Tower ends without fresh evidence.
+    /// Merges a new result of the same process. A migration never goes back, but slots do when it
+    /// ends, and its points come only once. Tower needs fresh evidence.
     pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Minimum span of the first value.
 const MIN_SPAN: Duration = Duration::from_secs(5);
 
-/// Minimum span of a value that decides a phase, or that replaces such a value.
+/// Minimum span of a stable value: only such a value decides a phase.
 const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
 /// Older samples are dropped, so that a value follows a change of pace.
@@ -17,19 +17,19 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// A change below 1/200 (0.5 %) is ignored: each new value costs a sample in recordings and pages.
 const CHANGE_DIVISOR: u32 = 200;
 
-/// After this long without an advance of the reported tip, the cluster halts or the validator
+/// If the reported tip does not advance for this long, the cluster halts or the validator
 /// receives nothing new. Four skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// Slots beyond the pace that the tip can advance between two reports. A larger step means that
+/// Slots that the tip can advance beyond the pace between two reports. A larger step is a jump:
 /// another node or cluster answers.
-const MAX_LATE_SLOTS: u128 = 16;
+const MAX_EXTRA_SLOTS: u128 = 16;
 
 /// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
 const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
-/// After so many consecutive large steps, the measured pace is of another cluster.
+/// After this many consecutive jumps, the measured pace is of another cluster.
 const MAX_JUMPS: u8 = 3;
 
 #[derive(Debug, Clone, Default)]
@@ -39,14 +39,14 @@ pub(crate) struct SlotTimeMeter {
     newest: Option<(u64, Duration)>,
     /// Measured over at least [`MIN_STABLE_SPAN`].
     stable: Option<Duration>,
-    /// Measured over at least [`MIN_SPAN`]; used until there is a settled value.
+    /// Measured over at least [`MIN_SPAN`]; used until there is a stable value.
     first: Option<Duration>,
     /// Consecutive reports that were jumps.
     jumps: u8,
 }
 
 impl SlotTimeMeter {
-    pub(crate) fn set(&mut self, slot_time: Duration) {
+    pub(crate) fn set_stable(&mut self, slot_time: Duration) {
         self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
@@ -96,7 +96,7 @@ impl SlotTimeMeter {
         let shortest = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
             slot_time.as_nanos() / MAX_SPEEDUP
         });
-        u128::from(slots) > MAX_LATE_SLOTS + time.as_nanos() / shortest.max(1)
+        u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / shortest.max(1)
     }
 
     fn jump(&mut self) {
@@ -138,7 +138,7 @@ mod tests {
         Duration::from_secs(second)
     }
 
-    /// Reports a tip each second, which makes so many slots in 10 s.
+    /// Reports a tip each second, with `in_ten` slots in 10 s.
     fn run(meter: &mut SlotTimeMeter, seconds: std::ops::Range<u64>, first: u64, in_ten: u64) {
         for second in seconds.clone() {
             meter.report(first + (second - seconds.start) * in_ten / 10, at(second));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_time_is_absent_for_five_seconds_and_settled_after_thirty() {
+    fn the_slot_time_is_absent_for_five_seconds_and_stable_after_thirty() {
         for (in_ten, expected) in [(50, 200), (25, 400), (10, 1_000)] {
             let mut meter = SlotTimeMeter::default();
             run(&mut meter, 0..5, 1_000, in_ten);

@@ -101,7 +101,7 @@ impl Tracker {
     }
 
     pub fn set_slot_time(&mut self, slot_time: Duration) {
-        self.slot_time.set(slot_time);
+        self.slot_time.set_stable(slot_time);
     }
 
     /// Measured from the tip, over 5 to 60 s during which the validator was near it. `None` before.

@@ -65,7 +65,7 @@ impl Stop {
     pub fn set(&self) {
         *self.0.flag.lock() = true;
         self.0.changed.notify_all();
-        // Before the descriptor: a woken thread checks whether the signal is set.
+        // Before the descriptor: a thread that it wakes asks `is_set`.
         self.0.sender.send_replace(true);
         if let Some(descriptor) = &self.0.descriptor {
             // It can only fail by overflow, after 2^64 signals.
@@ -189,11 +189,11 @@ impl Stage {
             .max_blocking_threads(max_blocking_calls)
             .build()?;
         let thread = self.spawn(name, TASK_STACK, move |stop| {
-            // A spawned task wakes itself without a system call. The `block_on` future needs one.
+            // Spawned: a task wakes itself without a system call, a `block_on` future with one.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");
-            // A password check may still run; nothing waits for its result.
+            // A blocking call may still run; nothing waits for its result.
             runtime.shutdown_background();
         })?;
         self.threads.push((name, thread));

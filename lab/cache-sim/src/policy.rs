@@ -1,7 +1,7 @@
 //! Other eviction policies.
 //!
-//! Unlike Agave's policy, they evict before they admit a program, so the cache is never above its
-//! limit. A deployment compiles the program, as up to 4.2. Accounts without code are not looked up.
+//! Unlike Agave, they evict before they admit a program, so the cache never exceeds its limit. A
+//! deployment compiles the program, as in Agave up to 4.2. Accounts without code are not looked up.
 
 mod arc;
 mod gdsf;
@@ -48,7 +48,7 @@ pub enum Policy {
     WTinyLfu,
     /// Cherkasova 1998: uses times compile time over size. It may evict what was just loaded.
     Gdsf,
-    /// Belady 1966: evicts the program whose next use is last, even if it was just loaded. Optimal
+    /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal
     /// at a limit of entries if no programs are deployed; at a limit of bytes only good: see
     /// [`least_misses_by_bytes`].
     Min,

@@ -1,8 +1,8 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes and lapses. A trial at `h` fails with `l +
-//! (1 - 2 l) logistic((ln threshold - ln h) / s)`; slope `s` and lapses `l` are unknown, and
-//! averaged over. The next trial is the one that should leave the least entropy of the threshold
+//! The state is a distribution over thresholds, slopes and lapses. A trial at `h` fails with
+//! probability `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`, averaged over the slope `s` and
+//! lapses `l`. The next trial is the one that should leave the least entropy of the threshold
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
 
@@ -22,12 +22,12 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Slope, as a share of the threshold, above which an interval is unreliable.
 const MAX_RELIABLE_SLOPE: f64 = 0.06;
-/// Probability of such a slope from which no interval is reported.
+/// At this probability of such a slope, no interval is reported.
 const MAX_NOISE: f64 = 0.4;
 /// Values that differ by a smaller share are the same, because a host rounds them down to pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
-/// Minimum distance from a floor to the upper end, as a share of the interval's width: a floor is
-/// known only as far as it was seen.
+/// Minimum distance from a floor to the upper end, as a share of the interval's width: the true
+/// floor may be higher.
 const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,7 +87,7 @@ impl Interval {
 }
 
 impl Staircase {
-    /// `None` without a positive start, a width that can be reached, or a trial.
+    /// `None` unless `from` is positive, `width` in range, and `most` above 0.
     pub fn new(config: SearchConfig) -> Option<Self> {
         let is_valid =
             config.from.is_normal() && config.from > 0.0 && (0.03..=0.5).contains(&config.width);
@@ -136,7 +136,7 @@ impl Staircase {
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
     }
 
-    /// Takes the result of an additional trial, which does not count as one.
+    /// Takes the result of a trial that does not count towards `most`.
     pub fn add_extra_trial(&mut self, h: f64, kept_up: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;

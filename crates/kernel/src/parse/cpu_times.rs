@@ -7,7 +7,7 @@ use crate::text::{count, lines, words};
 /// does after a live migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// User and kernel time, own guests included.
+    /// User and kernel time, and that of guests.
     pub busy_ticks: Option<u64>,
     pub stolen_ticks: Option<u64>,
 }
@@ -22,7 +22,7 @@ pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
         ticks.ok_or_else(|| line.error("expected clock ticks"))
     };
     // `user` and `nice` include guests.
-    let [user, nice, system, _idle, _waiting] = [next()?, next()?, next()?, next()?, next()?];
+    let [user, nice, system, _idle, _iowait] = [next()?, next()?, next()?, next()?, next()?];
     let [irq, softirq, stolen_ticks] = [next()?, next()?, next()?];
     let busy_ticks = [user, nice, system, irq, softirq]
         .into_iter()

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum separate kinds: label values must not grow with time.
+/// Kinds that count separately: labels must not grow with time.
 const MAX_KINDS: usize = 16;
 /// Kinds that a search uses. They always count separately, because a search may begin after many
 /// other kinds.
@@ -18,10 +18,10 @@ pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
-        let is_counted = |kind: &&str| {
+        let is_separate = |kind: &&str| {
             SEARCH_KINDS.contains(kind) || counts.contains_key(*kind) || counts.len() < MAX_KINDS
         };
-        let kind = kind.filter(is_counted).unwrap_or(OTHER_KIND);
+        let kind = kind.filter(is_separate).unwrap_or(OTHER_KIND);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
             None => drop(counts.insert(kind.into(), 1)),

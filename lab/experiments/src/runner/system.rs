@@ -34,7 +34,7 @@ pub trait System {
     /// Drops the page cache and checks what is left.
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped>;
 
-    /// On return it listens and follows its process, if one was given.
+    /// On return the recorder listens and follows the `pid`, if given.
     fn record(
         &mut self,
         recorder_request: &RecorderRequest<'_>,
@@ -80,7 +80,7 @@ pub struct RecorderRequest<'a> {
     pub folder: &'a Path,
     pub labels: Vec<(String, String)>,
     pub cache_entries: Option<u32>,
-    /// If `None`, the validator with the lane's ledger.
+    /// `None`: follow the validator with the `ledger`.
     pub pid: Option<u32>,
     pub ledger: &'a Path,
 }
@@ -97,7 +97,7 @@ pub trait Recorder {
 
     fn warnings(&mut self) -> Vec<String>;
 
-    /// A failure loses nothing: the journal has it.
+    /// A failure loses no mark: the journal has it.
     fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()>;
 
     /// Waits briefly until the recording shows the end.

@@ -6,7 +6,7 @@ use crate::run::{ExperimentOutcome, Run, Tick};
 use faultline_phase::phase_name;
 use std::ops::Range;
 
-/// A longer step between ticks, in intervals, is a gap.
+/// In intervals: a longer step between ticks is a gap.
 const GAP_INTERVALS: f64 = 2.5;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct PhaseSpan {
 pub struct KeptUp {
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of the time at the tip since the first tick there; `None` without one.
+    /// Time share at the tip since the first tick there; `None` without that tick.
     pub share: Option<f64>,
 }
 
@@ -73,7 +73,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
             "process"
         },
     );
-    // The recording cannot always tell this kill from one elsewhere on the host.
+    // A recording cannot always tell an OOM kill from one elsewhere on the host.
     end.oom = run
         .from_experiment
         .as_ref()

@@ -87,7 +87,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// Whether the process started the validator. The daemon follows it only until it finds its child.
+/// Whether the process started the validator: the daemon follows it until it finds the child.
 fn is_wrapper(process: &ProcessRow, all: &[ProcessRow]) -> bool {
     let next = all
         .iter()
@@ -214,8 +214,8 @@ fn written_at(
     Ok(rows.into_iter().map(|(_, seen)| seen))
 }
 
-/// The id of the first row of each row's process. A restart of the daemon repeats the row, and so
-/// does a merge.
+/// From each row's id to that of its process's first row. A restart of the daemon or a merge
+/// repeats rows.
 fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
@@ -320,18 +320,18 @@ fn rules(row: &SessionRow) -> Rules {
     }
 }
 
-/// For each tick, whether a signal had stopped the process, or its cgroup was frozen.
+/// For each tick, whether a stop signal held the process, or its cgroup was frozen.
 fn stopped(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<bool>, Error> {
     let mut changes = recording.series_of(&STATE)?;
     changes.retain(|row| row.labels.contains("stop"));
     changes.extend(recording.series_of(&FROZEN)?);
     changes.sort_by_key(|row| row.tick);
-    let (mut changes, mut on) = (changes.into_iter().peekable(), BTreeMap::new());
+    let (mut changes, mut active) = (changes.into_iter().peekable(), BTreeMap::new());
     let stopped = ticks.iter().map(|tick| {
         while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
-            on.insert((change.metric, change.labels), change.value == Some(1.0));
+            active.insert((change.metric, change.labels), change.value == Some(1.0));
         }
-        on.values().any(|on| *on)
+        active.values().any(|active| *active)
     });
     Ok(stopped.collect())
 }
@@ -350,8 +350,8 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
     }
 }
 
-/// One value per signal and tick. `None` if the tick has no row in the signal's table, or the signal
-/// is not wanted.
+/// One value per signal and tick. `None` if the tick has no row in its table, or the signal is
+/// not wanted.
 fn signals(
     recording: &Recording,
     ticks: &[TickRow],

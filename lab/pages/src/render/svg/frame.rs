@@ -17,7 +17,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// A box right of the labels of the axis `y`. It has no height yet.
+    /// A box right of the labels of `y`. Height and x scale come later.
     pub(super) fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
         let numbers = y.ticks.iter().map(|tick| width(&tick.label));
         Self {
