@@ -11,7 +11,10 @@ const COMMANDS: [&str; 2] = [
 /// Pages and headings of the quick start from an empty host to dashboards. The guest runs the
 /// lines of the first page (`scripts/guest/readme`).
 const QUICK_START_PAGES: [(&str, &str); 2] = [
-    ("README.md", "### 1. Install\n"),
+    (
+        "README.md",
+        "### Or Prometheus and Grafana on the same host\n",
+    ),
     (
         "docs/INSTALL.md",
         "## From an empty Debian host to dashboards\n",

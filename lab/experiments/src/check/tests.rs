@@ -730,9 +730,9 @@ fn a_log_filter_that_hides_datapoints_gives_a_warning() {
 }
 
 #[test]
-fn the_readmes_log_filter_suits_a_validator_but_not_a_replay() {
-    let readme = include_str!("../../../../README.md");
-    let filter = readme
+fn the_documented_log_filter_suits_a_validator_but_not_a_replay() {
+    let page = include_str!("../../../../docs/CONFIGURATION.md");
+    let filter = page
         .lines()
         .find_map(|line| line.strip_prefix("RUST_LOG="))
         .unwrap();
