@@ -15,7 +15,7 @@ mod votes;
 
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
-pub use figures::Figure;
+pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
 pub use part::{StatusItem, Tone};
 pub use pools::{Pool, SlotTimes, TimeHistogram};
@@ -58,6 +58,8 @@ pub struct Status {
     /// Totals of counters, and levels.
     #[serde(deserialize_with = "figures::known")]
     pub figures: BTreeMap<Figure, f64>,
+    /// Empty unless [`Status::of`]'s caller fills it in.
+    pub last_minute: LastMinute,
     pub slots: SlotTimes,
     /// Thread pools by name.
     pub pools: Vec<Pool>,
@@ -83,6 +85,7 @@ impl Status {
             memory: MemoryStatus::of(tick),
             cache: ProgramCacheStatus::of(readings, now),
             figures: figures::figures(tick),
+            last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
             pools: pools::pools(readings),
             sources: sources::sources(readings, now),
