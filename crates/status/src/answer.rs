@@ -234,3 +234,6 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
 fn measured_on(release: Option<&str>) -> String {
     release.map_or_else(String::new, |release| format!(" (measured on {release})"))
 }
+
+#[cfg(test)]
+mod tests;
