@@ -83,7 +83,7 @@ impl ProgramCacheStatus {
     }
 }
 
-fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
         return Some("RUST_LOG filters the pushes".to_owned());
     }
