@@ -237,7 +237,13 @@ impl Router {
     /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
-        Some(Status::of(&tick, self.state.clock.now(), self.stale()))
+        let known = self.state.history.answer_inputs();
+        Some(Status::with(
+            &tick,
+            self.state.clock.now(),
+            self.stale(),
+            known,
+        ))
     }
 
     fn status(&self) -> Response<Body> {
