@@ -20,7 +20,7 @@ pub use answer::{
 };
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
-pub use figures::Figure;
+pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
 pub use part::{StatusItem, Tone};
 pub use pools::{PerSlot, Pool, SlotTimes, TimeHistogram};
@@ -65,6 +65,8 @@ pub struct Status {
     /// Totals of counters, and levels.
     #[serde(deserialize_with = "figures::known")]
     pub figures: BTreeMap<Figure, f64>,
+    /// Empty unless [`Status::of`]'s caller fills it in.
+    pub last_minute: LastMinute,
     pub slots: SlotTimes,
     /// Rates of the last five minutes.
     pub per_slot: PerSlot,
@@ -100,6 +102,7 @@ impl Status {
             memory,
             cache: ProgramCacheStatus::of(readings, now),
             figures: figures::figures(tick),
+            last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
             per_slot: PerSlot::of(&inputs),
             pools: pools::pools(readings),

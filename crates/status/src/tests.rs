@@ -295,12 +295,15 @@ fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
         "version": VERSION,
         "figures": { "slot": 7.0, "of_a_newer_release": 1.0 },
         "votes": [{ "text": "admitted", "tone": "of_a_newer_release" }],
+        "last_minute": { "ages": [0.0], "values": { "slot": [null], "of_a_newer_release": [1.0] } },
         "of_a_newer_release": {},
     });
     let status: Status = serde_json::from_value(newer).unwrap();
     assert_eq!(status.figures, BTreeMap::from([(Figure::Slot, 7.0)]));
     assert_eq!(status.votes, [StatusItem::plain("admitted")]);
     assert!(status.pools.is_empty());
+    let values = BTreeMap::from([(Figure::Slot, vec![None])]);
+    assert_eq!(status.last_minute.values, values);
 }
 
 fn lines(source: Source, readings: Vec<Reading>, known: AnswerInputs) -> Vec<String> {

@@ -247,9 +247,10 @@ impl Router {
     }
 
     fn status(&self) -> Response<Body> {
-        let Some(status) = self.newest_status() else {
+        let Some(mut status) = self.newest_status() else {
             return no_sample();
         };
+        status.last_minute = self.state.history.last_minute();
         match serde_json::to_vec(&status) {
             Ok(json) => response(StatusCode::OK, JSON, Bytes::from(json)),
             Err(error) => {
