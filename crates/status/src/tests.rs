@@ -378,7 +378,7 @@ fn what_is_missing_is_said() {
     assert_eq!(
         silent[1..],
         [
-            "Program cache: the reloads are not known: no push in the 1 min 40 s since the daemon started.",
+            "Program cache: the reloads are not known: no datapoints in the 1 min 40 s since the daemon started.",
             "Earns: it has no vote account with stake, so it earns nothing by votes.",
         ]
     );

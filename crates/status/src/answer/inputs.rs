@@ -4,9 +4,8 @@ use super::{AnswerInputs, Consensus};
 use crate::cache::warning;
 use crate::memory::MemoryStatus;
 use crate::readings::Readings;
-use faultline_metrics::metrics::{cgroup, daemon, host, process as p, validator as v, votes as m};
+use faultline_metrics::metrics::{cgroup, host, process as p, validator as v, votes as m};
 use faultline_metrics::{Source, Stamp};
-use faultline_text::seconds;
 
 /// AgaveDelinquent is silent while a validator younger than this catches up.
 const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
@@ -82,17 +81,8 @@ fn no_reloads(readings: Readings<'_>, now: Stamp) -> String {
     if let Some(why) = no_validator(readings) {
         return why.to_owned();
     }
-    if let Some(why) = warning(readings, now) {
-        return why;
-    }
-    if readings.number(&daemon::LAST_PUSH, &[]).is_some() {
-        return "no slot was replayed between two pushes yet".to_owned();
-    }
-    let start = readings.number(&daemon::SELF_START_TIME, &[]);
-    match start.map(|start| seconds(now.unix_seconds() - start)) {
-        Some(age) => format!("no push in the {age} since the daemon started"),
-        None => "no push yet".to_owned(),
-    }
+    let waits = "no slot was replayed between two pushes yet";
+    warning(readings, now).unwrap_or_else(|| waits.to_owned())
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {

@@ -195,12 +195,16 @@ impl Trends {
         let fields: [fn(&Row) -> Option<f64>; 3] =
             [|row| row.reloads, |row| row.cache, |row| row.replay];
         fields.map(|field| {
-            let pairs = self.rows.iter().zip(self.rows.iter().skip(1));
-            let points = pairs.filter_map(|(before, row)| {
-                let age = newest.saturating_sub(row.at).as_secs_f64();
-                Some((age, per_slot([before, row].into_iter(), field)?))
-            });
-            points.collect()
+            let (mut points, mut before) = (Vec::new(), self.rows.front());
+            for row in &self.rows {
+                let pair = before.into_iter().chain([row]);
+                if let Some(mean) = per_slot(pair, field) {
+                    let age = newest.saturating_sub(row.at).as_secs_f64();
+                    points.push((age, mean));
+                    before = Some(row);
+                }
+            }
+            points
         })
     }
 
