@@ -4,6 +4,7 @@
 //! requires for minutes (its `for`) is not awaited. RAM growth that meets the limit in days is in the line and in no verdict.
 
 mod cache;
+pub(crate) mod inputs;
 mod ram;
 mod rewards;
 pub(crate) mod thresholds;
@@ -107,6 +108,8 @@ pub struct AnswerInputs {
     pub proven_on: Option<String>,
     /// Why headroom and share are not known.
     pub ram_unknown: Option<String>,
+    /// Why the evidence of the configuration is not used.
+    pub evidence_problem: Option<String>,
 
     pub reloads_per_slot: Option<f64>,
     /// Summed over threads.
@@ -228,6 +231,14 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     let findings = findings.into_iter();
     let texts = findings.filter(|finding| finding.verdict == worst);
     (worst, texts.map(|finding| finding.text).collect())
+}
+
+/// What takes the place of evidence: the price of it, unless there is a file that is of no use.
+fn no_evidence(inputs: &AnswerInputs, price: &str) -> String {
+    let problem = inputs.evidence_problem.as_deref();
+    problem.map_or(price.to_owned(), |why| {
+        format!("no evidence is used: {why}")
+    })
 }
 
 /// `(measured on 4.0.1)` with a space before it; empty for the release that runs.

@@ -1,5 +1,5 @@
 use super::thresholds::RELOADS_PER_SLOT;
-use super::{Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on};
+use super::{Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, no_evidence};
 use faultline_text::{percent, short};
 
 const PRICE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
@@ -56,7 +56,7 @@ fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
 
 fn predicted(inputs: &AnswerInputs) -> String {
     let Some(prediction) = &inputs.prediction else {
-        return PRICE.to_owned();
+        return no_evidence(inputs, PRICE);
     };
     let CachePrediction {
         entries,

@@ -1,5 +1,7 @@
 use super::thresholds as t;
-use super::{Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, worst};
+use super::{
+    Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, no_evidence, worst,
+};
 use faultline_text::{bytes_f64, moment, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -21,7 +23,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
     clauses.extend(headroom(inputs));
     clauses.extend(inputs.forecast.as_ref().map(forecast));
     if inputs.proven.is_none() {
-        clauses.push(PRICE.to_owned());
+        clauses.push(no_evidence(inputs, PRICE));
     }
     Answer::new(Subject::Ram, verdict, clauses)
 }

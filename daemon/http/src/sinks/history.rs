@@ -1,11 +1,16 @@
+mod trends;
+
+pub use trends::SPAN as TREND_SPAN;
+
 use faultline_core::hub::Sink;
 use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_metrics::{Source, Tick};
-use faultline_status::{Figure, LastMinute};
+use faultline_status::{AnswerInputs, Figure, LastMinute};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use trends::Trends;
 
 /// A figure and its title on the page. Counters are shown as growth per second.
 #[derive(Debug, Clone, Copy)]
@@ -97,7 +102,10 @@ impl Point {
 type Row = (Duration, [Option<Point>; FIGURES]);
 
 #[derive(Debug, Clone, Default)]
-pub struct History(Arc<Mutex<VecDeque<Row>>>);
+pub struct History {
+    rows: Arc<Mutex<VecDeque<Row>>>,
+    trends: Arc<Mutex<Trends>>,
+}
 
 impl History {
     /// The points of each plot as (seconds before the newest row, value). There is no point at a
@@ -114,7 +122,7 @@ impl History {
     }
 
     pub fn last_minute(&self) -> LastMinute {
-        let rows: Vec<Row> = self.0.lock().iter().copied().collect();
+        let rows: Vec<Row> = self.rows.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
         let ages = { rows.iter() }.map(|row| newest.saturating_sub(row.0).as_secs_f64());
         let values = { figures().enumerate() }.map(|(i, figure)| {
@@ -125,6 +133,20 @@ impl History {
             ages: ages.collect(),
             values: values.collect(),
         }
+    }
+
+    pub fn answer_inputs(&self) -> AnswerInputs {
+        self.trends.lock().inputs()
+    }
+
+    /// Of each interval of ten seconds: seconds before the newest one, and reloads, cache time and replay time per slot.
+    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+        self.trends.lock().per_slot()
+    }
+
+    /// Major faults per second of the pools that have any, the most first.
+    pub fn pool_faults(&self) -> Vec<(String, f64)> {
+        self.trends.lock().pool_faults()
     }
 }
 
@@ -149,7 +171,8 @@ fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let mut rows = self.0.lock();
+        self.trends.lock().tick(tick);
+        let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows
             .back()
