@@ -28,4 +28,4 @@ pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
 pub use reading::{Labels, Reading, ReadingList, Text, Value};
-pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};
+pub use tick::{AMBIGUOUS, Batch, Problem, Source, Stamp, Status, Tick};

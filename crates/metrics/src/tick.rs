@@ -116,6 +116,9 @@ impl Status {
     }
 }
 
+/// Start of a search's problem that only the operator can solve. `2 validators found:` follows, and who they are.
+pub const AMBIGUOUS: &str = "ambiguous: ";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub status: Status,

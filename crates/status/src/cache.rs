@@ -83,10 +83,18 @@ impl ProgramCacheStatus {
     }
 }
 
-fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
         return Some("RUST_LOG filters the pushes".to_owned());
     }
-    let age = now.unix_seconds() - readings.number(&daemon::LAST_PUSH, &[])?;
-    (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)))
+    let since = |metric| Some(now.unix_seconds() - readings.number(metric, &[])?);
+    if let Some(age) = since(&daemon::LAST_PUSH) {
+        return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)));
+    }
+    let is_validator = readings.number(&m::PHASE, &["absent"]).is_some();
+    let waiting = since(&daemon::SELF_START_TIME).filter(|_| is_validator)?;
+    Some(format!(
+        "no datapoints in the {} since the daemon started",
+        seconds(waiting)
+    ))
 }

@@ -71,11 +71,22 @@ figures! {
     DaemonResident = Daemon, daemon::SELF_RESIDENT, [];
 }
 
+/// Figures of the last minute. A row is a tick, the newest one last.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastMinute {
+    /// Seconds before the newest row, falling.
+    pub ages: Vec<f64>,
+    /// For each row a level, or a counter's rate per second.
+    #[serde(deserialize_with = "known")]
+    pub values: BTreeMap<Figure, Vec<Option<f64>>>,
+}
+
 /// Ignores figures of a newer release.
-pub(crate) fn known<'de, D: Deserializer<'de>>(
+pub(crate) fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     deserializer: D,
-) -> Result<BTreeMap<Figure, f64>, D::Error> {
-    let all = BTreeMap::<String, f64>::deserialize(deserializer)?;
+) -> Result<BTreeMap<Figure, V>, D::Error> {
+    let all = BTreeMap::<String, V>::deserialize(deserializer)?;
     let known = all.into_iter().filter_map(|(name, value)| {
         let name: serde::de::value::StringDeserializer<serde::de::value::Error> =
             name.into_deserializer();

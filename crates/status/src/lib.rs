@@ -2,6 +2,7 @@
 //!
 //! The daemon computes it on request. The landing page, `/status` and `faultline top` only draw it.
 
+mod answer;
 mod cache;
 mod capacity;
 mod figures;
@@ -13,12 +14,16 @@ mod sources;
 mod target;
 mod votes;
 
+pub use answer::{
+    Answer, AnswerInputs, CachePrediction, Consensus, LeaderSlots, LimitForecast, Subject, Verdict,
+    answers,
+};
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
-pub use figures::Figure;
+pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
 pub use part::{StatusItem, Tone};
-pub use pools::{Pool, SlotTimes, TimeHistogram};
+pub use pools::{PerSlot, Pool, SlotTimes, TimeHistogram};
 pub use sources::SourceStatus;
 pub use target::{Fact, Target};
 
@@ -48,6 +53,8 @@ pub struct Status {
     pub stale: Option<String>,
     /// Whether the validator is simulated.
     pub is_demo: bool,
+    /// RAM, program cache and rewards. Empty from an older daemon.
+    pub answers: Vec<Answer>,
     pub target: Target,
     /// Votes, leader slots and rewards; empty if nothing is known of them.
     pub votes: Vec<StatusItem>,
@@ -58,16 +65,27 @@ pub struct Status {
     /// Totals of counters, and levels.
     #[serde(deserialize_with = "figures::known")]
     pub figures: BTreeMap<Figure, f64>,
+    /// Empty unless [`Status::of`]'s caller fills it in.
+    pub last_minute: LastMinute,
     pub slots: SlotTimes,
+    /// Rates of the last five minutes.
+    pub per_slot: PerSlot,
     /// Thread pools by name.
     pub pools: Vec<Pool>,
     pub sources: Vec<SourceStatus>,
 }
 
 impl Status {
-    /// The status that follows from `tick`, as of `now`. `stale` says why the tick is too old.
+    /// The status that follows from `tick` alone, as of `now`. `stale` says why the tick is too old.
     pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
+        Self::with(tick, now, stale, AnswerInputs::default())
+    }
+
+    /// `known` is what one tick does not have: trends and evidence.
+    pub fn with(tick: &Tick, now: Stamp, stale: Option<String>, known: AnswerInputs) -> Self {
         let readings = Readings(tick);
+        let memory = MemoryStatus::of(tick);
+        let inputs = answer::inputs::add(readings, memory.as_ref(), now, known);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: VERSION,
@@ -77,13 +95,16 @@ impl Status {
             tick_time: tick.at.unix_seconds(),
             stale,
             is_demo: readings.flag(&metrics::daemon::DEMO, &[]) == Some(true),
+            answers: answers(&inputs).into(),
             target: Target::of(readings, now),
             votes: votes::votes(readings),
             capacity: capacity::capacity(readings),
-            memory: MemoryStatus::of(tick),
+            memory,
             cache: ProgramCacheStatus::of(readings, now),
             figures: figures::figures(tick),
+            last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
+            per_slot: PerSlot::of(&inputs),
             pools: pools::pools(readings),
             sources: sources::sources(readings, now),
         }

@@ -1,5 +1,6 @@
 //! Thread pools, and times of replayed slots.
 
+use crate::answer::AnswerInputs;
 use crate::readings::Readings;
 use faultline_metrics::metrics::{pools as m, validator as v};
 use faultline_metrics::{Metric, Value};
@@ -53,6 +54,25 @@ pub struct SlotTimes {
     /// Program cache time, summed over threads.
     pub cache: Option<TimeHistogram>,
     pub replay: Option<TimeHistogram>,
+}
+
+/// Means over replayed slots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerSlot {
+    pub reloads: Option<f64>,
+    /// Summed over threads.
+    pub cache_seconds: Option<f64>,
+    pub replay_seconds: Option<f64>,
+}
+
+impl PerSlot {
+    pub(crate) fn of(inputs: &AnswerInputs) -> Self {
+        PerSlot {
+            reloads: inputs.reloads_per_slot,
+            cache_seconds: inputs.cache_seconds_per_slot,
+            replay_seconds: inputs.replay_seconds_per_slot,
+        }
+    }
 }
 
 /// A histogram of seconds.

@@ -4,7 +4,7 @@ use crate::part::StatusItem;
 use crate::part::Tone::{self, Bad, Good, Warn};
 use crate::readings::{Readings, label};
 use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
-use faultline_metrics::{Reading, Stamp};
+use faultline_metrics::{AMBIGUOUS, Reading, Source, Stamp};
 use faultline_text::{moment, seconds, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,8 @@ pub struct Target {
     pub is_followed: Option<bool>,
     /// The program's name; `None` while no process is followed.
     pub name: Option<String>,
+    /// Why no process is followed.
+    pub search_problem: Option<String>,
     /// Value of the label `phase`; `None` while it is unknown.
     pub phase: Option<String>,
     /// The phase, and what else an operator has to know at once.
@@ -170,6 +172,7 @@ impl Target {
         state.extend(restarts_item(&restarts));
         Target {
             is_followed,
+            search_problem: search_problem(readings).filter(|_| name.is_none()),
             phase: phase.map(str::to_owned),
             state,
             explanation,
@@ -179,10 +182,25 @@ impl Target {
         }
     }
 
+    /// The program's name, or what the search found instead.
+    pub fn headline(&self) -> &str {
+        let problem = self.search_problem.as_deref();
+        let several =
+            problem.and_then(|problem| problem.strip_prefix(AMBIGUOUS)?.split(':').next());
+        let name = self.name.as_deref().or(several);
+        name.unwrap_or("waiting for a validator")
+    }
+
     pub fn fact(&self, name: &str) -> Option<&str> {
         let fact = self.facts.iter().find(|fact| fact.name == name)?;
         Some(&fact.value)
     }
+}
+
+fn search_problem(readings: Readings<'_>) -> Option<String> {
+    let mut batches = readings.0.batches.iter();
+    let target = batches.find(|batch| batch.source == Source::Target)?;
+    Some(target.problems.last()?.what.clone())
 }
 
 fn program(info: &Reading) -> String {

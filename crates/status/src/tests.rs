@@ -1,5 +1,7 @@
 use super::*;
-use faultline_metrics::metrics::{process as p, resources as r, validator as v, votes as m};
+use faultline_metrics::metrics::{
+    daemon, host, memory, process as p, resources as r, validator as v, votes as m,
+};
 use faultline_metrics::{Batch, Metric, Reading, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -293,10 +295,91 @@ fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
         "version": VERSION,
         "figures": { "slot": 7.0, "of_a_newer_release": 1.0 },
         "votes": [{ "text": "admitted", "tone": "of_a_newer_release" }],
+        "last_minute": { "ages": [0.0], "values": { "slot": [null], "of_a_newer_release": [1.0] } },
         "of_a_newer_release": {},
     });
     let status: Status = serde_json::from_value(newer).unwrap();
     assert_eq!(status.figures, BTreeMap::from([(Figure::Slot, 7.0)]));
     assert_eq!(status.votes, [StatusItem::plain("admitted")]);
     assert!(status.pools.is_empty());
+    let values = BTreeMap::from([(Figure::Slot, vec![None])]);
+    assert_eq!(status.last_minute.values, values);
+}
+
+fn lines(source: Source, readings: Vec<Reading>, known: AnswerInputs) -> Vec<String> {
+    let tick = tick(source, true, readings);
+    let now = Stamp {
+        unix: Duration::from_secs(1_790_000_100),
+        ..Stamp::default()
+    };
+    let status = Status::with(&tick, now, None, known);
+    status.answers.iter().map(Answer::line).collect()
+}
+
+const RAM_PRICE: &str = "how little is enough is not proven: a search takes 6 to 12 h \
+    (`faultline experiment run least-ram.toml`).";
+
+#[test]
+fn a_tick_and_trends_make_three_answers() {
+    let gib = f64::from(1 << 30);
+    let readings = vec![
+        real(&p::UP, &[], 1.0),
+        real(&v::PHASE, &["absent"], 0.0),
+        real(&v::PHASE, &["at_tip"], 1.0),
+        real(&host::MEMORY, &["total"], 512.0 * gib),
+        real(&memory::HEADROOM, &["0"], 96.0 * gib),
+        real(&memory::LEVEL_LIMIT, &["0"], 480.0 * gib),
+        real(&memory::LEVEL_UNRECLAIMABLE, &["0"], 384.0 * gib),
+        real(&memory::BINDING, &["0"], 1.0),
+        real(&v::CACHE_CAPACITY, &["configured"], 512.0),
+        real(&m::DELINQUENT, &[], 0.0),
+        real(&m::VOTE_RANK, &[], 3.0),
+        real(&m::VOTE_DISTANCE, &["last_vote"], 40.0),
+    ];
+    let known = AnswerInputs {
+        reloads_per_slot: Some(7.0),
+        proven: Some(412.0 * gib),
+        ..AnswerInputs::default()
+    };
+    let lines = lines(Source::Process, readings, known);
+    assert_eq!(
+        lines,
+        [
+            "RAM: 412 GiB proven enough of 480 allowed; 96 GiB of headroom now.",
+            "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
+             of an hour, about 80 GB (`faultline cache predict RUN.fltl`); 512 entries are a constant of this build.",
+            "Earns: its last vote that landed is 40 slots old; rank 3.",
+        ]
+    );
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let of = |readings| lines(Source::Votes, readings, AnswerInputs::default());
+    let absent = of(vec![real(&p::UP, &[], 0.0)]);
+    let reason = "no process is followed";
+    assert_eq!(
+        absent[0],
+        format!("RAM: the headroom is not known: {reason}; {RAM_PRICE}")
+    );
+    assert_eq!(
+        absent[1],
+        format!("Program cache: the reloads are not known: {reason}.")
+    );
+    assert_eq!(absent[2], format!("Earns: {reason}."));
+    let other = of(vec![real(&p::UP, &[], 1.0)]);
+    assert_eq!(other[2], "Earns: the process is no validator.");
+    let silent = of(vec![
+        real(&p::UP, &[], 1.0),
+        real(&v::PHASE, &["absent"], 0.0),
+        real(&m::EPOCH, &[], 700.0),
+        real(&daemon::SELF_START_TIME, &[], 1_790_000_000.0),
+    ]);
+    assert_eq!(
+        silent[1..],
+        [
+            "Program cache: the reloads are not known: no datapoints in the 1 min 40 s since the daemon started.",
+            "Earns: it has no vote account with stake, so it earns nothing by votes.",
+        ]
+    );
 }

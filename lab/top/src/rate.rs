@@ -9,6 +9,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// Starts with the rate that somebody else computed up to this reading.
+    pub(crate) fn of(reading: Reading, rate: f64) -> Self {
+        Meter {
+            last: Some(reading),
+            rate: Some(rate),
+        }
+    }
+
     /// The rate per second at this reading; the previous one until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.

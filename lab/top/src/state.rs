@@ -77,8 +77,9 @@ impl State {
             stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
         };
         for figure in Figure::ALL {
-            let history = self.histories.entry(*figure).or_default();
-            history.take(*figure, &samples);
+            let history = self.histories.entry(*figure);
+            let recorded = || History::recorded(*figure, &samples, self.interval);
+            history.or_insert_with(recorded).take(*figure, &samples);
         }
         self.pools.take(&samples);
         self.slots.take(&samples);

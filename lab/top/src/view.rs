@@ -25,6 +25,9 @@ const MAX_POOL_LINES: u16 = 30;
 /// Lines for events if the pools are next to the figures: a gap, a title, four events.
 const EVENT_LINES: u16 = 6;
 
+/// Rows that a terminal too short for all rows does not have.
+const SHORT_WITHOUT: [&str; 3] = ["Votes", "Capacity", "TPS"];
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) session: &'a Session,
@@ -79,13 +82,23 @@ fn remove_control_characters(buffer: &mut Buffer) {
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     let is_wide = body.width >= WIDE_FROM;
-    let mut rows = rows::rows(scene, width_of_figures(body.width));
     let pools =
         u16::try_from(scene.state().pools(scene.session.order).len() + 1).unwrap_or(MAX_POOL_LINES);
     let pools = pools.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
-    let available = body
-        .height
-        .saturating_sub(if is_wide { EVENT_LINES } else { pools });
+    let (below, min_below) = if is_wide {
+        (EVENT_LINES, EVENT_LINES)
+    } else {
+        (pools, MIN_POOL_LINES)
+    };
+    let available = body.height.saturating_sub(below);
+    let width = width_of_figures(body.width);
+    let mut rows = rows::rows(scene, width, true);
+    if rows.len() > usize::from(body.height.saturating_sub(min_below)) {
+        rows = rows::rows(scene, width, false);
+    }
+    if rows.len() > usize::from(body.height) {
+        rows.retain(|row| !SHORT_WITHOUT.contains(&&*row.name.content));
+    }
     let extra_rows = rows::extra_rows(scene);
     if rows.len() + extra_rows.len() <= usize::from(available) {
         rows.extend(extra_rows);
@@ -93,7 +106,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     let plot_height = row::height_of_plots(&rows, available, max_plot_height);
     let heights: u16 = rows.iter().map(|row| row.height(plot_height)).sum();
     let (figures, below) = if is_wide {
-        cut_right(body, width_of_figures(body.width))
+        cut_right(body, width)
     } else {
         cut_below(body, heights.min(body.height))
     };
@@ -139,7 +152,8 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
-    let rows = rows::rows(scene, width_of_figures(width)).len() + rows::extra_rows(scene).len();
+    let rows =
+        rows::rows(scene, width_of_figures(width), true).len() + rows::extra_rows(scene).len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= WIDE_FROM {
         pools.max(rows.saturating_add(EVENT_LINES))

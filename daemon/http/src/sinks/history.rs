@@ -1,11 +1,16 @@
+mod trends;
+
+pub use trends::SPAN as TREND_SPAN;
+
 use faultline_core::hub::Sink;
 use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_metrics::{Source, Tick};
-use faultline_status::Figure;
+use faultline_status::{AnswerInputs, Figure, LastMinute};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use trends::Trends;
 
 /// A figure and its title on the page. Counters are shown as growth per second.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +30,21 @@ pub static PLOTS: [Plot; 9] = [
     plot("Program cache misses per second", Figure::CacheMisses),
     plot("Program cache evictions per second", Figure::CacheEvictions),
 ];
+
+/// Figures that `faultline top` plots in addition.
+static MORE_FIGURES: [Figure; 4] = [
+    Figure::BlockTransactions,
+    Figure::CacheReloads,
+    Figure::Cpu,
+    Figure::ReadBytes,
+];
+
+const FIGURES: usize = PLOTS.len() + MORE_FIGURES.len();
+
+fn figures() -> impl Iterator<Item = Figure> {
+    let plotted = PLOTS.iter().map(|plot| plot.figure);
+    plotted.chain(MORE_FIGURES)
+}
 
 const fn plot(title: &'static str, figure: Figure) -> Plot {
     Plot { title, figure }
@@ -49,11 +69,11 @@ struct Point {
 impl Point {
     /// `None` without a value, and for a counter whose source is down: it would repeat its old
     /// value.
-    fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
-        let value = plot.figure.of(tick)?;
-        let source = plot.figure.source();
+    fn of(tick: &Tick, figure: Figure) -> Option<Self> {
+        let value = figure.of(tick)?;
+        let source = figure.source();
         let batch = tick.batches.iter().find(|batch| batch.source == source)?;
-        if plot.figure.is_counter() && !batch.up {
+        if figure.is_counter() && !batch.up {
             return None;
         }
         // A push covers the time since the previous push, not since the previous tick.
@@ -78,36 +98,63 @@ impl Point {
     }
 }
 
-/// Uptime of a tick, and one point for each plot.
-type Row = (Duration, [Option<Point>; PLOTS.len()]);
+/// Uptime of a tick, and one point for each figure.
+type Row = (Duration, [Option<Point>; FIGURES]);
 
 #[derive(Debug, Clone, Default)]
-pub struct History(Arc<Mutex<VecDeque<Row>>>);
+pub struct History {
+    rows: Arc<Mutex<VecDeque<Row>>>,
+    trends: Arc<Mutex<Trends>>,
+}
 
 impl History {
     /// The points of each plot as (seconds before the newest row, value). There is no point at a
     /// gap, or where a counter fell.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
-        let rows: Vec<Row> = self.0.lock().iter().copied().collect();
+        let LastMinute { ages, values } = self.last_minute();
+        let points = |plot: &Plot| {
+            let values = values.get(&plot.figure).into_iter().flatten();
+            let points = ages.iter().zip(values);
+            points.filter_map(|(age, value)| Some((*age, (*value)?)))
+        };
+        let series = PLOTS.iter().map(|plot| (*plot, points(plot).collect()));
+        series.collect()
+    }
+
+    pub fn last_minute(&self) -> LastMinute {
+        let rows: Vec<Row> = self.rows.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
-        PLOTS
-            .iter()
-            .enumerate()
-            .map(|(i, plot)| (*plot, points(&rows, newest, i, plot.figure.is_counter())))
-            .collect()
+        let ages = { rows.iter() }.map(|row| newest.saturating_sub(row.0).as_secs_f64());
+        let values = { figures().enumerate() }.map(|(i, figure)| {
+            let points = rows.iter().map(|row| row.1.get(i).copied().flatten());
+            (figure, values(points, figure.is_counter()))
+        });
+        LastMinute {
+            ages: ages.collect(),
+            values: values.collect(),
+        }
+    }
+
+    pub fn answer_inputs(&self) -> AnswerInputs {
+        self.trends.lock().inputs()
+    }
+
+    /// Of each interval of ten seconds: seconds before the newest one, and reloads, cache time and replay time per slot.
+    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+        self.trends.lock().per_slot()
+    }
+
+    /// Major faults per second of the pools that have any, the most first.
+    pub fn pool_faults(&self) -> Vec<(String, f64)> {
+        self.trends.lock().pool_faults()
     }
 }
 
-fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, f64)> {
-    let points = rows.iter().map(|row| row.1.get(plot).copied().flatten());
-    let age = |point: &Point| newest.saturating_sub(point.uptime).as_secs_f64();
-    if !rate {
-        return points
-            .flatten()
-            .map(|point| (age(&point), point.value))
-            .collect();
+fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<Option<f64>> {
+    if !is_counter {
+        return points.map(|point| Some(point?.value)).collect();
     }
-    let (mut shown, mut previous, mut growth) = (Vec::new(), None::<Point>, None);
+    let (mut values, mut previous, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (previous, point) {
             // The tick repeats the last sample of the source, so the growth stays the same.
@@ -117,18 +164,15 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
             }
             (_, point) => (previous, growth) = (point, None),
         }
-        shown.extend(
-            point
-                .zip(growth)
-                .map(|(point, growth)| (age(&point), growth)),
-        );
+        values.push(point.and(growth));
     }
-    shown
+    values
 }
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let mut rows = self.0.lock();
+        self.trends.lock().tick(tick);
+        let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows
             .back()
@@ -136,7 +180,10 @@ impl Sink for History {
         {
             return;
         }
-        let row = PLOTS.each_ref().map(|plot| Point::of(tick, plot));
+        let mut row = [None; FIGURES];
+        for (point, figure) in row.iter_mut().zip(figures()) {
+            *point = Point::of(tick, figure);
+        }
         rows.push_back((tick.at.uptime, row));
         while rows
             .front()

@@ -23,6 +23,7 @@ pub(super) type Body = Full<Bytes>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
@@ -129,11 +130,11 @@ impl Router {
             "/mark" => {
                 return check_post(request).unwrap_or_else(|| self.mark(request.uri().query()));
             }
-            "/metrics" | "/healthz" | "/readyz" | "/status" | "/" => {}
+            "/metrics" | "/healthz" | "/readyz" | "/status" | "/status.svg" | "/" => {}
             _ => {
                 return text_response(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
+                    "There is no such page; see /, /status, /status.svg, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
                 );
             }
         }
@@ -145,6 +146,7 @@ impl Router {
             "/healthz" => self.healthz(),
             "/readyz" => self.readyz(),
             "/status" => self.status(),
+            "/status.svg" => self.card(),
             _ => self.landing(),
         }
     }
@@ -237,13 +239,20 @@ impl Router {
     /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
-        Some(Status::of(&tick, self.state.clock.now(), self.stale()))
+        let known = self.state.history.answer_inputs();
+        Some(Status::with(
+            &tick,
+            self.state.clock.now(),
+            self.stale(),
+            known,
+        ))
     }
 
     fn status(&self) -> Response<Body> {
-        let Some(status) = self.newest_status() else {
+        let Some(mut status) = self.newest_status() else {
             return no_sample();
         };
+        status.last_minute = self.state.history.last_minute();
         match serde_json::to_vec(&status) {
             Ok(json) => response(StatusCode::OK, JSON, Bytes::from(json)),
             Err(error) => {
@@ -268,12 +277,26 @@ impl Router {
         }
     }
 
+    /// The three answers as a picture to share.
+    fn card(&self) -> Response<Body> {
+        let Some(status) = self.newest_status() else {
+            return no_sample();
+        };
+        let card = Bytes::from(landing::card(&status));
+        let policy = HeaderValue::from_static("default-src 'none'");
+        with(
+            response(StatusCode::OK, SVG, card),
+            header::CONTENT_SECURITY_POLICY,
+            policy,
+        )
+    }
+
     fn landing(&self) -> Response<Body> {
         let view = landing::View {
             status: self.newest_status(),
             stale: self.stale(),
             interval: self.state.interval,
-            plots: self.state.history.series(),
+            history: &self.state.history,
             info: &self.state.page,
         };
         let response = response(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));

@@ -1,5 +1,6 @@
 //! `/`: the operator's overview, one page of plain HTML without scripts or external content.
 
+mod answers;
 mod cache;
 mod memory;
 mod plots;
@@ -7,11 +8,13 @@ mod sources;
 mod target;
 
 use super::PageInfo;
-use crate::sinks::history::Plot;
+use crate::sinks::history::History;
 use faultline_status::{Status, StatusItem, Tone};
 use faultline_text::{count, escaped, moment};
 use std::fmt::{self, Write};
 use std::time::Duration;
+
+pub(super) use answers::card;
 
 pub(super) struct View<'a> {
     /// The status at the newest tick; `None` before the first tick.
@@ -19,7 +22,7 @@ pub(super) struct View<'a> {
     /// Why the newest tick is too old; `None` while sampling works.
     pub(super) stale: Option<String>,
     pub(super) interval: Duration,
-    pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
+    pub(super) history: &'a History,
     pub(super) info: &'a PageInfo,
 }
 
@@ -31,11 +34,8 @@ pub(super) fn page(view: &View<'_>) -> String {
 }
 
 fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
-    let name = view
-        .status
-        .as_ref()
-        .and_then(|status| status.target.name.as_deref());
-    let title = name.unwrap_or("waiting for a validator");
+    let status = view.status.as_ref();
+    let title = status.map_or("starting", |status| status.target.headline());
     write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -56,9 +56,9 @@ fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
             facts("Votes and rewards", &status.votes, out)?;
             facts("Capacity", &status.capacity, out)?;
             memory::write(status, out)?;
-            cache::write(&status.cache, out)?;
-            plots::write(view, out)?;
-            sources::write(&status.sources, out)?;
+            cache::write(status, view.history, out)?;
+            plots::write(view, &status.cache, out)?;
+            sources::write(&status.sources, status.time, out)?;
         }
     }
     out.push_str("</main>\n");
@@ -71,7 +71,7 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
     write!(
         out,
         "<header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
-         <a href=\"/status\">status</a> <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
+         <a href=\"/status\">status</a> <a href=\"/status.svg\">card</a> <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
         escaped(view.info.version)
     )?;
     if let Some(docs) = &view.info.docs {

@@ -2,6 +2,7 @@ use super::*;
 use faultline_core::hub::Sink;
 use faultline_core::supervisor::Stage;
 use faultline_metrics::{Batch, Reading, Source, metrics};
+use faultline_status::Figure;
 use http_body_util::BodyExt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,6 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 struct Running {
     address: SocketAddr,
     ticks: Latest<Tick>,
+    history: History,
     clock: Clock,
     auth_failures: AuthFailures,
     stage: Option<Stage>,
@@ -67,7 +69,7 @@ fn start_with(
         recorder,
         ..state(clock, &ticks)
     };
-    let auth_failures = state.auth_failures.clone();
+    let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), state).unwrap();
     let address = server.local_addr().unwrap();
     let mut stage = Stage::new("web", runtime.handle());
@@ -75,6 +77,7 @@ fn start_with(
     Running {
         address,
         ticks,
+        history,
         clock,
         auth_failures,
         stage: Some(stage),
@@ -270,6 +273,41 @@ fn the_status_is_versioned_json_of_the_newest_tick() {
         (status.version, status.tick, status.stale),
         (faultline_status::VERSION, 7, None)
     );
+}
+
+#[test]
+fn the_status_has_the_last_minute_of_levels_and_rates() {
+    let mut server = start(None);
+    for second in 0..70 {
+        let at = faultline_metrics::Stamp {
+            uptime: Duration::from_secs(second),
+            unix: Duration::from_secs(1_700_000_000 + second),
+        };
+        let anon = Reading::whole(&metrics::process::RESIDENT, ["anon".into()], second);
+        let read = Reading::counter(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
+        let batch = Batch {
+            readings: vec![anon, read],
+            up: true,
+            ..Batch::empty(Source::Process, at)
+        };
+        server.history.tick(&Arc::new(Tick {
+            number: second,
+            at,
+            batches: vec![Arc::new(batch)],
+        }));
+    }
+    server.tick(70);
+    let answer = server.get("/status", "");
+    let status: faultline_status::Status = serde_json::from_str(answer.text()).unwrap();
+    let minute = status.last_minute;
+    let ages: Vec<f64> = (0..=60).rev().map(f64::from).collect();
+    assert_eq!(minute.ages, ages);
+    let anon = (9..70).map(|second| Some(f64::from(second)));
+    assert!(minute.values[&Figure::Anon].iter().copied().eq(anon));
+    let read = &minute.values[&Figure::ReadBytes];
+    assert_eq!((read[0], &read[1..]), (None, &[Some(5.0); 60][..]));
+    assert_eq!(minute.values[&Figure::Cpu], [None; 61]);
+    assert!(answer.text().len() < 16 << 10);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::process::has_validator_thread;
 use super::{Target, process};
 use faultline_kernel::{ErrorKind, HostRoot};
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{AMBIGUOUS, Problem, Status};
 
 const MAX_LISTED: usize = 8;
 
@@ -80,8 +80,13 @@ pub(super) fn ambiguous(found: &[Target]) -> Problem {
     if left_out > 0 {
         named.push(format!("{left_out} more"));
     }
+    let is_validator = |target: &Target| target.validator.is_some();
+    let kind = match found.iter().all(is_validator) {
+        true => "validators",
+        false => "processes",
+    };
     let message = format!(
-        "ambiguous: {} processes match: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
+        "{AMBIGUOUS}{} {kind} found: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
          --unit, --pid) says which",
         found.len(),
         named.join(", ")

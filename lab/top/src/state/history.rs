@@ -2,6 +2,7 @@ use super::Samples;
 use crate::rate::Meter;
 use faultline_status::Figure;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 const MAX_VALUES: usize = 600;
 
@@ -14,6 +15,26 @@ pub(crate) struct History {
 }
 
 impl History {
+    /// Begins with the values that requests every `interval` would have had in the last minute.
+    pub(super) fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
+        let minute = &samples.status.last_minute;
+        let values = { minute.values.get(&figure) }.map_or(&[][..], Vec::as_slice);
+        let value_before = |seconds: f64| {
+            let row = minute.ages.partition_point(|age| *age >= seconds);
+            values.get(row.checked_sub(1)?).copied()
+        };
+        let requests = (1..MAX_VALUES as u32).map(|i| (interval * i).as_secs_f64());
+        let mut values: VecDeque<Option<f64>> = requests.map_while(value_before).collect();
+        values.make_contiguous().reverse();
+        let reading = samples.reading(figure.source(), samples.status.figure(figure));
+        let meter = reading.zip(value_before(0.0).flatten());
+        History {
+            meter: meter.map_or_else(Meter::default, |(reading, rate)| Meter::of(reading, rate)),
+            values,
+            newest: None,
+        }
+    }
+
     /// A counter becomes a rate.
     pub(super) fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
         let value = samples.status.figure(figure);

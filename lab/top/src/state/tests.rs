@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::status;
-use faultline_status::TimeHistogram;
+use faultline_status::{LastMinute, TimeHistogram};
 use faultline_testkit::expose;
 
 const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
@@ -152,6 +152,65 @@ fn a_repeated_scrape_keeps_rates_and_a_missing_one_leaves_a_gap() {
         state.now(Figure::CacheReloads).is_some(),
         "what was told last stays until there is something newer"
     );
+}
+
+/// After a first answer whose last minute has a gap. Anonymous memory is the age of its row.
+fn with_last_minute(interval: Duration) -> State {
+    let mut first = status(PAGE);
+    let ages: Vec<f64> = (0..=60).rev().map(f64::from).collect();
+    let anon = ages.iter().map(|age| Some(*age).filter(|age| *age != 3.0));
+    let values = [
+        (Figure::Anon, anon.collect()),
+        (Figure::CacheReloads, vec![Some(7.0); 61]),
+    ];
+    first.last_minute = LastMinute {
+        values: values.into(),
+        ages,
+    };
+    let mut state = State::new(interval);
+    state.take(Ok(first), at(0));
+    state
+}
+
+#[test]
+fn the_recorded_minute_precedes_the_first_answer() {
+    let values = |millis, most| {
+        let state = with_last_minute(Duration::from_millis(millis));
+        state.history(Figure::Anon).unwrap().last(most)
+    };
+    let now = after(&[PAGE]).now(Figure::Anon);
+    let ages = |ages: [f64; 2]| ages.map(Some);
+    assert_eq!(values(1_000, 5)[..2], [Some(4.0), None]);
+    assert_eq!(values(1_000, 3)[..2], ages([2.0, 1.0]));
+    assert_eq!(values(1_000, 600).len(), 61);
+    assert_eq!(
+        values(20_000, 600),
+        [Some(60.0), Some(40.0), Some(20.0), now]
+    );
+    assert_eq!(values(500, 4)[..2], ages([2.0, 1.0]));
+    assert_eq!(values(100, 600).len(), 600);
+    assert_eq!(values(90_000, 600), [now]);
+}
+
+#[test]
+fn the_recorded_rate_is_shown_until_the_next_sample() {
+    let mut state = with_last_minute(Duration::from_secs(1));
+    assert_eq!(state.now(Figure::CacheReloads), Some(7.0));
+    assert_eq!(state.now(Figure::MajorFaults), None);
+    let mut same = status(PAGE);
+    let mut next = same.clone();
+    state.take(Ok(same.clone()), at(1));
+    assert_eq!(state.now(Figure::CacheReloads), Some(7.0));
+    let source = { next.sources.iter_mut() }.find(|one| one.name == "datapoints");
+    let time = &mut source.unwrap().values_from;
+    *time = time.map(|time| time + 10.0);
+    *next.figures.get_mut(&Figure::CacheReloads).unwrap() += 20.0;
+    state.take(Ok(next), at(2));
+    is_close(state.now(Figure::CacheReloads), 2.0);
+    same.time += 600.0;
+    state = with_last_minute(Duration::from_secs(1));
+    state.take(Ok(same), at(3));
+    assert_eq!(state.now(Figure::CacheReloads), None, "pushes have stopped");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Head and foot: address, state of the daemon, keys, and the newest event.
 
 use super::{Scene, cut_below};
+use faultline_metrics::Status as Problem;
 use faultline_status::{Figure, SourceStatus};
 use faultline_text::{bytes_f64, percent};
 use ratatui::buffer::Buffer;
@@ -14,18 +15,39 @@ const KEYS: &str = " h help s order p pause q quit";
 
 pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
+    let demo = if scene.state().status.is_demo {
+        "DEMO  "
+    } else {
+        ""
+    };
     let paused = if scene.session.is_paused() {
         "PAUSED  "
     } else {
         ""
     };
-    let right = format!("{paused}{} ", faultline_text::moment(scene.now.unix_ns));
+    let moment = faultline_text::moment(scene.now.unix_ns);
+    let (title, address) = (" faultline top ", format!(" {}", scene.address));
+    // The title gives way first, then the date.
+    let titled = title.len() + address.len() + demo.len() + paused.len() + moment.len() + 3;
+    let title = if titled <= width { title } else { "" };
+    let untitled = titled - " faultline top ".len();
+    let moment = if untitled <= width {
+        &*moment
+    } else {
+        time_of_day(&moment)
+    };
+    let right = format!("  {demo}{paused}{moment} ");
     let available = width.saturating_sub(right.len());
-    let left: String = format!(" faultline top  {}", scene.address)
+    let left: String = format!("{title}{address}")
         .chars()
         .take(available)
         .collect();
     Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
+}
+
+/// `14:52:50` of `2026-11-21 14:52:50 UTC`.
+fn time_of_day(moment: &str) -> &str {
+    moment.get(11..19).unwrap_or_default()
 }
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
@@ -33,12 +55,8 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (words, style) = self::health(scene, usize::from(area.width));
     Span::styled(format!(" {words}"), style).render(health, buffer);
     let last = scene.state().events.front().map(|event| {
-        let time: String = faultline_text::moment(event.at.unix_ns)
-            .chars()
-            .skip(11)
-            .take(8)
-            .collect();
-        format!("{time} {} ", event.what)
+        let moment = faultline_text::moment(event.at.unix_ns);
+        format!("{} {} ", time_of_day(&moment), event.what)
     });
     let last = last.unwrap_or_default();
     let available = usize::from(area.width).saturating_sub(KEYS.len() + 2);
@@ -84,26 +102,19 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = &scene.state().status;
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
+    let troubled = { up.iter().copied() }.filter(|source| needs_attention(source));
+    let troubled: Vec<&SourceStatus> = troubled.collect();
     let cost = [
         { scene.state().now(Figure::DaemonCpu) }.map(|cpu| format!("CPU {}", percent(cpu))),
         { status.figure(Figure::DaemonResident) }
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
     let mut words = format!("faultlined {}: {} sources up", status.faultlined, up.len());
-    if !down.is_empty() {
-        let list = |text: fn(&SourceStatus) -> String| {
-            let texts: Vec<String> = down.iter().map(|source| text(source)).collect();
-            texts.join(", ")
-        };
-        words += "; down: ";
-        let fits = [
-            list(with_kinds),
-            list(|source| source.name.clone()),
-            format!("{} of them", down.len()),
-        ]
-        .into_iter()
-        .find(|list| words.len() + list.len() < width);
-        words += &fits.unwrap_or_default();
+    for (title, sources) in [("down", &down), ("problems", &troubled)] {
+        if !sources.is_empty() {
+            words += &format!("; {title}: ");
+            words += &names(sources, width.saturating_sub(words.len()));
+        }
     }
     // A truncated figure would be a wrong one, so it is left out.
     for part in cost.into_iter().flatten() {
@@ -111,7 +122,7 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
             words += &format!("; {part}");
         }
     }
-    let style = if down.is_empty() {
+    let style = if down.is_empty() && troubled.is_empty() {
         Style::new()
     } else {
         scene.theme.warn()
@@ -119,11 +130,34 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     (words, style)
 }
 
+/// What a kernel or a validator does not have is no problem of a source that is up.
+fn needs_attention(source: &SourceStatus) -> bool {
+    let newest = source.newest_problem.as_ref();
+    newest.is_some_and(|(kind, _)| kind != Problem::Absent.name())
+}
+
+/// The sources with their kinds of problems, only their names, or only how many they are.
+fn names(sources: &[&SourceStatus], width: usize) -> String {
+    let list = |text: fn(&SourceStatus) -> String| {
+        let texts: Vec<String> = sources.iter().map(|source| text(source)).collect();
+        texts.join(", ")
+    };
+    let lists = [list(with_kinds), list(|source| source.name.clone())];
+    let fitting = lists.into_iter().find(|list| list.len() < width);
+    fitting.unwrap_or_else(|| format!("{} of them", sources.len()))
+}
+
+/// The kinds of the problems that it has now, else of those since the start.
 fn with_kinds(source: &SourceStatus) -> String {
-    let kinds: Vec<&str> = source.problems.keys().map(String::as_str).collect();
+    let kinds = match &source.newest_problem {
+        Some((kind, _)) => kind.clone(),
+        None => { source.problems.keys().map(String::as_str) }
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
     if kinds.is_empty() {
         source.name.clone()
     } else {
-        format!("{} ({})", source.name, kinds.join(", "))
+        format!("{} ({kinds})", source.name)
     }
 }

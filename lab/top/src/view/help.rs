@@ -6,14 +6,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 const FIGURES: [&str; 10] = [
-    "Memory: what cannot be dropped without swap, of the smallest limit; the lighter",
-    "part of the bar is page cache, which fills a limit by design and is no alarm.",
+    "fine, look, act: verdicts of the last minutes, by the thresholds of the alerts.",
+    "Memory: what cannot be dropped without swap, of the smallest limit, and whose;",
+    "the lighter part of the bar is page cache, which may fill a limit.",
     "Faults: a major one waited for a disk. Stalled: share of time some or all stood",
     "still for memory. Refaults: page cache that was thrown away and read again.",
     "Cache: the program cache. Reloads are programs compiled again after eviction:",
     "many mean that it is too small. It and Per slot come with pushes, every 10 s.",
-    "Cache time is summed over threads. CPU: 100 % is one core. Waiting: ready to",
-    "run, and no CPU was free.",
+    "Cache time is that of all threads. CPU: 100 % is one core. Waiting: for a CPU.",
     "A dash is what is not known: in brackets whose fault that is. Rates go from one",
     "look of a source to the next; a restart or a gap has none.",
 ];

@@ -6,7 +6,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
 pub(super) const NAME_WIDTH: u16 = 10;
+/// Words have at least this width, if there is as much.
 const WORDS_WIDTH: u16 = 46;
+/// Minimum width of a bar; the words before it may take the rest.
+const MIN_BAR_WIDTH: u16 = 10;
 pub(super) const MAX_PLOT_HEIGHT: u16 = 6;
 /// Plots take whole numbers; the highest value becomes this.
 const PLOT_SCALE: f64 = 1000.0;
@@ -21,8 +24,10 @@ pub(super) enum Graphic {
 
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) words: Line<'static>,
+    /// Its style is added to that of a label.
+    pub(super) name: Span<'static>,
+    /// The important ones first. Those that do not fit are left out, and all after them.
+    pub(super) words: Vec<Span<'static>>,
     pub(super) graphic: Graphic,
 }
 
@@ -59,18 +64,93 @@ pub(super) fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buf
 
 fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let (name, right) = cut_right(area, NAME_WIDTH);
-    Span::styled(format!(" {}", row.name), theme.label()).render(name, buffer);
-    if row.graphic == Graphic::Nothing {
-        (&row.words).render(right, buffer);
-        return;
-    }
-    let (words, graphic) = cut_right(right, WORDS_WIDTH);
-    (&row.words).render(words, buffer);
+    let style = theme.label().patch(row.name.style);
+    Span::styled(format!(" {}", row.name.content), style).render(name, buffer);
+    let least = WORDS_WIDTH.min(right.width).max(right.width * 2 / 3);
+    let words_width = match row.graphic {
+        Graphic::Nothing => right.width,
+        Graphic::Plot(_) => least,
+        Graphic::Bar(..) => {
+            let wanted = row.words.iter().map(Span::width).sum::<usize>() + 1;
+            let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+            let most = right.width.saturating_sub(MIN_BAR_WIDTH);
+            wanted.min(most).max(least)
+        }
+    };
+    let (words, graphic) = cut_right(right, words_width);
+    fitting(&row.words, words.width).render(words, buffer);
     match &row.graphic {
         Graphic::Plot(values) => plot(values, theme, graphic, buffer),
         Graphic::Bar(filled, half) => bar(*filled, *half, theme, graphic, buffer),
         Graphic::Nothing => {}
     }
+}
+
+fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
+    let mut available = usize::from(width);
+    let fits = |span: &&Span<'_>| {
+        available.checked_sub(span.width()).is_some_and(|rest| {
+            available = rest;
+            true
+        })
+    };
+    let mut fitting: Vec<Span<'static>> = words.iter().take_while(fits).cloned().collect();
+    if let (true, Some(first)) = (fitting.is_empty(), words.first()) {
+        let kept = usize::from(width).saturating_sub(2);
+        let start: String = first.content.chars().take(kept).collect();
+        fitting.push(Span::styled(start + "..", first.style));
+    }
+    Line::from(fitting)
+}
+
+/// Text in parts that can be left out from the end: before commas, semicolons and brackets, except
+/// within brackets.
+pub(super) fn clauses(text: &str) -> Vec<Span<'static>> {
+    let mut starts = vec![0];
+    let mut depth = 0_usize;
+    for (i, letter) in text.char_indices() {
+        let after = text.get(i..).unwrap_or_default();
+        let is_start = [", ", "; ", " ("]
+            .iter()
+            .any(|mark| after.starts_with(mark));
+        if is_start && depth == 0 && i > 0 {
+            starts.push(i);
+        }
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let clauses = starts
+        .iter()
+        .zip(ends)
+        .filter_map(|(start, end)| text.get(*start..end));
+    clauses.map(|clause| Span::raw(clause.to_owned())).collect()
+}
+
+/// Lines of pieces with this separator between them, each line as long as it can be.
+pub(super) fn wrap(
+    pieces: impl IntoIterator<Item = Span<'static>>,
+    separator: &'static str,
+    width: usize,
+) -> Vec<Vec<Span<'static>>> {
+    let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
+    let mut left = 0;
+    for piece in pieces {
+        let length = piece.width() + separator.len();
+        if lines.is_empty() || length > left {
+            lines.push(Vec::new());
+            left = width;
+        }
+        left = left.saturating_sub(length);
+        if let Some(line) = lines.last_mut() {
+            line.extend([piece, Span::raw(separator)]);
+        }
+    }
+    lines.last_mut().map(Vec::pop);
+    lines
 }
 
 fn plot(values: &[Option<f64>], theme: Theme, area: Rect, buffer: &mut Buffer) {

@@ -1,13 +1,14 @@
+mod cache;
 mod memory;
 
 use super::Scene;
-use super::row::{Graphic, NAME_WIDTH, Row};
+use super::row::{Graphic, NAME_WIDTH, Row, clauses, wrap};
 use super::theme::Theme;
 use faultline_metrics::Source;
-use faultline_status::{Figure, StatusItem, Tone};
-use faultline_text::{bytes_f64, clean, percent, seconds, short};
+use faultline_status::{Answer, Figure, StatusItem, Tone};
+use faultline_text::{bytes_f64, clean, percent, short};
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 
 const MAX_PLOTTED: usize = 600;
 
@@ -18,23 +19,29 @@ const MEMORY_THRESHOLDS: (f64, f64) = (0.75, 0.9);
 /// daemon's thresholds.
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
-pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
-    let status = &scene.state().status;
-    let mut rows = vec![validator_row(scene)];
+/// `wraps`: facts and answers take as many lines as they need, instead of one.
+pub(super) fn rows(scene: &Scene<'_>, width: u16, wraps: bool) -> Vec<Row> {
+    let (status, theme) = (&scene.state().status, scene.theme);
+    let width = usize::from(width.saturating_sub(NAME_WIDTH));
+    let wrap_at = wraps.then_some(width);
+    let answers = status.answers.iter();
+    let answers = answers.flat_map(|answer| answer_rows(answer, theme, wrap_at));
+    let mut rows: Vec<Row> = answers.chain(validator_rows(scene, width)).collect();
     let named = [
         ("Phase", &phase(scene)),
         ("Votes", &status.votes),
         ("Capacity", &status.capacity),
     ];
-    rows.extend(
-        named
-            .into_iter()
-            .flat_map(|(name, facts)| lines(name, facts, scene.theme, width)),
-    );
+    for (name, facts) in named {
+        let facts =
+            { facts.iter() }.map(|fact| Span::styled(clean(&fact.text), theme.tone(fact.tone)));
+        let lines = wrap(facts, ", ", wrap_at.unwrap_or(usize::MAX));
+        rows.extend(wrapped_rows(name.into(), lines));
+    }
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory::rows(scene));
     rows.extend(faults(scene));
-    rows.extend(cache(scene));
+    rows.extend(cache::rows(scene, width));
     rows
 }
 
@@ -58,50 +65,53 @@ pub(super) fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
     let threads = value_or_dash(scene, status.figure(Figure::Threads), short);
     let (read, written) = (flow(Figure::ReadBytes), flow(Figure::WrittenBytes));
     [
-        row(
+        text_row(
             "CPU",
-            format!("{cpu}, {threads} threads"),
+            &format!("{cpu}, {threads} threads"),
             plot(scene, Figure::Cpu),
         ),
-        row(
+        text_row(
             "Disk",
-            format!("read {read}, write {written}"),
+            &format!("read {read}, write {written}"),
             plot(scene, Figure::ReadBytes),
         ),
-        row("Host", host, Graphic::Nothing),
+        text_row("Host", &host, Graphic::Nothing),
     ]
 }
 
-fn row(name: &'static str, words: impl Into<Line<'static>>, graphic: Graphic) -> Row {
+fn row(name: impl Into<Span<'static>>, words: Vec<Span<'static>>, graphic: Graphic) -> Row {
     Row {
-        name,
-        words: words.into(),
+        name: name.into(),
+        words,
         graphic,
     }
 }
 
-/// Facts of one kind, in as many lines as they need.
-fn lines(name: &'static str, facts: &[StatusItem], theme: Theme, width: u16) -> Vec<Row> {
-    let width = usize::from(width.saturating_sub(NAME_WIDTH));
-    let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
-    let mut left = 0;
-    for fact in facts {
-        let span = Span::styled(clean(&fact.text), theme.tone(fact.tone));
-        let length = span.width() + 2;
-        if lines.is_empty() || length > left {
-            lines.push(Vec::new());
-            left = width;
-        }
-        left = left.saturating_sub(length);
-        if let Some(line) = lines.last_mut() {
-            line.extend([span, Span::raw(", ")]);
-        }
+fn text_row(name: &'static str, text: &str, graphic: Graphic) -> Row {
+    row(name, clauses(text), graphic)
+}
+
+/// The verdict stands where other rows have a name.
+fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> {
+    let verdict = Span::styled(answer.verdict.word(), theme.verdict(answer.verdict));
+    let line = clean(&answer.line());
+    match width {
+        Some(width) => paragraph(verdict, &line, Style::new(), width),
+        None => vec![row(verdict, clauses(&line), Graphic::Nothing)],
     }
-    lines.last_mut().map(Vec::pop);
-    let names = [name].into_iter().chain(std::iter::repeat(""));
-    names
-        .zip(lines)
-        .map(|(name, line)| row(name, line, Graphic::Nothing))
+}
+
+/// Text in as many lines as it needs.
+fn paragraph(name: impl Into<Span<'static>>, text: &str, style: Style, width: usize) -> Vec<Row> {
+    let words = text.split_whitespace();
+    let words = words.map(|word| Span::styled(word.to_owned(), style));
+    wrapped_rows(name.into(), wrap(words, " ", width))
+}
+
+fn wrapped_rows(name: Span<'static>, lines: Vec<Vec<Span<'static>>>) -> Vec<Row> {
+    let names = [name].into_iter().chain(std::iter::repeat(Span::raw("")));
+    let rows = names.zip(lines);
+    rows.map(|(name, line)| row(name, line, Graphic::Nothing))
         .collect()
 }
 
@@ -141,41 +151,37 @@ fn per_second(rate: f64) -> String {
     format!("{}/s", short(rate))
 }
 
-fn validator_row(scene: &Scene<'_>) -> Row {
+fn validator_rows(scene: &Scene<'_>, width: usize) -> Vec<Row> {
     let (status, theme) = (&scene.state().status, scene.theme);
     let target = &status.target;
-    let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
-    let words = match target.is_followed {
-        Some(true) => {
-            let program: Vec<String> = [fact("Client"), fact("Version")]
-                .into_iter()
-                .flatten()
-                .collect();
-            let program = match program.as_slice() {
-                [] => target.name.as_ref().map(|name| truncated(name, 60)),
-                program => Some(program.join(" ")),
-            };
-            let identity = target
-                .fact("Identity")
-                .map(|identity| truncated(identity, 8));
-            let age = fact("Running for").map(|age| format!("up {age}"));
-            let parts = [program, identity, fact("Cluster"), age];
-            parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
-        }
-        Some(false) => {
-            return row(
-                "Who",
-                Span::styled("no validator is followed", theme.bad()),
-                Graphic::Nothing,
-            );
-        }
-        None => absent(scene, Source::Target),
-    };
-    let mut spans = vec![Span::raw(words)];
-    if status.is_demo {
-        spans.push(Span::styled("  demo: no real numbers", theme.warn()));
+    if target.is_followed == Some(false) {
+        let why = target.search_problem.as_ref();
+        let why = why.map(|why| format!(": {}", clean(why)));
+        let text = format!("no validator is followed{}", why.unwrap_or_default());
+        return paragraph("Who", &text, theme.bad(), width);
     }
-    row("Who", spans, Graphic::Nothing)
+    let demo = status
+        .is_demo
+        .then(|| Span::styled("demo: no real numbers  ", theme.warn()));
+    let mut words: Vec<Span<'static>> = demo.into_iter().collect();
+    if target.is_followed.is_none() {
+        words.push(Span::raw(absent(scene, Source::Target)));
+    }
+    let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
+    let program: Vec<String> = { [fact("Client"), fact("Version")].into_iter() }
+        .flatten()
+        .collect();
+    let program = match program.as_slice() {
+        [] => target.name.as_ref().map(|name| truncated(name, 60)),
+        program => Some(program.join(" ")),
+    };
+    let age = fact("Running for").map(|age| format!("up {age}"));
+    let identity = target.fact("Identity");
+    let identity = identity.map(|identity| truncated(identity, 8));
+    let parts = [program, age, fact("Cluster"), identity];
+    let parts = parts.into_iter().flatten();
+    words.extend(parts.map(|part| Span::raw(part + "  ")));
+    vec![row("Who", words, Graphic::Nothing)]
 }
 
 /// Foreign text without control characters, cut to `most` letters.
@@ -222,7 +228,7 @@ fn tps(scene: &Scene<'_>) -> Row {
         _ => (transactions, ""),
     };
     let words = value_or_reason(scene, figure, |tps| format!("{}/s{origin}", short(tps)));
-    row("TPS", words, plot(scene, figure))
+    text_row("TPS", &words, plot(scene, figure))
 }
 
 fn faults(scene: &Scene<'_>) -> [Row; 2] {
@@ -232,49 +238,8 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
     ];
     kinds.map(|(name, kind, figure)| {
         let rate = value_or_reason(scene, figure, per_second);
-        row(name, format!("{kind} {rate}"), plot(scene, figure))
+        text_row(name, &format!("{kind} {rate}"), plot(scene, figure))
     })
-}
-
-fn cache(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, cache) = (scene.state(), &scene.state().status.cache);
-    let words = cache.words();
-    let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
-    let mut spans = vec![Span::raw(words)];
-    let warning = cache.warning.as_ref();
-    spans.extend(warning.map(|words| Span::styled(format!(" {words}"), scene.theme.warn())));
-    let [misses, reloads, evictions] = [
-        Figure::CacheMisses,
-        Figure::CacheReloads,
-        Figure::CacheEvictions,
-    ]
-    .map(|figure| value_or_dash(scene, state.now(figure), per_second));
-    [
-        row(
-            "Cache",
-            spans,
-            { cache.share() }.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
-        ),
-        row(
-            "",
-            format!("reload {reloads}, miss {misses}, evict {evictions}"),
-            plot(scene, Figure::CacheReloads),
-        ),
-        row("Per slot", per_slot(scene), Graphic::Nothing),
-    ]
-}
-
-fn per_slot(scene: &Scene<'_>) -> String {
-    let slots = &scene.state().slots;
-    let both = slots.cache.mean.zip(slots.replay.mean);
-    let share = both.filter(|(_, replay)| *replay > 0.0);
-    format!(
-        "{} of cache time, p95 {}; replay {}, {} of it",
-        value_or_dash(scene, slots.cache.mean, seconds),
-        value_or_dash(scene, slots.cache.p95, seconds),
-        value_or_dash(scene, slots.replay.mean, seconds),
-        value_or_dash(scene, share.map(|(cache, replay)| cache / replay), percent),
-    )
 }
 
 fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {

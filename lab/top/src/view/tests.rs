@@ -2,8 +2,12 @@ use super::*;
 use crate::keys::{Key, handle_key};
 use crate::state::State;
 use crate::tests::{is_golden, status};
+use faultline_status::{
+    Answer, Figure, LevelStatus, MemoryStatus, ProgramCacheStatus, Status, Subject, Target, Verdict,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::style::Color;
 use std::time::Duration;
 
 const BEFORE: &str = include_str!("../../../faultline/tests/fixtures/top/ten_seconds_before.prom");
@@ -420,6 +424,291 @@ fn top_renders_every_known_daemon_page() {
         drawn += 1;
     }
     assert!(drawn >= 5);
+}
+
+/// The lines of a screen that begin with this name or verdict.
+fn lines(screen: &str, name: &str) -> Vec<String> {
+    let lines = { screen.lines() }.filter(|line| line.starts_with(&format!(" {name} ")));
+    lines.map(str::to_owned).collect()
+}
+
+/// A screen of one answer that was changed.
+fn changed(change: impl FnOnce(&mut Status), width: u16, height: u16) -> String {
+    let mut status = status(PAGE);
+    status.answers.clear();
+    change(&mut status);
+    let mut session = Session::new(State::new(Duration::from_secs(1)));
+    session.take(Ok(status), at(0));
+    screen(&session, width, height, 0)
+}
+
+fn answered(status: &mut Status) {
+    let answer = |subject, verdict, text: &str| Answer {
+        subject,
+        verdict,
+        text: text.to_owned(),
+    };
+    status.answers = vec![
+        answer(
+            Subject::Ram,
+            Verdict::Fine,
+            "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+        ),
+        answer(
+            Subject::ProgramCache,
+            Verdict::Look,
+            "too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries would save 7.9 ms.",
+        ),
+        answer(
+            Subject::Rewards,
+            Verdict::Act,
+            "rank 3, 99.2 % of the best.",
+        ),
+    ];
+}
+
+#[test]
+fn the_three_answers_come_first_and_are_cut_between_clauses() {
+    let first = |width, height| {
+        let screen = changed(answered, width, height);
+        let body: Vec<String> = screen.lines().skip(1).map(str::to_owned).collect();
+        let until = body.iter().position(|line| line.starts_with(" Who"));
+        body[..until.unwrap()].to_vec()
+    };
+    assert_eq!(
+        first(100, 60),
+        [
+            " fine     RAM: 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+            " look     Program cache: too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries",
+            "          would save 7.9 ms.",
+            " act      Earns: rank 3, 99.2 % of the best.",
+        ]
+    );
+    assert_eq!(
+        first(80, 20)[1..],
+        [
+            " look     Program cache: too small, 24 reloads and 8.3 ms per slot",
+            " act      Earns: rank 3, 99.2 % of the best.",
+        ]
+    );
+    assert_eq!(
+        first(40, 12),
+        [
+            " fine     RAM: 412 GiB proven enough o..",
+            " look     Program cache: too small",
+            " act      Earns: rank 3",
+        ]
+    );
+}
+
+#[test]
+fn verdicts_are_coloured_and_an_older_daemon_has_none() {
+    let set = |name: &str| match name {
+        "TERM" => Some("xterm".to_owned()),
+        _ => None,
+    };
+    let theme = Theme::of_environment(set);
+    let mut status = status(PAGE);
+    answered(&mut status);
+    let mut session = Session::new(State::new(Duration::from_secs(1)));
+    session.take(Ok(status), at(0));
+    let scene = Scene {
+        session: &session,
+        address: "a",
+        now: at(0),
+        theme,
+    };
+    let area = Rect::new(0, 0, 80, 24);
+    let mut buffer = Buffer::empty(area);
+    draw(&scene, area, &mut buffer);
+    let colours = [1, 2, 4].map(|y| buffer[(1, y)].fg);
+    assert_eq!(colours, [Color::Green, Color::Yellow, Color::Red]);
+    let older = changed(|_| {}, 80, 24);
+    assert!(older.lines().nth(1).unwrap().starts_with(" Who"), "{older}");
+}
+
+#[test]
+fn a_demo_is_marked_at_every_size_in_help_and_without_a_validator() {
+    let mut session = after(&[PAGE]);
+    for paused in [false, true] {
+        session.pause(paused);
+        for help in [false, true] {
+            session.help = help;
+            for (width, height) in [(40, 8), (41, 10), (80, 24), (160, 50)] {
+                let screen = screen(&session, width, height, 10);
+                let head = screen.lines().next().unwrap();
+                assert!(head.contains(" DEMO  "), "{head}");
+                assert!(head.contains("14:52:50"), "{head}");
+                assert_eq!(head.contains("PAUSED"), paused);
+            }
+        }
+    }
+    let head = |width| changed(|_| {}, width, 8).lines().next().unwrap().to_owned();
+    assert_eq!(head(40), " http://127.0.0.1:9912   DEMO  14:52:40");
+    assert_eq!(
+        head(60),
+        " http://127.0.0.1:9912        DEMO  2026-11-21 14:52:40 UTC"
+    );
+    let screen = changed(|_| {}, 40, 24);
+    assert_eq!(lines(&screen, "Who"), [" Who      demo: no real numbers"]);
+}
+
+#[test]
+fn two_validators_are_named_with_the_option_that_chooses() {
+    let screen = changed(
+        |status| {
+            status.target = Target {
+                is_followed: Some(false),
+                search_problem: Some(
+                    "ambiguous: 2 validators found: 77 agave-validator (ledger /l), 1200 agave-validator \
+                     (ledger /mnt/second); none is followed until target.ledger, target.unit or target.pid \
+                     (--ledger, --unit, --pid) says which"
+                        .to_owned(),
+                ),
+                ..Target::default()
+            }
+        },
+        80,
+        24,
+    );
+    let who = screen.lines().skip(1).take(4).collect::<Vec<_>>();
+    assert_eq!(
+        who,
+        [
+            " Who      no validator is followed: ambiguous: 2 validators found: 77",
+            "          agave-validator (ledger /l), 1200 agave-validator (ledger",
+            "          /mnt/second); none is followed until target.ledger, target.unit or",
+            "          target.pid (--ledger, --unit, --pid) says which",
+        ]
+    );
+}
+
+fn unpushed(status: &mut Status, problem: Option<&str>) {
+    let source = { status.sources.iter_mut() }.find(|source| source.name == "datapoints");
+    let source = source.unwrap();
+    (source.is_up, source.values_from) = (false, None);
+    source.newest_problem = problem.map(|what| ("absent".to_owned(), what.to_owned()));
+    status.cache = ProgramCacheStatus {
+        warning: Some("no datapoints in the 4 min 3 s since the daemon started".to_owned()),
+        ..ProgramCacheStatus::default()
+    };
+}
+
+#[test]
+fn without_pushes_the_cache_lines_say_why_and_for_how_long() {
+    let rows = |problem| {
+        let screen = changed(|status| unpushed(status, problem), 80, 24);
+        let rows = screen
+            .lines()
+            .skip_while(|line| !line.starts_with(" Cache"));
+        let rows = rows.take_while(|line| !line.starts_with(" Pools"));
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        rows(None),
+        [" Cache    no datapoints in the 4 min 3 s since the daemon started"]
+    );
+    assert_eq!(
+        rows(Some("its SOLANA_METRICS_CONFIG does not lead here")),
+        [
+            " Cache    no datapoints in the 4 min 3 s since the daemon started: its",
+            "          SOLANA_METRICS_CONFIG does not lead here",
+        ]
+    );
+}
+
+#[test]
+fn late_pushes_and_oom_kills_come_before_what_is_cut() {
+    let alarmed = |status: &mut Status| {
+        status.cache.warning = Some("last push 31 s ago".to_owned());
+        status.figures.insert(Figure::OomKills, 2.0);
+    };
+    let screen = changed(alarmed, 40, 20);
+    assert_eq!(lines(&screen, "Cache"), [" Cache    last push 31 s ago;"]);
+    assert_eq!(
+        lines(&screen, "Pressure"),
+        [" Pressure OOM kills 2; stalled –"]
+    );
+    let screen = changed(alarmed, 80, 20);
+    let cache = &lines(&screen, "Cache")[0];
+    assert!(
+        cache.starts_with(" Cache    last push 31 s ago; 461 of 512 entries, 90 % "),
+        "{cache}"
+    );
+}
+
+#[test]
+fn memory_names_the_owner_of_the_limit_and_what_others_use() {
+    let memory = |level: &str, title: &str, others, width| {
+        let gib = f64::from(1 << 30);
+        let level = LevelStatus {
+            level: level.to_owned(),
+            title: title.to_owned(),
+            others,
+            binds: true,
+            ..LevelStatus::default()
+        };
+        let screen = changed(
+            |status| {
+                status.memory = Some(MemoryStatus {
+                    levels: vec![level],
+                    notes: Vec::new(),
+                });
+                status.figures.insert(Figure::Unreclaimable, 231.0 * gib);
+                status.figures.insert(Figure::MemoryLimit, 384.0 * gib);
+            },
+            width,
+            24,
+        );
+        let line = lines(&screen, "Memory").remove(0);
+        line.trim_end_matches(['█', '▒', '·', ' ']).to_owned()
+    };
+    let others = Some(206.0 * f64::from(1 << 30));
+    assert_eq!(
+        memory("0", "its cgroup /validator.slice", Some(0.0), 80),
+        " Memory   231.0 GiB of 384.0 GiB of its cgroup, 60.2 % unreclaimable"
+    );
+    assert_eq!(
+        memory("machine", "this machine", others, 80),
+        " Memory   231.0 GiB of 384.0 GiB of this machine, others 206.0 GiB"
+    );
+    assert_eq!(
+        memory("1", "cgroup /sol.slice", others, 136),
+        " Memory   231.0 GiB of 384.0 GiB of cgroup /sol.slice, others 206.0 GiB, 60.2 % unreclaimable"
+    );
+    assert_eq!(
+        memory("machine", "this machine", others, 40),
+        " Memory   231.0 GiB of 384.0 GiB"
+    );
+}
+
+#[test]
+fn a_problem_is_named_whether_its_source_is_up_or_down() {
+    let foot = |is_up, kind: &str| {
+        let screen = changed(
+            |status| {
+                let source = { status.sources.iter_mut() }.find(|source| source.name == "rpc");
+                let source = source.unwrap();
+                (source.is_up, source.current_problems) = (is_up, 1);
+                source.newest_problem = Some((kind.to_owned(), "x".to_owned()));
+            },
+            80,
+            24,
+        );
+        screen.lines().nth(22).unwrap().to_owned()
+    };
+    let down = foot(false, "broken");
+    assert!(
+        down.starts_with(" faultlined 0.1.0: 9 sources up; down: rpc (broken)"),
+        "{down}"
+    );
+    let up = foot(true, "forbidden");
+    assert!(
+        up.starts_with(" faultlined 0.1.0: 10 sources up; problems: rpc (forbidden)"),
+        "{up}"
+    );
+    let absent = foot(true, "absent");
+    assert!(!absent.contains("problems"), "{absent}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use faultline_status::Tone;
+use faultline_status::{Tone, Verdict};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
 
@@ -71,6 +71,15 @@ impl Theme {
             Tone::Good => self.good(),
             Tone::Warn => self.warn(),
             Tone::Bad => self.bad(),
+        }
+    }
+
+    pub(super) fn verdict(self, verdict: Verdict) -> Style {
+        match verdict {
+            Verdict::Fine => self.good(),
+            Verdict::Look => self.warn(),
+            Verdict::Act => self.bad(),
+            Verdict::Unknown => self.faint(),
         }
     }
 

@@ -1,22 +1,101 @@
-//! Fill level of the program cache. The plots show its use.
+//! The program cache and the replay it slows down: level, means per slot, and their trend.
 
 use super::bar;
-use faultline_status::{ProgramCacheStatus, Tone};
-use faultline_text::escaped;
+use super::plots::{Curve, figure};
+use crate::sinks::history::{History, TREND_SPAN};
+use faultline_status::{PerSlot, Status, Tone};
+use faultline_text::{escaped, short};
 use std::fmt::{self, Write};
 
-pub(super) fn write(cache: &ProgramCacheStatus, out: &mut String) -> fmt::Result {
-    let Some(words) = cache.words() else {
+/// Seconds. Pushes come every ten seconds, and samples as well: one of two may have no slot.
+const TREND_GAP: f64 = 35.0;
+
+pub(super) fn write(status: &Status, history: &History, out: &mut String) -> fmt::Result {
+    let cache = &status.cache;
+    let means = means(status.per_slot);
+    if cache.words().is_none() && cache.warning.is_none() && means.is_none() {
         return Ok(());
-    };
-    out.push_str("<section>\n<h2>Program cache</h2>\n<div class=\"card memory\">\n");
-    writeln!(out, "<p><strong>{words}</strong></p>")?;
+    }
+    out.push_str("<section>\n<h2>Program cache and replay</h2>\n<div class=\"card memory\">\n");
+    let headline = means.or_else(|| cache.words());
+    if let Some(words) = &headline {
+        writeln!(out, "<p><strong>{words}</strong></p>")?;
+    }
     if let Some(share) = cache.share() {
         bar(share, Tone::Plain, "of the program cache", out)?;
     }
-    for note in cache.warning.iter().chain(&cache.notes) {
+    let level = cache
+        .words()
+        .filter(|words| Some(words) != headline.as_ref());
+    let level = level.map(|words| format!("{words}."));
+    for note in level.iter().chain(&cache.warning).chain(&cache.notes) {
         writeln!(out, "<p class=\"quiet\">{}</p>", escaped(note))?;
     }
-    out.push_str("</div>\n</section>\n");
+    pools(history, out)?;
+    out.push_str("</div>\n");
+    trends(history, out)?;
+    out.push_str("</section>\n");
     Ok(())
+}
+
+/// `24 reloads and 8.3 ms per slot, of 13.2 ms of replay`
+fn means(means: PerSlot) -> Option<String> {
+    let reloads = short(means.reloads?);
+    let cache = means.cache_seconds.map(|time| format!(" and {}", ms(time)));
+    let replay = means.replay_seconds;
+    let replay = replay.map(|time| format!("; replay takes {}", ms(time)));
+    Some(format!(
+        "{reloads} reloads{} per slot{}",
+        cache.unwrap_or_default(),
+        replay.unwrap_or_default()
+    ))
+}
+
+fn pools(history: &History, out: &mut String) -> fmt::Result {
+    let pools = history.pool_faults();
+    let pools = pools.iter().take(4);
+    let rates: Vec<String> = pools
+        .map(|(name, rate)| format!("{} {}/s", escaped(name), short(*rate)))
+        .collect();
+    if rates.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<p class=\"quiet\">Major faults by pool: {}.</p>",
+        rates.join(", ")
+    )
+}
+
+fn trends(history: &History, out: &mut String) -> fmt::Result {
+    let curves = history.per_slot();
+    if curves.iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    let titles = [
+        "Reloads per slot, five minutes",
+        "Cache time per slot, five minutes",
+        "Replay time per slot, five minutes",
+    ];
+    let formats: [fn(f64) -> String; 3] = [short, ms, ms];
+    out.push_str("<div class=\"plots trends\">\n");
+    for ((title, points), format) in titles.into_iter().zip(&curves).zip(formats) {
+        let curve = Curve {
+            title,
+            points,
+            format: &format,
+            has_zero: true,
+            span: TREND_SPAN,
+            max_gap: Some(TREND_GAP),
+            max_age: TREND_GAP,
+            missing: "no replayed slot in five minutes",
+        };
+        figure(&curve, out)?;
+    }
+    out.push_str("</div>\n");
+    Ok(())
+}
+
+fn ms(seconds: f64) -> String {
+    format!("{} ms", short(seconds * 1e3))
 }

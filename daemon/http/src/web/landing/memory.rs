@@ -16,7 +16,12 @@ pub(super) fn write(status: &Status, out: &mut String) -> fmt::Result {
     if status.memory.is_none() && resident.is_empty() {
         return Ok(());
     }
-    out.push_str("<section>\n<h2>Memory</h2>\n<div class=\"card memory\">\n");
+    let owner = status.target.name.as_deref().unwrap_or("this machine");
+    writeln!(
+        out,
+        "<section>\n<h2>Memory of {}</h2>\n<div class=\"card memory\">",
+        escaped(owner)
+    )?;
     if let Some(memory) = &status.memory {
         headroom(memory, out)?;
     }

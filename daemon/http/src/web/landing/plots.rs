@@ -1,8 +1,8 @@
 use super::View;
-use crate::sinks::history::{HISTORY_SPAN, Plot};
-use faultline_metrics::Unit;
-use faultline_status::Figure;
-use faultline_text::{bytes_f64, short, time};
+use crate::sinks::history::HISTORY_SPAN;
+use faultline_metrics::{Source, Unit};
+use faultline_status::{Figure, ProgramCacheStatus};
+use faultline_text::{bytes_f64, escaped, seconds, short};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -16,60 +16,79 @@ const MIN_SPREAD: f64 = 0.02;
 /// Age in seconds before the newest tick, and the value at that time.
 type Point = (f64, f64);
 
-pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
-    if view.plots.iter().all(|(_, points)| points.is_empty()) {
+pub(super) struct Curve<'a> {
+    pub(super) title: &'a str,
+    pub(super) points: &'a [Point],
+    pub(super) format: &'a dyn Fn(f64) -> String,
+    /// The axis starts at zero; else it surrounds the values.
+    pub(super) has_zero: bool,
+    pub(super) span: Duration,
+    /// Seconds between two points that are joined; `None`: about one usual spacing.
+    pub(super) max_gap: Option<f64>,
+    /// Seconds. An older point is not shown as the present value.
+    pub(super) max_age: f64,
+    /// Why there are no points.
+    pub(super) missing: &'a str,
+}
+
+pub(super) fn write(view: &View<'_>, cache: &ProgramCacheStatus, out: &mut String) -> fmt::Result {
+    let plots = view.history.series();
+    if plots.iter().all(|(_, points)| points.is_empty()) {
         return Ok(());
     }
     out.push_str("<section>\n<h2>The last minute</h2>\n<div class=\"plots\">\n");
-    // The card does not show an older point as the present value.
-    let max_age = view.interval.as_secs_f64().mul_add(2.0, 1.0);
-    for (plot, points) in &view.plots {
-        card(plot, points, max_age, out)?;
+    for (plot, points) in &plots {
+        let warning = cache.warning.as_deref();
+        let missing = warning.filter(|_| plot.figure.source() == Source::Datapoints);
+        let curve = Curve {
+            title: plot.title,
+            points,
+            format: &|x| value(x, plot.figure),
+            has_zero: plot.figure.is_counter(),
+            span: HISTORY_SPAN,
+            max_gap: None,
+            max_age: view.interval.as_secs_f64().mul_add(2.0, 1.0),
+            missing: missing.unwrap_or("nothing in the last minute"),
+        };
+        figure(&curve, out)?;
     }
     out.push_str("</div>\n</section>\n");
     Ok(())
 }
 
-fn card(plot: &Plot, points: &[Point], max_age: f64, out: &mut String) -> fmt::Result {
+pub(super) fn figure(curve: &Curve<'_>, out: &mut String) -> fmt::Result {
+    let (title, points, format) = (curve.title, curve.points, curve.format);
     writeln!(
         out,
-        "<figure class=\"card\"><figcaption>{}</figcaption>",
-        plot.title
+        "<figure class=\"card\"><figcaption>{title}</figcaption>"
     )?;
-    let formatted = |x: f64| value(x, plot.figure);
     let Some((newest, last)) = points.last().copied() else {
-        out.push_str(
-            "<p class=\"now quiet\">no data</p><p class=\"range quiet\">nothing in the last minute</p></figure>\n",
+        return writeln!(
+            out,
+            "<p class=\"now quiet\">no data</p><p class=\"range quiet\">{}</p></figure>",
+            escaped(curve.missing)
         );
-        return Ok(());
     };
     let (low, high) = value_range(points);
-    if newest <= max_age {
-        writeln!(out, "<p class=\"now\">{}</p>", formatted(last))?;
+    if newest <= curve.max_age {
+        writeln!(out, "<p class=\"now\">{}</p>", format(last))?;
     } else {
-        let since = Duration::try_from_secs_f64(newest).unwrap_or_default();
-        writeln!(
-            out,
-            "<p class=\"now quiet\">no data for {}</p>",
-            time(since)
-        )?;
+        let since = seconds(newest);
+        writeln!(out, "<p class=\"now quiet\">no data for {since}</p>")?;
     }
+    let (low_text, high_text) = (format(low), format(high));
     write!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}, from {} to {}\">",
-        plot.title,
-        formatted(low),
-        formatted(high)
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{title}, from {low_text} to {high_text}\">"
     )?;
-    let scale = Scale::new(plot.figure.is_counter(), low, high);
-    for line in split_at_gaps(points) {
+    let scale = Scale::new(curve.has_zero, low, high, curve.span);
+    for line in split_at_gaps(points, curve.max_gap) {
         draw(line, &scale, out)?;
     }
     writeln!(
         out,
-        "</svg>\n<p class=\"range quiet\"><span>min {}</span> <span>max {}</span></p></figure>",
-        formatted(low),
-        formatted(high)
+        "</svg>\n<p class=\"range quiet\"><span>min {low_text}</span> <span>max {high_text}</span></p></figure>"
     )
 }
 
@@ -96,28 +115,32 @@ fn value_range(points: &[Point]) -> (f64, f64) {
 }
 
 /// Splits a series at gaps, so that the plot has a hole where points are missing.
-fn split_at_gaps(points: &[Point]) -> impl Iterator<Item = &[Point]> {
+fn split_at_gaps(points: &[Point], max_gap: Option<f64>) -> impl Iterator<Item = &[Point]> {
     let mut spacings: Vec<f64> = points
         .windows(2)
         .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
         .collect();
     spacings.sort_by(f64::total_cmp);
-    let gap = spacings
-        .get(spacings.len() / 2)
-        .map_or(f64::INFINITY, |median| median * 1.9);
+    let median = spacings.get(spacings.len() / 2);
+    let usual = median.map_or(f64::INFINITY, |median| median * 1.9);
+    let gap = max_gap.unwrap_or(usual);
     points.chunk_by(move |before, after| before.0 - after.0 <= gap)
 }
 
 struct Scale {
     bottom: f64,
     spread: f64,
+    /// Seconds of the whole width.
+    span: f64,
 }
 
 impl Scale {
     /// The axis of a rate starts at zero; that of a level surrounds its values.
-    fn new(rate: bool, low: f64, high: f64) -> Self {
-        if rate {
+    fn new(has_zero: bool, low: f64, high: f64, span: Duration) -> Self {
+        let span = span.as_secs_f64();
+        if has_zero {
             return Scale {
+                span,
                 bottom: 0.0,
                 spread: if high > 0.0 { high } else { 1.0 },
             };
@@ -129,13 +152,14 @@ impl Scale {
             min_spread.max(1.0)
         };
         Scale {
+            span,
             bottom: (low + high - spread) / 2.0,
             spread,
         }
     }
 
     fn x(&self, age: f64) -> f64 {
-        WIDTH * (1.0 - age / HISTORY_SPAN.as_secs_f64()).clamp(0.0, 1.0)
+        WIDTH * (1.0 - age / self.span).clamp(0.0, 1.0)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -182,26 +206,26 @@ mod tests {
     fn a_gap_in_the_series_is_a_gap_in_the_plot() {
         let points = [(9.0, 1.0), (8.0, 1.0), (7.0, 1.0), (4.0, 1.0), (3.0, 1.0)];
         assert_eq!(
-            split_at_gaps(&points)
+            split_at_gaps(&points, None)
                 .map(<[Point]>::len)
                 .collect::<Vec<_>>(),
             [3, 2]
         );
-        assert_eq!(split_at_gaps(&[(0.0, 1.0)]).count(), 1);
-        assert_eq!(split_at_gaps(&[]).count(), 0);
+        assert_eq!(split_at_gaps(&[(0.0, 1.0)], None).count(), 1);
+        assert_eq!(split_at_gaps(&[], None).count(), 0);
     }
 
     #[test]
     fn a_nearly_constant_value_is_drawn_flat() {
-        let scale = Scale::new(false, 1000.0, 1001.0);
+        let scale = Scale::new(false, 1000.0, 1001.0, HISTORY_SPAN);
         assert!((scale.y(1000.0) - scale.y(1001.0)).abs() < HEIGHT / 10.0);
     }
 
     #[test]
     fn rate_plots_start_at_zero() {
-        let scale = Scale::new(true, 90.0, 100.0);
+        let scale = Scale::new(true, 90.0, 100.0, HISTORY_SPAN);
         assert!((scale.y(0.0) - (HEIGHT - MARGIN)).abs() < 1e-9);
         assert!((scale.y(100.0) - MARGIN).abs() < 1e-9);
-        assert!(Scale::new(true, 0.0, 0.0).y(0.0).is_finite());
+        assert!(Scale::new(true, 0.0, 0.0, HISTORY_SPAN).y(0.0).is_finite());
     }
 }

@@ -56,6 +56,7 @@ fn busy(number: u64, exe: &'static str) -> Tick {
     let phases = vec![
         reading(phase, &["at_tip"], 1.0),
         reading(phase, &["behind"], 0.0),
+        reading(phase, &["absent"], 0.0),
     ];
     batches.push(batch(Source::Conclusions, now, phases));
     let problems = &metrics::daemon::SOURCE_PROBLEMS;
@@ -169,10 +170,10 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
     let newest = tick.map(|tick| tick.at);
     let stale = crate::web::health(newest, now, Duration::from_secs(1)).err();
     page(&View {
-        status: tick.map(|tick| Status::of(tick, now, None)),
+        status: tick.map(|tick| Status::with(tick, now, None, history.answer_inputs())),
         stale: stale.map(|stale| stale.to_string()),
         interval: Duration::from_secs(1),
-        plots: history.series(),
+        history,
         info: &info(),
     })
 }
@@ -460,3 +461,5 @@ fn a_stale_value_is_not_shown_as_current() {
     let html = show(ticks.last().map(|tick| &**tick), &history, at(59.3));
     assert!(html.contains("no data for 10 s"), "{html}");
 }
+
+mod answers;

@@ -1,23 +1,31 @@
 use super::{
-    MEMORY_THRESHOLDS, absent, level, per_second, plot, row, value_or_dash, value_or_reason,
+    MEMORY_THRESHOLDS, absent, level, per_second, plot, row, text_row, value_or_dash,
+    value_or_reason,
 };
 use crate::view::Scene;
-use crate::view::row::{Graphic, Row};
+use crate::view::row::{Graphic, Row, clauses};
 use faultline_metrics::Source;
 use faultline_status::{Figure, Status};
-use faultline_text::{bytes_f64, percent, short};
-use ratatui::style::Style;
+use faultline_text::{bytes_f64, clean, percent, short};
 use ratatui::text::Span;
 
-/// Names what sets the limit, unless it is the validator's own cgroup.
-fn binding_level(status: &Status) -> String {
+/// Whose the memory is: what has the limit, and how much of it others than the validator use.
+fn owners(status: &Status) -> Vec<String> {
     let binding = status.memory.as_ref().and_then(|memory| memory.binding());
-    match binding.map(|level| level.level.as_str()) {
-        None | Some("0") => String::new(),
-        Some("machine") => " (machine)".to_owned(),
-        Some("numa") => " (NUMA nodes)".to_owned(),
-        Some(level) => format!(" (level {level})"),
-    }
+    let Some(level) = binding else {
+        return Vec::new();
+    };
+    let whose = match level.level.as_str() {
+        "0" => "its cgroup".to_owned(),
+        "numa" => "its NUMA nodes".to_owned(),
+        _ => clean(&level.title),
+    };
+    let others = level.others.filter(|others| *others > 0.0);
+    let others = others.map(|others| format!(", others {}", bytes_f64(others)));
+    [Some(format!(" of {whose}")), others]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
@@ -35,25 +43,21 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     let share = of_limit(Figure::Unreclaimable);
     let used = used.map_or_else(|| absent(scene, Source::Cgroup), bytes_f64);
     let words = match (share, limit) {
-        (Some(share), Some(limit)) => format!(
-            "{used} of {}{} unreclaimable, {}",
-            bytes_f64(limit),
-            binding_level(status),
-            percent(share)
-        ),
-        _ => format!(
-            "unreclaimable {used}, limit {}",
-            value_or_dash(scene, limit, bytes_f64)
-        ),
+        (Some(share), Some(limit)) => { [format!("{used} of {}", bytes_f64(limit))].into_iter() }
+            .chain(owners(status))
+            .chain([format!(", {}", percent(share)), " unreclaimable".to_owned()])
+            .collect(),
+        _ => vec![
+            format!("unreclaimable {used}"),
+            format!(", limit {}", value_or_dash(scene, limit, bytes_f64)),
+        ],
     };
+    let tone = level(scene, share, MEMORY_THRESHOLDS);
+    let words = { words.into_iter() }.map(|words| Span::styled(words, tone));
     let cached = of_limit(Figure::PageCache).unwrap_or_default();
     let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
     [
-        row(
-            "Memory",
-            Span::styled(words, level(scene, share, MEMORY_THRESHOLDS)),
-            full,
-        ),
+        row("Memory", words.collect(), full),
         resident(scene),
         pressure(scene),
     ]
@@ -64,7 +68,7 @@ fn resident(scene: &Scene<'_>) -> Row {
     let [file, swap] = [Figure::File, Figure::Swap]
         .map(|figure| value_or_dash(scene, scene.state().now(figure), bytes_f64));
     let words = format!("anon {anon}, file {file}, swap {swap}");
-    row("RSS", words, plot(scene, Figure::Anon))
+    text_row("RSS", &words, plot(scene, Figure::Anon))
 }
 
 fn pressure(scene: &Scene<'_>) -> Row {
@@ -78,16 +82,15 @@ fn pressure(scene: &Scene<'_>) -> Row {
         _ => scene.theme.absent().to_owned(),
     };
     let kills = state.status.figure(Figure::OomKills);
-    let alarm = match kills {
-        Some(kills) if kills > 0.0 => scene.theme.bad(),
-        _ => Style::new(),
+    let words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
+    let killed = format!("OOM kills {}", value_or_dash(scene, kills, short));
+    let words = match kills.is_some_and(|kills| kills > 0.0) {
+        true => { [Span::styled(killed + "; ", scene.theme.bad())].into_iter() }
+            .chain(words)
+            .collect(),
+        false => { words.into_iter() }
+            .chain([Span::raw(format!("; {killed}"))])
+            .collect(),
     };
-    let pressed = vec![
-        Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(
-            format!("OOM kills {}", value_or_dash(scene, kills, short)),
-            alarm,
-        ),
-    ];
-    row("Pressure", pressed, Graphic::Nothing)
+    row("Pressure", words, Graphic::Nothing)
 }

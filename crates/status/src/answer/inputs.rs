@@ -1,0 +1,128 @@
+//! What one tick has of the inputs.
+
+use super::{AnswerInputs, Consensus};
+use crate::cache::warning;
+use crate::memory::MemoryStatus;
+use crate::readings::Readings;
+use faultline_metrics::metrics::{cgroup, host, process as p, validator as v, votes as m};
+use faultline_metrics::{Source, Stamp};
+
+/// AgaveDelinquent is silent while a validator younger than this catches up.
+const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
+
+/// Adds what the tick has to `known`: trends and evidence.
+pub(crate) fn add(
+    readings: Readings<'_>,
+    memory: Option<&MemoryStatus>,
+    now: Stamp,
+    known: AnswerInputs,
+) -> AnswerInputs {
+    let known = add_memory(readings, memory, known);
+    let known = add_cache(readings, now, known);
+    add_votes(readings, now, known)
+}
+
+/// Why nothing of a validator is known.
+fn no_validator(readings: Readings<'_>) -> Option<&'static str> {
+    match readings.flag(&p::UP, &[]) {
+        Some(true) => {
+            let is_validator = readings.number(&v::PHASE, &["absent"]).is_some();
+            (!is_validator).then_some("the process is no validator")
+        }
+        Some(false) => Some("no process is followed"),
+        None => None,
+    }
+}
+
+fn add_memory(
+    readings: Readings<'_>,
+    memory: Option<&MemoryStatus>,
+    known: AnswerInputs,
+) -> AnswerInputs {
+    let binding = memory.and_then(MemoryStatus::binding);
+    let shares = memory.into_iter().flat_map(|memory| &memory.levels);
+    let share = shares.map(|level| level.share()).max_by(f64::total_cmp);
+    let swap = [&p::SWAP, &cgroup::SWAP].map(|metric| readings.number(metric, &[]));
+    let is_followed = readings.flag(&p::UP, &[]) != Some(false);
+    let why = match memory {
+        None if !is_followed => Some("no process is followed"),
+        Some(_) if binding.is_none() => Some("a level that limits it cannot be read"),
+        _ => None,
+    };
+    AnswerInputs {
+        installed: readings.number(&host::MEMORY, &["total"]),
+        limit: binding
+            .filter(|level| level.level != "machine")
+            .map(|level| level.limit),
+        headroom: binding.map(|level| level.headroom),
+        unreclaimable_share: share,
+        swap: swap.into_iter().flatten().max_by(f64::total_cmp),
+        ram_unknown: why.map(str::to_owned),
+        ..known
+    }
+}
+
+fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
+    let [observed, configured] = ["observed", "configured"].map(|kind| {
+        let entries = readings.number(&v::CACHE_CAPACITY, &[kind]);
+        entries.filter(|entries| *entries > 0.0)
+    });
+    // A capacity that is not its version's is that of a changed build.
+    let is_changed = configured.map(|entries| observed.is_some_and(|seen| seen != entries));
+    AnswerInputs {
+        cache_capacity: observed.or(configured),
+        can_change_capacity: known.can_change_capacity.or(is_changed),
+        cache_unknown: Some(no_reloads(readings, now)),
+        ..known
+    }
+}
+
+fn no_reloads(readings: Readings<'_>, now: Stamp) -> String {
+    if let Some(why) = no_validator(readings) {
+        return why.to_owned();
+    }
+    let waits = "no slot was replayed between two pushes yet";
+    warning(readings, now).unwrap_or_else(|| waits.to_owned())
+}
+
+fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
+    let number = |metric, labels: &[&str]| readings.number(metric, labels);
+    let consensus = match readings.active(&v::CONSENSUS) {
+        Some("tower") => Some(Consensus::Tower),
+        Some("migrating") => Some(Consensus::Migrating),
+        Some("alpenglow") => Some(Consensus::Alpenglow),
+        _ => None,
+    };
+    let phase = readings.active(&v::PHASE);
+    let start = number(&p::START_TIME, &[]);
+    let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
+    let role = readings.label(&m::VOTE_ACCOUNT, "role");
+    let is_delinquent = readings.flag(&m::DELINQUENT, &[]);
+    // The source is up without an account only if it knows all accounts and none is the validator's own.
+    let has_no_account = number(&m::EPOCH, &[]).is_some() && readings.is_up(Source::Votes);
+    let has_account = role.is_some() || is_delinquent.is_some();
+    AnswerInputs {
+        consensus,
+        is_at_tip: phase.map(|phase| phase == "at_tip"),
+        is_catching_up: phase.map(|phase| phase == "catching_up" && is_young == Some(true)),
+        has_vote_account: match has_account {
+            true => Some(true),
+            false => has_no_account.then_some(false),
+        },
+        is_standby: role.map(|role| role == "standby"),
+        has_active_stake: number(&m::STAKE, &["active"]).map(|sol| sol > 0.0),
+        is_delinquent,
+        rank: number(&m::VOTE_RANK, &[]),
+        credits_of_best: number(&m::VOTE_SHARE, &[]),
+        reward_of_best: number(&m::VOTE_REWARD_OF_BEST, &[]),
+        vote_distance: number(&m::VOTE_DISTANCE, &["last_vote"]),
+        reward_distance: number(&m::CERTIFICATE_DISTANCE, &["reward"]),
+        is_admitted: readings.flag(&m::ADMITTED, &["epoch_after_next"]),
+        admission_shortfall: number(&m::ADMISSION_SHORTFALL, &[]),
+        identity_balance: number(&m::BALANCE, &["identity"]),
+        rewards_unknown: no_validator(readings)
+            .or(role.map(|_| "it is far behind: votes are not judged"))
+            .map(str::to_owned),
+        ..known
+    }
+}

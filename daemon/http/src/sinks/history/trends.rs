@@ -1,0 +1,302 @@
+//! Rates that the answers of the status need, over the windows of the alerts.
+
+mod growth;
+
+use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process as p};
+use faultline_metrics::metrics::{validator as v, votes};
+use faultline_metrics::{Metric, Text, Tick, Value};
+use faultline_status::{AnswerInputs, LeaderSlots};
+use growth::Growth;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub const SPAN: Duration = Duration::from_secs(300);
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Shorter windows make no rate per second.
+const MIN_SPAN: Duration = Duration::from_secs(60);
+
+const SLOW_SPAN: Duration = Duration::from_secs(3 * 3600);
+const SLOW_INTERVAL: Duration = Duration::from_secs(60);
+const KILLS_SPAN: Duration = Duration::from_secs(900);
+const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
+
+/// AgaveOomAhead looks at the pace of four minutes, and at growth since the last two.
+const PACE_SPAN: Duration = Duration::from_secs(240);
+const RECENT_SPAN: Duration = Duration::from_secs(120);
+
+static STARTING: [&str; 8] = [
+    "initializing",
+    "searching",
+    "downloading",
+    "unpacking",
+    "replaying",
+    "starting",
+    "waiting_for_supermajority",
+    "halted",
+];
+
+/// Totals and levels of one tick. Cache and replay times are sums in seconds.
+#[derive(Debug, Clone)]
+struct Row {
+    at: Duration,
+    reloads: Option<f64>,
+    slots: Option<f64>,
+    cache: Option<f64>,
+    replay: Option<f64>,
+    major_faults: Option<f64>,
+    stalled: Option<f64>,
+    unreclaimable: Option<f64>,
+    limit: Option<f64>,
+    is_starting: bool,
+    /// Major faults by pool.
+    pools: Vec<(Text, f64)>,
+}
+
+impl Row {
+    fn of(tick: &Tick) -> Self {
+        let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
+        let replay = histogram(tick, &v::REPLAY_TIME, "total");
+        let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
+        let starting = |phase: &&str| number(&v::PHASE, &[phase]) == Some(1.0);
+        let faults = tick
+            .readings()
+            .filter_map(|reading| match &reading.labels[..] {
+                [pool, kind] if std::ptr::eq(reading.metric, &pools::PAGE_FAULTS) => {
+                    let major = kind.as_str() == "major";
+                    major.then_some((pool.clone(), reading.value.number()?))
+                }
+                _ => None,
+            });
+        Row {
+            at: tick.at.uptime,
+            reloads: number(&v::CACHE_RELOADS, &[]),
+            slots: replay.map(|(count, _)| count),
+            cache: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            replay: replay.map(|(_, sum)| sum),
+            major_faults: number(&p::PAGE_FAULTS, &["major"]),
+            stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
+            unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
+            limit: number(&memory::EFFECTIVE_LIMIT, &[]),
+            is_starting: STARTING.iter().any(starting),
+            pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
+        }
+    }
+}
+
+/// Count and sum.
+fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
+    let mut readings = tick.readings();
+    let reading = readings.find(|reading| {
+        let first = reading.labels.first();
+        std::ptr::eq(reading.metric, metric) && first.is_some_and(|own| own.as_str() == label)
+    })?;
+    match &reading.value {
+        Value::Histogram(histogram) => Some((histogram.count() as f64, histogram.sum())),
+        _ => None,
+    }
+}
+
+/// Totals of one minute's tick, for windows of up to three hours.
+#[derive(Debug, Clone)]
+struct SlowRow {
+    at: Duration,
+    kills: Option<f64>,
+    cgroup_kills: Option<f64>,
+    host_kills: Option<f64>,
+    late_votes: Option<f64>,
+    finalized: Option<f64>,
+    /// Passed and skipped leader slots of this epoch: of the node, and of the cluster.
+    leader: [Option<f64>; 2],
+    cluster: [Option<f64>; 2],
+}
+
+impl SlowRow {
+    fn of(tick: &Tick) -> Self {
+        let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
+        let states = ["passed", "skipped"];
+        let finalized = ["fast", "slow"].map(|path| {
+            let times = histogram(tick, &consensus::FINALIZATION, path);
+            times.map(|(count, _)| count)
+        });
+        SlowRow {
+            at: tick.at.uptime,
+            kills: number(&p::ENDS, &["oom_kill"]),
+            cgroup_kills: number(&cgroup::EVENTS, &["oom_kill"]),
+            host_kills: number(&host::OOM_KILLS, &[]),
+            late_votes: number(&consensus::VOTES_MISSED, &["late"]),
+            finalized: finalized
+                .into_iter()
+                .flatten()
+                .reduce(|sum, more| sum + more),
+            leader: states.map(|state| number(&votes::LEADER_SLOTS, &[state])),
+            cluster: states.map(|state| number(&votes::CLUSTER_LEADER_SLOTS, &[state])),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Trends {
+    rows: VecDeque<Row>,
+    slow: VecDeque<SlowRow>,
+    growth: Growth,
+}
+
+impl Trends {
+    pub(super) fn tick(&mut self, tick: &Tick) {
+        let now = tick.at.uptime;
+        let is_due = |last: Option<Duration>, interval| {
+            last.is_none_or(|last| now.saturating_sub(last) >= interval)
+        };
+        if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
+            let row = Row::of(tick);
+            match row.is_starting {
+                true => self.growth = Growth::default(),
+                false => self.growth.add(tick, row.unreclaimable, row.limit),
+            }
+            self.rows.push_back(row);
+            self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
+        }
+        if is_due(self.slow.back().map(|row| row.at), SLOW_INTERVAL) {
+            self.slow.push_back(SlowRow::of(tick));
+            self.slow
+                .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
+        }
+    }
+
+    /// The inputs that need a window; the others are `None`.
+    pub(super) fn inputs(&self) -> AnswerInputs {
+        let kills = self.increase(KILLS_SPAN, |row| row.kills);
+        let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
+        let host = self.increase(KILLS_SPAN, |row| row.host_kills);
+        // The count of a cgroup also rises when the validator moves to another one.
+        let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
+        let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
+        let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized);
+        let finalized = finalized.filter(|slots| *slots > 0.0);
+        let faults = self.per_second(|row| row.major_faults);
+        AnswerInputs {
+            seconds_to_limit: self.seconds_to_limit(),
+            forecast: self.growth.forecast(),
+            oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
+            memory_stalled_share: self.per_second(|row| row.stalled),
+            major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
+            reloads_per_slot: per_slot(self.rows.iter(), |row| row.reloads),
+            cache_seconds_per_slot: per_slot(self.rows.iter(), |row| row.cache),
+            replay_seconds_per_slot: per_slot(self.rows.iter(), |row| row.replay),
+            late_votes_share: late.zip(finalized).map(|(late, slots)| late / slots),
+            leader_slots: self.leader_slots(),
+            ..AnswerInputs::default()
+        }
+    }
+
+    pub(super) fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+        let newest = self.rows.back().map_or(Duration::ZERO, |row| row.at);
+        let fields: [fn(&Row) -> Option<f64>; 3] =
+            [|row| row.reloads, |row| row.cache, |row| row.replay];
+        fields.map(|field| {
+            let (mut points, mut before) = (Vec::new(), self.rows.front());
+            for row in &self.rows {
+                let pair = before.into_iter().chain([row]);
+                if let Some(mean) = per_slot(pair, field) {
+                    let age = newest.saturating_sub(row.at).as_secs_f64();
+                    points.push((age, mean));
+                    before = Some(row);
+                }
+            }
+            points
+        })
+    }
+
+    pub(super) fn pool_faults(&self) -> Vec<(String, f64)> {
+        let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
+            return Vec::new();
+        };
+        let seconds = last.at.saturating_sub(first.at).as_secs_f64();
+        let mut rates: Vec<(String, f64)> = { last.pools.iter() }
+            .filter_map(|(name, faults)| {
+                let before = first.pools.iter().find(|(pool, _)| pool == name);
+                let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
+                (seconds > 0.0 && growth > 0.0).then(|| (name.to_string(), growth / seconds))
+            })
+            .collect();
+        rates.sort_by(|one, other| other.1.total_cmp(&one.1));
+        rates
+    }
+
+    fn has_started_lately(&self) -> bool {
+        self.rows.iter().any(|row| row.is_starting)
+    }
+
+    /// `None` if the counter fell: the process is another one.
+    fn per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
+        let mut known = { self.rows.iter() }.filter_map(|row| Some((row.at, total(row)?)));
+        let (from, before) = known.next()?;
+        let (to, after) = known.next_back()?;
+        let span = to.checked_sub(from).filter(|span| *span >= MIN_SPAN)?;
+        (after >= before).then(|| (after - before) / span.as_secs_f64())
+    }
+
+    fn seconds_to_limit(&self) -> Option<f64> {
+        if self.has_started_lately() {
+            return None;
+        }
+        let newest = self.rows.back()?;
+        let (now, limit) = (newest.unreclaimable?, newest.limit?);
+        let before = |span: Duration| {
+            let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
+            let row = rows.find(|row| newest.at.saturating_sub(row.at) <= span)?;
+            Some((newest.at.saturating_sub(row.at), row.unreclaimable?))
+        };
+        let (_, recent) = before(RECENT_SPAN)?;
+        let (span, level) = before(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
+        let pace = (now - level) / span.as_secs_f64();
+        (now > recent && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
+    }
+
+    /// Growth within `span`. A count that fell began anew.
+    fn increase(&self, span: Duration, total: impl Fn(&SlowRow) -> Option<f64>) -> Option<f64> {
+        let newest = self.slow.back()?.at;
+        let rows = self
+            .slow
+            .iter()
+            .filter(|row| newest.saturating_sub(row.at) <= span);
+        let mut known = rows.filter_map(total);
+        let mut before = known.next()?;
+        let mut sum = 0.0;
+        for now in known {
+            sum += if now >= before { now - before } else { now };
+            before = now;
+        }
+        Some(sum)
+    }
+
+    fn leader_slots(&self) -> Option<LeaderSlots> {
+        let passed = self.increase(SLOW_SPAN, |row| row.leader[0]);
+        let skipped = self.increase(SLOW_SPAN, |row| row.leader[1])?;
+        let of_cluster = self.increase(SLOW_SPAN, |row| row.cluster[0]);
+        let of_cluster = of_cluster.filter(|passed| *passed > 0.0);
+        let cluster_skipped = self.increase(SLOW_SPAN, |row| row.cluster[1]);
+        Some(LeaderSlots {
+            passed: passed.filter(|passed| *passed > 0.0)?,
+            skipped,
+            cluster_skipped_share: cluster_skipped
+                .zip(of_cluster)
+                .map(|(skipped, all)| skipped / all),
+        })
+    }
+}
+
+/// `None` without a replayed slot.
+fn per_slot<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    total: fn(&Row) -> Option<f64>,
+) -> Option<f64> {
+    let mut known = rows.filter_map(|row| Some((row.slots?, total(row)?)));
+    let (first, before) = known.next()?;
+    let (last, after) = known.last()?;
+    (last > first && after >= before).then(|| (after - before) / (last - first))
+}
+
+#[cfg(test)]
+mod tests;

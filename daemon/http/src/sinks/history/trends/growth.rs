@@ -1,0 +1,140 @@
+//! When unreclaimable memory meets its limit, from its growth over hours.
+//!
+//! The slope is the median of the slopes of all pairs of half-hour means, with the distribution-free interval of Sen (1968).
+//! There is a day only if
+//!
+//! - there are twelve means, six hours: after a start memory grows for hours and then settles;
+//! - the interval of the slope is above zero;
+//! - the day comes within ten times the time that was seen: a line through a day tells nothing of a month.
+//!
+//! Consecutive means are alike, so the interval is narrower than it should be.
+
+use faultline_metrics::metrics::process;
+use faultline_metrics::{Stamp, Tick};
+use faultline_status::LimitForecast;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const MEAN_SPAN: Duration = Duration::from_secs(1800);
+const MIN_MEANS: usize = 12;
+
+/// Two days.
+const MAX_MEANS: usize = 96;
+const MAX_TIMES_SEEN: f64 = 10.0;
+
+/// Of the normal distribution, for an interval of 95 %.
+const QUANTILE: f64 = 1.96;
+
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    /// Start time of the process, and the limit. A change begins anew.
+    series: (Option<f64>, Option<f64>),
+    /// The present half hour: its begin, sum and count.
+    current: Option<(Duration, f64, f64)>,
+    /// Middle of each half hour in seconds of uptime, and the mean in bytes.
+    means: VecDeque<(f64, f64)>,
+    newest: Stamp,
+}
+
+impl Growth {
+    pub(super) fn add(&mut self, tick: &Tick, bytes: Option<f64>, limit: Option<f64>) {
+        let series = (tick.value_of(&process::START_TIME, &[]), limit);
+        if series != self.series {
+            *self = Growth {
+                series,
+                ..Growth::default()
+            };
+        }
+        let Some(bytes) = bytes.filter(|_| series.0.is_some()) else {
+            return;
+        };
+        self.newest = tick.at;
+        let now = tick.at.uptime;
+        let (begin, sum, count) = self.current.unwrap_or((now, 0.0, 0.0));
+        if now.saturating_sub(begin) < MEAN_SPAN {
+            self.current = Some((begin, sum + bytes, count + 1.0));
+            return;
+        }
+        let middle = (begin + MEAN_SPAN / 2).as_secs_f64();
+        self.means.push_back((middle, sum / count));
+        if self.means.len() > MAX_MEANS {
+            self.means.pop_front();
+        }
+        self.current = Some((now, bytes, 1.0));
+    }
+
+    pub(super) fn forecast(&self) -> Option<LimitForecast> {
+        let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
+        let (expected, earliest, latest) = time_to_limit(&means, self.series.1?)?;
+        let age = self.newest.uptime.as_secs_f64() - means.last()?.0;
+        let unix = |time: f64| self.newest.unix_seconds() - age + time;
+        Some(LimitForecast {
+            expected: unix(expected),
+            earliest: unix(earliest),
+            latest: latest.map(unix),
+        })
+    }
+}
+
+/// Seconds after the last point: expected, earliest, latest. The latest is `None` beyond ten times the time seen.
+fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<f64>)> {
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < MIN_MEANS {
+        return None;
+    }
+    let mut slopes: Vec<f64> = Vec::with_capacity(points.len() * points.len() / 2);
+    for (index, one) in points.iter().enumerate() {
+        let later = points.iter().skip(index + 1);
+        slopes.extend(later.map(|other| (other.1 - one.1) / (other.0 - one.0)));
+    }
+    slopes.sort_by(f64::total_cmp);
+    let (count, pairs) = (points.len() as f64, slopes.len() as f64);
+    let variance = count * (count - 1.0) * (2.0 * count + 5.0) / 18.0;
+    let width = QUANTILE * variance.sqrt();
+    let slope = |rank: f64| slopes.get(rank as usize).copied();
+    let lower = slope(((pairs - width) / 2.0).floor())?;
+    let median = slope((pairs / 2.0).floor())?;
+    let upper = slope(((pairs + width) / 2.0).ceil())?;
+    let left = (limit - last.1).max(0.0);
+    let horizon = (last.0 - first.0) * MAX_TIMES_SEEN;
+    let expected = left / median;
+    let latest = Some(left / lower).filter(|time| *time <= horizon);
+    (lower > 0.0 && expected <= horizon).then_some((expected, left / upper, latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: f64 = 1000.0;
+
+    /// Half-hour means that grow by `slope` each, with `noise` around them.
+    fn means(count: usize, slope: f64, noise: f64) -> Vec<(f64, f64)> {
+        let wave = |index: usize| ((index * index) as f64).sin();
+        let mean = |index: usize| 500.0 + slope * index as f64 + noise * wave(index);
+        (0..count)
+            .map(|index| (1800.0 * index as f64, mean(index)))
+            .collect()
+    }
+
+    #[test]
+    fn enough_growth_tells_when_the_limit_is_met() {
+        let (expected, earliest, latest) = time_to_limit(&means(48, 2.0, 10.0), LIMIT).unwrap();
+        let exact = (LIMIT - 594.0) / 2.0 * 1800.0;
+        assert!(
+            (expected / exact - 1.0).abs() < 0.1,
+            "{expected}, not {exact}"
+        );
+        assert!(earliest < expected && expected < latest.unwrap());
+        let five_hours = means(11, 20.0, 0.0);
+        assert_eq!(time_to_limit(&five_hours, LIMIT), None);
+    }
+
+    #[test]
+    fn noise_and_slow_growth_tell_nothing() {
+        for (slope, noise) in [(0.0, 10.0), (-2.0, 0.0), (0.5, 0.0)] {
+            let points = means(48, slope, noise);
+            assert_eq!(time_to_limit(&points, LIMIT), None, "{slope} {noise}");
+        }
+    }
+}

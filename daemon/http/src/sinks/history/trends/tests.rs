@@ -1,0 +1,158 @@
+use super::*;
+use faultline_metrics::{Batch, Histogram, Reading, Source, Stamp, TIME_BOUNDS};
+use std::sync::Arc;
+
+const GIB: u64 = 1 << 30;
+
+fn tick(second: u64, readings: Vec<Reading>) -> Tick {
+    let at = Stamp {
+        uptime: Duration::from_secs(second),
+        unix: Duration::from_secs(1_790_000_000 + second),
+    };
+    let batch = Batch {
+        readings,
+        ..Batch::empty(Source::Datapoints, at)
+    };
+    Tick {
+        number: second,
+        at,
+        batches: vec![Arc::new(batch)],
+    }
+}
+
+fn trends(last: u64, readings: impl Fn(u64) -> Vec<Reading>) -> Trends {
+    let mut trends = Trends::default();
+    (0..=last).for_each(|second| trends.tick(&tick(second, readings(second))));
+    trends
+}
+
+/// `slots` of `seconds` each.
+fn times(slots: u64, seconds: f64) -> Value {
+    let mut histogram = Histogram::new(&TIME_BOUNDS);
+    (0..slots).for_each(|_| histogram.observe(seconds));
+    Value::Histogram(Arc::new(histogram))
+}
+
+#[test]
+fn rates_per_slot_are_those_of_five_minutes() {
+    // Two slots a second. Within the last five minutes there are six reloads in each.
+    let trends = trends(600, |second| {
+        let reloads = 12 * second.saturating_sub(290);
+        vec![
+            Reading::counter(&v::CACHE_RELOADS, [], reloads),
+            Reading::new(&v::REPLAY_TIME, ["total".into()], times(2 * second, 0.02)),
+            Reading::new(&v::CACHE_TIME, ["replay".into()], times(2 * second, 0.005)),
+        ]
+    });
+    let inputs = trends.inputs();
+    assert_eq!(inputs.reloads_per_slot, Some(6.0));
+    let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e3).round());
+    assert_eq!(milliseconds(inputs.replay_seconds_per_slot), Some(20.0));
+    assert_eq!(milliseconds(inputs.cache_seconds_per_slot), Some(5.0));
+    let [reloads, cache, _] = trends.per_slot();
+    assert_eq!((reloads.len(), cache.len()), (30, 30));
+    assert_eq!(reloads.first(), Some(&(290.0, 6.0)));
+    assert_eq!(trends.rows.len(), 31, "the ring is bounded");
+}
+
+#[test]
+fn without_replayed_slots_there_is_no_rate_per_slot() {
+    let trends = trends(60, |_| vec![Reading::counter(&v::CACHE_RELOADS, [], 7)]);
+    assert_eq!(trends.inputs().reloads_per_slot, None);
+}
+
+fn memory(taken: u64) -> Vec<Reading> {
+    vec![
+        Reading::whole(&memory::UNRECLAIMABLE, [], taken),
+        Reading::whole(&memory::EFFECTIVE_LIMIT, [], 100 * GIB),
+        Reading::whole(&p::START_TIME, [], 1),
+    ]
+}
+
+#[test]
+fn the_pace_of_four_minutes_tells_the_time_to_the_limit() {
+    let grows = trends(300, |second| memory(70 * GIB + second * GIB / 30));
+    assert_eq!(grows.inputs().seconds_to_limit, Some(600.0));
+    assert_eq!(
+        trends(300, |_| memory(70 * GIB)).inputs().seconds_to_limit,
+        None
+    );
+    let starting = trends(300, |second| {
+        let mut readings = memory(70 * GIB + second * GIB / 30);
+        readings.push(Reading::flag(
+            &v::PHASE,
+            ["unpacking".into()],
+            second == 100,
+        ));
+        readings
+    });
+    assert_eq!(starting.inputs().seconds_to_limit, None);
+}
+
+#[test]
+fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
+    let mut trends = Trends::default();
+    let hours = |from: u64, to: u64| (from * 360..to * 360).map(|step| step * 10);
+    for second in hours(0, 10) {
+        trends.tick(&tick(second, memory(50 * GIB + second * GIB / 3600)));
+    }
+    let forecast = trends.inputs().forecast.unwrap();
+    let met = 1_790_000_000.0 + 50.0 * 3600.0;
+    assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
+    let mut other = memory(50 * GIB);
+    other[2] = Reading::whole(&p::START_TIME, [], 2);
+    trends.tick(&tick(36_000, other));
+    assert_eq!(trends.inputs().forecast, None);
+}
+
+#[test]
+fn kills_count_for_fifteen_minutes_and_only_with_the_machine() {
+    let kills = |cgroup: u64, host: u64, last: u64| {
+        let trends = trends(last, |second| {
+            let killed = u64::from(second > 120);
+            vec![
+                Reading::counter(&cgroup::EVENTS, ["oom_kill".into()], cgroup * killed),
+                Reading::counter(&host::OOM_KILLS, [], host * killed),
+            ]
+        });
+        trends.inputs().oom_kills
+    };
+    assert_eq!(kills(1, 1, 600), Some(1.0));
+    assert_eq!(kills(1, 0, 600), Some(0.0), "it moved to another cgroup");
+    assert_eq!(kills(1, 1, 1200), Some(0.0));
+}
+
+#[test]
+fn leader_slots_of_three_hours_add_up_over_epochs() {
+    let trends = trends(3600, |second| {
+        let passed = second % 1800 / 100;
+        let slots =
+            |metric, state: &'static str, slots| Reading::whole(metric, [state.into()], slots);
+        vec![
+            slots(&votes::LEADER_SLOTS, "passed", passed),
+            slots(&votes::LEADER_SLOTS, "skipped", passed / 4),
+        ]
+    });
+    let slots = trends.inputs().leader_slots.unwrap();
+    assert_eq!((slots.passed, slots.skipped), (34.0, 8.0));
+    assert_eq!(slots.cluster_skipped_share, None);
+}
+
+#[test]
+fn pools_that_fault_are_sorted_by_their_rate() {
+    let trends = trends(100, |second| {
+        let faults = |pool: &'static str, count| {
+            Reading::counter(&pools::PAGE_FAULTS, [pool.into(), "major".into()], count)
+        };
+        vec![
+            faults("solScHandler", 5 * second),
+            faults("solReplayStage", 50 * second),
+            faults("solRpc", 3),
+        ]
+    });
+    let expected = [
+        ("solReplayStage".to_owned(), 50.0),
+        ("solScHandler".to_owned(), 5.0),
+    ];
+    assert_eq!(trends.pool_faults(), expected);
+}

@@ -1,0 +1,152 @@
+//! The three answers, on the page and as a card.
+
+use faultline_status::{Answer, Status, Verdict};
+use faultline_text::{escaped, moment};
+use std::fmt::{self, Write};
+
+/// Of the card, in its units. A letter is about half as wide as its size.
+const WIDTH: usize = 1000;
+const MARGIN: usize = 32;
+const LINE: usize = 27;
+const TEXT_LEFT: usize = 150;
+const LETTERS_IN_LINE: usize = 88;
+
+pub(super) fn write(answers: &[Answer], out: &mut String) -> fmt::Result {
+    if answers.is_empty() {
+        return Ok(());
+    }
+    out.push_str("<ul class=\"answers\">\n");
+    for answer in answers {
+        let (class, word) = (class(answer.verdict), answer.verdict.word());
+        let title = answer.subject.title();
+        write!(
+            out,
+            "<li><span class=\"badge {class}\">{word}</span> <span><b>{title}:</b> "
+        )?;
+        code(&answer.text, out)?;
+        out.push_str("</span></li>\n");
+    }
+    out.push_str("</ul>\n");
+    Ok(())
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fine => "good",
+        Verdict::Look => "busy",
+        Verdict::Act => "bad",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// Commands in backticks become code.
+fn code(text: &str, out: &mut String) -> fmt::Result {
+    for (index, part) in text.split('`').enumerate() {
+        match index % 2 {
+            0 => out.push_str(&escaped(part)),
+            _ => write!(out, "<code>{}</code>", escaped(part))?,
+        }
+    }
+    Ok(())
+}
+
+/// A card to share: SVG of the three lines. Its colours are fixed, as its reader's page is not known.
+pub(in crate::web) fn card(status: &Status) -> String {
+    let mut out = String::new();
+    draw(status, &mut out).map_or_else(|fmt::Error| String::new(), |()| out)
+}
+
+fn draw(status: &Status, out: &mut String) -> fmt::Result {
+    let lines: Vec<Vec<String>> = { status.answers.iter() }
+        .map(|answer| wrapped(&answer.line()))
+        .collect();
+    let rows: usize = lines
+        .iter()
+        .map(|lines| lines.len() * LINE + LINE / 2)
+        .sum();
+    let height = 2 * MARGIN + 2 * LINE + rows + LINE / 2;
+    writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"17\" fill=\"#1d2226\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>"
+    )?;
+    heading(status, out)?;
+    let mut y = MARGIN + LINE + 2 * LINE;
+    for (answer, lines) in status.answers.iter().zip(&lines) {
+        let (ink, wash) = colours(answer.verdict);
+        writeln!(
+            out,
+            "<rect x=\"{MARGIN}\" y=\"{}\" width=\"98\" height=\"26\" rx=\"13\" fill=\"{wash}\"/>\
+             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{ink}\">{}</text>",
+            y - 19,
+            MARGIN + 49,
+            answer.verdict.word()
+        )?;
+        for line in lines {
+            writeln!(
+                out,
+                "<text x=\"{TEXT_LEFT}\" y=\"{y}\">{}</text>",
+                escaped(line)
+            )?;
+            y += LINE;
+        }
+        y += LINE / 2;
+    }
+    out.push_str("</svg>\n");
+    Ok(())
+}
+
+fn heading(status: &Status, out: &mut String) -> fmt::Result {
+    let y = MARGIN + LINE / 2;
+    let target = &status.target;
+    let facts = ["Client", "Version", "Cluster"].map(|name| target.fact(name));
+    let facts: Vec<&str> = facts.into_iter().flatten().collect();
+    let facts = escaped(&facts.join(" "));
+    writeln!(
+        out,
+        "<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"22\" font-weight=\"650\">{} <tspan font-size=\"17\" font-weight=\"400\" \
+         fill=\"#646c73\">{facts}</tspan></text>",
+        escaped(target.headline())
+    )?;
+    if status.is_demo {
+        writeln!(
+            out,
+            "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" font-weight=\"650\" fill=\"#95610a\">DEMO: simulated</text>",
+            WIDTH - MARGIN
+        )?;
+    }
+    let time = moment((status.tick_time * 1e9) as i64);
+    writeln!(
+        out,
+        "<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\" fill=\"#646c73\">faultline {}, {time}</text>",
+        y + LINE - 3,
+        escaped(&status.faultlined)
+    )
+}
+
+/// Ink and ground of the page's badges.
+fn colours(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Fine => ("#1f7a4d", "#e4f3ea"),
+        Verdict::Look => ("#95610a", "#fbf0d9"),
+        Verdict::Act => ("#b3352c", "#fae6e3"),
+        Verdict::Unknown => ("#646c73", "#e4e4de"),
+    }
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + length <= LETTERS_IN_LINE => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
