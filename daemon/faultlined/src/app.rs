@@ -1,7 +1,7 @@
 //! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
 //! stages in the order of the data flow.
 
-mod evidence;
+pub(crate) mod evidence;
 mod listeners;
 mod live;
 mod permanent_errors;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub(super) fn background(config: &Config) -> Background {
+pub(crate) fn background(config: &Config) -> Background {
     let read = config.status.evidence.as_deref().map(read).transpose();
     let problem = read.as_ref().err().cloned();
     Background {
