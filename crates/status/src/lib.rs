@@ -13,6 +13,7 @@ mod pools;
 mod readings;
 mod sources;
 mod target;
+mod thresholds;
 mod votes;
 
 pub use answer::{

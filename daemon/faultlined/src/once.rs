@@ -93,7 +93,7 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     ]);
     let user = rustix::process::geteuid().as_raw();
     let at = clock.now();
-    let answers = answers.unwrap_or_else(|| one_look(config, &inspection.tick, at));
+    let answers = answers.unwrap_or_else(|| of_one_tick(config, &inspection.tick, at));
     Ok(Report {
         at,
         answers,
@@ -104,7 +104,7 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
 }
 
 /// What a single tick knows. Rates and votes take a daemon.
-fn one_look(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
+fn of_one_tick(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     let background = app::evidence::background(config);
     let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
     let mut answers = status.answers;

@@ -1,7 +1,7 @@
-use super::thresholds as t;
 use super::{
     Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, no_evidence, worst,
 };
+use crate::thresholds as t;
 use faultline_text::{bytes_f64, day, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -47,10 +47,11 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let faults = inputs.major_faults_per_second;
     let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
     let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
-    let act = [full, soon, killed].into_iter().flatten();
-    let look = [swap, stalled, faults].into_iter().flatten();
-    act.map(Finding::act)
-        .chain(look.map(Finding::look))
+    let pages = [full, soon, killed].into_iter().flatten();
+    let tickets = [swap, stalled, faults].into_iter().flatten();
+    pages
+        .map(Finding::page)
+        .chain(tickets.map(Finding::ticket))
         .collect()
 }
 
