@@ -16,12 +16,15 @@ use anyhow::{Context, bail};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::supervisor::Stage;
+use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
+use faultline_status::{Answer, AnswerInputs, Status, Verdict};
 use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
+const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.
@@ -63,11 +66,12 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
             ports::ingest(config),
             ports::push(config, &inspection),
             ports::metrics(config),
+            ports::answers(config),
             pollers::log(config, clock),
             disks::check(config, &inspection, clock)
         )
     };
-    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
+    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, answers, log, disks)) =
         tokio::join!(interface_checks, local_checks);
     let identity = reported_identity.or(inspection.target.as_ref().and(config.target.identity));
     let mut checks = vec![
@@ -88,12 +92,27 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
         configuration(config),
     ]);
     let user = rustix::process::geteuid().as_raw();
+    let at = clock.now();
+    let answers = answers.unwrap_or_else(|| of_one_tick(config, &inspection.tick, at));
     Ok(Report {
-        at: clock.now(),
+        at,
+        answers,
         user,
         looking_for: inspection.following.report().looking_for,
         checks,
     })
+}
+
+/// What a single tick knows. Rates and votes take a daemon.
+fn of_one_tick(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
+    let background = app::evidence::background(config);
+    let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
+    let mut answers = status.answers;
+    let unknown = answers
+        .iter_mut()
+        .filter(|answer| answer.verdict == Verdict::Unknown);
+    unknown.for_each(|answer| NEEDS_DAEMON.clone_into(&mut answer.text));
+    answers
 }
 
 /// Runs on its own thread, because procfs reads of a process that hangs in the kernel can block.
