@@ -2,16 +2,18 @@
 
 pub mod args;
 mod daemon;
+mod demo;
 mod exec_shim;
 mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use exec_shim::{doctor, gate, gate_text, output_of, ran};
+pub use demo::record_demo;
+pub use exec_shim::{doctor, gate, gate_text, open, output_of, ran};
 
 use crate::record::args::RecordArgs;
 use crate::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, in_path, metrics_config, metrics_variables,
+    Addresses, DEFAULT_INTERVAL, Target, Task, in_path, metrics_config, metrics_variables,
 };
 use anyhow::Context;
 use daemon::{Daemon, has_ended};

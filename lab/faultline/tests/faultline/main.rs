@@ -26,3 +26,4 @@ mod render;
 mod report;
 mod support;
 mod top;
+mod try_command;
