@@ -103,7 +103,6 @@ fn try_compares_two_simulated_cache_sizes_and_opens_the_report_once() {
     }
     let report = fs::read_to_string(path("sizes/report/report.md")).unwrap();
     assert!(report.contains("# Comparison: simulated-512, simulated-1024"));
-    assert!(report.contains("Program cache time per batch is lower with simulated-1024"));
 
     let again = try_in(folder.path()).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
