@@ -296,16 +296,23 @@ pub(crate) fn root(config: &Config) -> HostRoot {
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// the time until the phase is at the tip, because the demo starts fast.
+/// the time until the phase is at the tip, because the demo starts fast or at the tip.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
     let ingest =
         ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
+    let cache_entries = config.target.program_cache_entries;
     let demo = demo::start(
         ingest
             .local_addr()
             .context("--demo needs an ingest listener with an address")?,
+        cache_entries,
     )?;
     config.target.find = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
+    if cache_entries.is_some() {
+        // Its runs last seconds.
+        config.phase.at_tip_for = Duration::from_secs(1);
+        config.rpc.interval = Duration::from_millis(200);
+    }
     Ok(demo)
 }

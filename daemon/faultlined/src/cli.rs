@@ -14,7 +14,9 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "faultlined", version, max_term_width = 110)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
+    after_help = "Without a validator: `faultlined run --demo --record demo.fltl`, then `faultline report demo.fltl`. `faultline try` \
+         compares two program cache sizes of the simulated validator in three minutes.\n\n\
+         Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
          or a file or socket that an operator must fix first."
 )]
 pub struct Cli {
@@ -81,7 +83,8 @@ pub struct TargetArgs {
     /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Capacity of its program cache, for builds that changed it.
+    /// Capacity of its program cache, for builds that changed it. With --demo, the simulated validator has such a cache, and is
+    /// at the tip at once.
     #[arg(long, value_name = "N")]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.

@@ -2,6 +2,7 @@
 //! name and arguments of `agave-validator`. The child has real memory, page faults and thread
 //! names, and replays recorded datapoints. It validates nothing.
 
+mod cache;
 mod child;
 mod memory;
 mod recording;
@@ -24,6 +25,8 @@ use tempfile::TempDir;
 
 /// Set only in the child's environment: the process id of its daemon.
 const CHILD_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
+/// Set only in the child's environment: the capacity of its program cache.
+const CACHE_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 /// The line that the child writes to standard output once it can be followed.
 const READY: &str = "ready";
@@ -42,18 +45,24 @@ pub struct Demo {
 
 /// Starts the mock validator, which pushes to `ingest`, and waits some milliseconds until it can be
 /// followed. The calling thread must live as long as the daemon: the kernel kills the child when
-/// that thread ends.
+/// that thread ends. With `cache_entries` it has a program cache of that size, and is at the tip
+/// from its start.
 ///
 /// # Errors
 /// No folder can be made, or the child cannot start or ends at once; standard error has its reason.
-pub fn start(ingest: SocketAddr) -> anyhow::Result<Demo> {
+pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> anyhow::Result<Demo> {
     start_program(
         &std::env::current_exe().context("the daemon's own program is not known")?,
         ingest,
+        cache_entries,
     )
 }
 
-pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo> {
+pub fn start_program(
+    program: &Path,
+    ingest: SocketAddr,
+    cache_entries: Option<u64>,
+) -> anyhow::Result<Demo> {
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
     let child = supervisor::program_sync(program)
@@ -71,6 +80,7 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
             METRICS_CONFIG,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
+        .envs(cache_entries.map(|entries| (CACHE_VARIABLE, entries.to_string())))
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
         // Ctrl-C is for the daemon, which then ends the child.

@@ -1,3 +1,4 @@
+use crate::try_command::TryArgs;
 use clap::{Args, Parser, Subcommand};
 use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
@@ -23,6 +24,8 @@ pub(crate) struct Cli {
 /// The lab's commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Compare two cache sizes of a simulated validator, on this machine in three minutes.
+    Try(TryArgs),
     /// Record a command or a running process.
     Record(RecordArgs),
     /// Show the contents of a recording, and whether it is complete.

@@ -1,6 +1,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
+mod try_command;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Try(args) => try_command::run(&args),
         Command::Record(args) => record::run(&args, clock::now()),
         Command::Report(args) => answered(report_command::report_command(&args)),
         Command::Doctor(args) => record::doctor(&args),

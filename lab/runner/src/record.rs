@@ -2,16 +2,18 @@
 
 pub mod args;
 mod daemon;
+mod demo;
 mod exec_shim;
 mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use exec_shim::{doctor, gate, gate_text, output_of, ran};
+pub use demo::record_demo;
+pub use exec_shim::{doctor, gate, gate_text, open, output_of, ran};
 
 use crate::record::args::RecordArgs;
 use crate::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, in_path, metrics_config, metrics_variables,
+    Addresses, DEFAULT_INTERVAL, Target, Task, in_path, metrics_config, metrics_variables,
 };
 use anyhow::Context;
 use daemon::{Daemon, has_ended};
@@ -173,8 +175,18 @@ impl RecordJob<'_> {
         pid: Pid,
         process: &OwnedFd,
     ) -> anyhow::Result<(Daemon, Addresses, u32)> {
-        let mut daemon = Daemon::start(&self.program, self.args, &self.out, pid)?;
-        match daemon.wait_until_following(process, &mut self.signals) {
+        let task = Task {
+            target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
+            out: &self.out,
+            cache_entries: None,
+            labels: &self.args.labels,
+            interval: self.args.interval,
+            config: self.args.config.as_deref(),
+            // A configuration file defines the ports, or has a log instead of pushes.
+            free_ports: self.args.config.is_none(),
+        };
+        let mut daemon = Daemon::start(&self.program, &task)?;
+        match daemon.wait_until_following(Some(process), &mut self.signals) {
             Ok((addresses, followed)) => Ok((daemon, addresses, followed)),
             Err(error) => {
                 drop(daemon);
@@ -307,16 +319,24 @@ fn program_exists(program: &OsStr) -> bool {
     path.is_file()
 }
 
-/// `NAME-20260131T235959Z.fltl`.
+/// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
 fn default_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
+    // What a shell would read as more than a name becomes `_`.
+    let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
+    let arm = args.labels.iter().find(|(key, _)| key == "arm");
+    let arm = arm
+        .map(|(_, arm)| arm.replace(|letter| !is_plain(letter), "_"))
+        .map(|arm| arm.trim_start_matches(['-', '.']).to_owned())
+        .filter(|arm| !arm.is_empty());
     let program = args
         .command
         .first()
         .and_then(|program| Path::new(program).file_name());
-    let name = match (program, args.pid) {
-        (Some(program), _) => program.to_string_lossy().into_owned(),
-        (None, Some(pid)) => format!("pid-{pid}"),
-        (None, None) => "run".to_owned(),
+    let name = match (arm, program, args.pid) {
+        (Some(arm), ..) => arm,
+        (None, Some(program), _) => program.to_string_lossy().into_owned(),
+        (None, None, Some(pid)) => format!("pid-{pid}"),
+        (None, None, None) => "run".to_owned(),
     };
     let since = now
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -326,4 +346,30 @@ fn default_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
         faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     )
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command, FromArgMatches};
+
+    #[test]
+    fn a_recording_is_named_after_its_arm_or_else_its_command() {
+        let named = |words: &[&str]| {
+            let command = RecordArgs::augment_args(Command::new("record"));
+            let matches = command.get_matches_from(["record"].iter().chain(words));
+            let args = RecordArgs::from_arg_matches(&matches).unwrap();
+            let name = default_name(&args, SystemTime::UNIX_EPOCH);
+            name.display()
+                .to_string()
+                .replace("-19700101T000000Z.fltl", "")
+        };
+        let labelled = |label| named(&["--label", "run=1", "--label", label, "--", "/bin/true"]);
+        assert_eq!(labelled("arm=512G"), "512G");
+        assert_eq!(labelled("arm=-a/b $c-1"), "a_b__c-1");
+        assert_eq!(labelled("arm="), "true");
+        assert_eq!(labelled("host=h"), "true");
+        assert_eq!(named(&["--label", "arm=A", "--pid", "7"]), "A");
+        assert_eq!(named(&["--pid", "7"]), "pid-7");
+    }
 }

@@ -1,12 +1,14 @@
+use super::cache::CacheSize;
 use super::memory::{self, ColdFile, Heap};
 use super::recording::Recording;
 use super::replay::Replay;
-use super::{CHILD_VARIABLE, METRICS_CONFIG, READY, timeline};
+use super::{CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY, timeline};
 use anyhow::Context;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::{Process, identify};
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::{Stage, Stop};
+use faultline_metrics::Stamp;
 use faultline_mock_validator::{Ledger, NAME, NodeState};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -53,6 +55,7 @@ const HANDLER_THREADS: [&str; 4] = [
 /// about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
+const SHORT_RUN_PUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -60,14 +63,21 @@ struct DemoState {
     clock: Clock,
     /// Unix time of the start.
     started: Duration,
+    /// Uptime on the timeline at the start: zero, or at the tip.
+    skipped: Duration,
     recording: Arc<Recording>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
 }
 
 impl DemoState {
-    fn uptime(&self) -> Duration {
-        self.clock.now().uptime
+    /// On the timeline.
+    fn now(&self) -> Stamp {
+        let now = self.clock.now();
+        Stamp {
+            uptime: now.uptime + self.skipped,
+            ..now
+        }
     }
 
     fn node_state(&self) -> NodeState {
@@ -75,7 +85,7 @@ impl DemoState {
             &self.recording,
             self.rpc_address,
             self.started,
-            self.uptime(),
+            self.now().uptime,
         )
     }
 }
@@ -92,11 +102,17 @@ pub(super) fn run() -> anyhow::Result<()> {
         .ok()
         .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
+    let cache = std::env::var(CACHE_VARIABLE)
+        .ok()
+        .and_then(|entries| entries.parse().ok())
+        .map(CacheSize);
     let clock = Clock::start();
+    let started = clock.now().unix;
     let demo_state = Arc::new(DemoState {
         clock,
-        started: clock.now().unix,
-        recording: Arc::new(Recording::embedded()?),
+        started,
+        skipped: cache.map_or(Duration::ZERO, |_| timeline::tip_start(started)),
+        recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
             validator.rpc_port.context("no --rpc-port")?,
@@ -157,7 +173,9 @@ fn start_threads(
     let state = Arc::clone(demo_state);
     let mut heap = Heap::default();
     stage.thread("solBgAccounts", move |stop| {
-        run_periodically(&stop, || heap.resize(memory::heap_blocks(state.uptime())))
+        run_periodically(&stop, || {
+            heap.resize(memory::heap_blocks(state.clock.now().uptime))
+        })
     })?;
     let state = Arc::clone(demo_state);
     stage.thread("solReplayStage", move |stop| read_cold_file(&state, stop))?;
@@ -189,7 +207,9 @@ fn run_periodically(stop: &Stop, mut work: impl FnMut() -> io::Result<()>) {
 
 fn read_cold_file(demo_state: &DemoState, stop: Stop) {
     match ColdFile::make(&demo_state.ledger.join("demo-accounts")) {
-        Ok(mut file) => run_periodically(&stop, || file.read(memory::reads(demo_state.uptime()))),
+        Ok(mut file) => run_periodically(&stop, || {
+            file.read(memory::reads(demo_state.clock.now().uptime))
+        }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
     // The daemon recognizes a running validator by this thread.
@@ -197,17 +217,21 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
 }
 
 fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
-    let mut replay = Replay::new(Arc::clone(&demo_state.recording));
+    let mut replay = Replay::new(Arc::clone(&demo_state.recording), demo_state.skipped);
     let mut due = Duration::from_secs(1);
     let mut failed = false;
-    while !stop.sleep(due.saturating_sub(demo_state.uptime())) {
-        let body = replay.push(demo_state.clock.now());
+    while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
+        let body = replay.push(demo_state.now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, failed) {
             log_line(&format!("pushes are lost: {error:#}"));
         }
         failed = sent.is_err();
-        due = timeline::next_push(due);
+        due = match demo_state.skipped {
+            Duration::ZERO => timeline::next_push(due),
+            // Runs of seconds need a slot time at once.
+            _ => due + SHORT_RUN_PUSH_INTERVAL,
+        };
     }
 }
 
@@ -235,7 +259,7 @@ fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
 async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> anyhow::Result<()> {
-    tokio::time::sleep(timeline::RUNNING.saturating_sub(demo_state.uptime())).await;
+    tokio::time::sleep(timeline::RUNNING.saturating_sub(demo_state.now().uptime)).await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);

@@ -1,6 +1,7 @@
 //! About half a minute of recorded datapoints, repeated without end.
 
 use super::IDENTITY;
+use super::cache::CacheSize;
 use anyhow::Context;
 use faultline_agave::line::{Point, Value};
 use faultline_agave::points::Kind;
@@ -62,15 +63,16 @@ enum LinePart {
 }
 
 impl Recording {
-    pub(super) fn embedded() -> anyhow::Result<Self> {
+    /// As recorded, or as with a program cache of this size.
+    pub(super) fn embedded(cache: Option<CacheSize>) -> anyhow::Result<Self> {
         let mut text = String::new();
         GzDecoder::new(TEXT)
             .read_to_string(&mut text)
             .context("demo.lp.gz")?;
-        Self::read(&text)
+        Self::read(&text, cache)
     }
 
-    fn read(text: &str) -> anyhow::Result<Self> {
+    fn read(text: &str, cache: Option<CacheSize>) -> anyhow::Result<Self> {
         let points = text
             .lines()
             .map(|line| Point::parse(line.as_bytes()))
@@ -102,7 +104,7 @@ impl Recording {
             let at = Duration::from_nanos(nanos.context("a line without time")?);
             let line = Line {
                 at,
-                pieces: pieces(point, first)?,
+                pieces: pieces(point, first, cache)?,
             };
             match kind(point) {
                 Some(Kind::ShredInsertIsFull) => recording.cluster.push(line),
@@ -210,7 +212,11 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
 
 /// The point's text with the demo identity and without its time, split at its slots. `first` is the
 /// recording's first slot.
-fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<LinePart>> {
+fn pieces(
+    point: &Point<'_>,
+    first: u64,
+    cache: Option<CacheSize>,
+) -> anyhow::Result<Vec<LinePart>> {
     let mut pieces = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
     for tag in point.tags() {
@@ -219,6 +225,7 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<LinePart>> {
             text.push_str(&format!(",{}={}", tag.key, tag.value));
         }
     }
+    let cached = |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
     let mut separator = ' ';
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
@@ -235,7 +242,10 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<LinePart>> {
                 pieces.push(LinePart::Slot(FIRST_SLOT + slot - first));
                 text.push('i');
             }
-            None => text.push_str(field.raw()),
+            None => match cached(field.key) {
+                Some(value) => text.push_str(&format!("{value}i")),
+                None => text.push_str(field.raw()),
+            },
         }
     }
     pieces.push(LinePart::Text(text));

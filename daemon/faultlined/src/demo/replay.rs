@@ -11,11 +11,9 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    pub(super) fn new(recording: Arc<Recording>) -> Self {
-        Replay {
-            recording,
-            pushed: Duration::ZERO,
-        }
+    /// Continues from an uptime.
+    pub(super) fn new(recording: Arc<Recording>, pushed: Duration) -> Self {
+        Replay { recording, pushed }
     }
 
     /// The lines since the last push in time order. The point of the metrics agent is last.

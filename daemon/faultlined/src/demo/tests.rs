@@ -38,6 +38,7 @@ fn starting_a_program_that_is_not_the_mock_validator_fails() {
     let Err(error) = start_program(
         Path::new("/bin/true"),
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+        None,
     ) else {
         panic!("true is no validator")
     };

@@ -2,7 +2,7 @@
 //! behind. It replays at four times the recorded speed until it reaches the tip 30 s later, then at
 //! the recorded speed.
 
-use super::recording::{FIRST_SLOT, Recording, SLOT_TIME};
+use super::recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME};
 use super::{CONSENSUS, IDENTITY};
 use faultline_mock_validator::NodeState;
 use serde_json::{Value, json};
@@ -50,6 +50,13 @@ fn progress(uptime: Duration) -> Value {
         3 => json!({"ProcessingLedger": {"slot": FIRST_SLOT - 1, "max_slot": FIRST_SLOT - 1}}),
         _ => json!("Running"),
     }
+}
+
+/// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
+/// does.
+pub(super) fn tip_start(unix: Duration) -> Duration {
+    let position = unix.as_nanos() % RECORDING_LENGTH.as_nanos();
+    RUNNING + CATCH_UP + Duration::from_nanos(u64::try_from(position).unwrap_or(0))
 }
 
 /// Replay position in the repeated recording.

@@ -25,7 +25,8 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn start(sink: &Sink) -> Demo {
-    demo::start_program(Path::new(env!("CARGO_BIN_EXE_faultlined")), sink.address()).unwrap()
+    let program = Path::new(env!("CARGO_BIN_EXE_faultlined"));
+    demo::start_program(program, sink.address(), None).unwrap()
 }
 
 fn proc_file(pid: u32, name: &str) -> String {

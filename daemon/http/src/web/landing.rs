@@ -83,7 +83,11 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
 
 fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
     if view.status.as_ref().is_some_and(|status| status.is_demo) {
-        out.push_str("<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator.</p>\n");
+        out.push_str(
+            "<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator. \
+             <code>--record FILE</code> records it, <code>faultline report FILE</code> describes the recording. \
+             <code>faultline try</code> compares two cache sizes.</p>\n",
+        );
     }
     if let Some(stale) = &view.stale {
         writeln!(

@@ -24,5 +24,7 @@ mod migration;
 mod record;
 mod render;
 mod report;
+mod shell_blocks;
 mod support;
 mod top;
+mod try_command;

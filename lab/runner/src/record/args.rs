@@ -25,7 +25,7 @@ If the command or process is a wrapper, the validator among its descendants is r
 
 With --pid, the recording is complete after Ctrl-C, or when the process ends.")]
 pub struct RecordArgs {
-    /// The new recording [default: NAME-TIME.fltl in the current folder].
+    /// The new recording [default: ARM-TIME.fltl in the current folder, ARM is the label arm's value or else the command's name].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Label of the run, such as arm=512G. Can be repeated.

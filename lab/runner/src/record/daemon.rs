@@ -1,7 +1,6 @@
 use super::exec_shim;
-use crate::record::args::RecordArgs;
 use crate::record::recorder::{
-    Addresses, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target, Task,
+    Addresses, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Task,
     USAGE_EXIT_CODE,
 };
 use anyhow::{Context, anyhow, bail};
@@ -25,25 +24,9 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Follows the process `pid`. Uses free ports unless there is a configuration file.
-    pub(super) fn start(
-        program: &Path,
-        args: &RecordArgs,
-        out: &Path,
-        pid: Pid,
-    ) -> anyhow::Result<Daemon> {
+    pub(super) fn start(program: &Path, task: &Task<'_>) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
-        let ready = ReadyFile::of(out)?;
-        let task = Task {
-            target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
-            out,
-            cache_entries: None,
-            labels: &args.labels,
-            interval: args.interval,
-            config: args.config.as_deref(),
-            // A configuration file defines the ports, or has a log instead of pushes.
-            free_ports: args.config.is_none(),
-        };
+        let ready = ReadyFile::of(task.out)?;
         let mut command = exec_shim::gated(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
@@ -69,10 +52,10 @@ impl Daemon {
 
     /// Waits until the daemon listens and follows `process` or a descendant. Returns its addresses
     /// and the followed pid. Fails on a timeout, a stop signal, or the end of daemon or process
-    /// ([`UsageError`] if the daemon reports it).
+    /// ([`UsageError`] if the daemon reports it). The demo's process is not known before: `None`.
     pub(super) fn wait_until_following(
         &mut self,
-        process: &OwnedFd,
+        process: Option<&OwnedFd>,
         signals: &mut Signals,
     ) -> anyhow::Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
@@ -92,7 +75,7 @@ impl Daemon {
                     anyhow!(words)
                 });
             }
-            if has_ended(process) {
+            if process.is_some_and(has_ended) {
                 bail!("the process ended before the recording began");
             }
             if signals

@@ -166,6 +166,11 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
+/// Executes a program that opens a file for its user. Returns an exit code only on failure.
+pub fn open(program: PathBuf, file: PathBuf) -> u8 {
+    exec_program(&[program.into(), file.into()], Vec::new())
+}
+
 /// Sets the parent-death signal; `false` if the parent is another process or gone.
 fn die_with_parent(parent: i32) -> bool {
     // A parent that ended before this call has been replaced by another process.

@@ -33,6 +33,8 @@ pub enum Target {
     /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
     Ledger(PathBuf),
+    /// The daemon's simulated validator.
+    Demo,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,9 @@ pub struct Task<'a> {
 impl Task<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["run".into()];
+        if self.target == Target::Demo {
+            all.push("--demo".into());
+        }
         let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
         if let Some(config) = self.config {
             option("--config", config.into());
@@ -64,6 +69,7 @@ impl Task<'_> {
         match &self.target {
             Target::Pid(pid) => option("--process-tree", pid.to_string().into()),
             Target::Ledger(folder) => option("--ledger", folder.into()),
+            Target::Demo => {}
         }
         if let Some(entries) = self.cache_entries {
             option("--program-cache-entries", entries.to_string().into());

@@ -3,7 +3,7 @@ use faultline_agave::points::KnownPoint;
 use std::collections::BTreeSet;
 
 fn recording() -> Recording {
-    Recording::embedded().unwrap()
+    Recording::embedded(None).unwrap()
 }
 
 /// The slots that lines of `name` carry in their field `key`, of four repetitions.
@@ -84,6 +84,34 @@ fn the_demo_cache_that_keeps_evicting_stays_full() {
 }
 
 #[test]
+fn a_demo_cache_that_holds_all_programs_reloads_none() {
+    let per_slot = |entries, name: &str, key: &str| {
+        let lines = Recording::embedded(Some(CacheSize(entries)))
+            .unwrap()
+            .between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
+        let sum: u64 = lines
+            .iter()
+            .map(|(_, line)| Point::parse(line.as_bytes()).unwrap())
+            .filter(|point| point.name() == name)
+            .filter_map(|point| integer_field(&point, key))
+            .sum();
+        sum / 120
+    };
+    let cache = "loaded-programs-cache-stats";
+    for (entries, level, reloads) in [(512, 461, 11), (711, 640, 0), (1024, 640, 0)] {
+        assert_eq!(per_slot(entries, cache, "water_level"), level, "{entries}");
+        for key in ["reloads", "misses", "evictions"] {
+            assert_eq!(per_slot(entries, cache, key), reloads, "{key} of {entries}");
+        }
+    }
+    let replay = |entries, key| per_slot(entries, "replay-slot-stats", key);
+    let saved = replay(512, "program_cache_us") - replay(1024, "program_cache_us");
+    assert!(saved > 3_000, "{saved}");
+    let elapsed = replay(512, "replay_total_elapsed") - replay(1024, "replay_total_elapsed");
+    assert!(elapsed.abs_diff(saved) < 2, "{elapsed} {saved}");
+}
+
+#[test]
 fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
     let recording = recording();
     assert_eq!(
@@ -119,7 +147,7 @@ fn the_replayed_demo_contains_no_original_slot() {
 #[test]
 fn count_fields_named_after_slots_are_not_shifted() {
     let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
-    let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000).unwrap();
+    let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000, None).unwrap();
     let line = Line {
         at: Duration::ZERO,
         pieces,

@@ -4,7 +4,7 @@ use faultline_agave::points::{Kind, KnownPoint};
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {
-    let mut replay = Replay::new(Arc::new(Recording::embedded().unwrap()));
+    let mut replay = Replay::new(Arc::new(Recording::embedded(None).unwrap()), Duration::ZERO);
     let mut uptime = Duration::from_secs(1);
     let mut bodies = Vec::new();
     while uptime < Duration::from_secs(180) {

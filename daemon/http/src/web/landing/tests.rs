@@ -419,7 +419,15 @@ fn the_landing_page_loads_no_external_resources_and_no_scripts() {
 
 #[test]
 fn the_landing_page_labels_a_demo() {
-    assert!(busy_page("/usr/bin/faultline-demo").contains("<strong>DEMO</strong>"));
+    let html = busy_page("/usr/bin/faultline-demo");
+    for next in [
+        "<strong>DEMO</strong>",
+        "--record",
+        "faultline report",
+        "faultline try",
+    ] {
+        assert!(html.contains(next), "{next}");
+    }
 }
 
 #[test]

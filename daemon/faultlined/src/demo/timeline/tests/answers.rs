@@ -19,7 +19,7 @@ const CALLS: [Call; 8] = [
 fn at(uptime: Duration) -> NodeState {
     let address = SocketAddr::from(([127, 0, 0, 1], 8899));
     node_state(
-        &Recording::embedded().unwrap(),
+        &Recording::embedded(None).unwrap(),
         address,
         Duration::from_millis(1_800_000_000_500),
         uptime,

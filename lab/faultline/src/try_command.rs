@@ -1,0 +1,166 @@
+//! `faultline try`: a comparison of the daemon's simulated validator with two cache sizes.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use faultline_common::output::{print, say};
+use faultline_common::signals::Signals;
+use faultline_report::args::ReportArgs;
+use faultline_report::report_command;
+use faultline_runner::record;
+use faultline_runner::record::recorder::{self, Target, Task};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Entries of each run in turn. Forwards, then backwards, cancels what changes steadily.
+const ORDER: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
+/// What starting and ending a daemon takes at most, on an idle machine.
+const OVERHEAD_SECONDS: u64 = 3;
+
+/// `try`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  faultline try --seconds 30 --out cache-sizes
+
+It needs no validator, no root and no network. Six runs of `faultlined run --demo` replay the same recorded load in turn: three with \
+a program cache of 512 entries, three with 1,024. Memory and page faults are real; all else is simulated and says nothing about a \
+real validator. Ctrl-C stops it; recordings that are complete stay.")]
+pub(crate) struct TryArgs {
+    /// The new folder for recordings and report.
+    #[arg(long, short, value_name = "DIR", default_value = "faultline-try")]
+    pub(crate) out: PathBuf,
+    /// Seconds of each of the six runs.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(3..=3600))]
+    pub(crate) seconds: u64,
+    /// Print the report's path only. Else a terminal on a desktop also opens it.
+    #[arg(long)]
+    pub(crate) no_open: bool,
+    /// The daemon's program [default: in the folder of this program, else in PATH].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) faultlined: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &TryArgs) -> anyhow::Result<u8> {
+    let program = recorder::find(args.faultlined.as_deref(), "--faultlined").context(
+        "try records with the daemon: install its package, or build it with \
+         `cargo build --release --bin faultlined`",
+    )?;
+    make_folder(&args.out)?;
+    let mut signals = Signals::listen().context("signals cannot be received")?;
+    say(&format!(
+        "simulated validator, no real numbers: {} runs of {} s in {}, ready in about {} s",
+        ORDER.len(),
+        args.seconds,
+        args.out.display(),
+        ORDER.len() as u64 * (args.seconds + OVERHEAD_SECONDS)
+    ));
+    let mut recorded: Vec<PathBuf> = Vec::new();
+    for entries in ORDER {
+        match record_run(&program, args, entries, &recorded, &mut signals) {
+            Ok(Some(out)) => recorded.push(out),
+            Ok(None) => {
+                say(&remaining(&recorded, &args.out));
+                return Ok(1);
+            }
+            Err(error) => return Err(error.context(remaining(&recorded, &args.out))),
+        }
+    }
+    signals.restore_defaults()?;
+    report(recorded, args)
+}
+
+/// Creates the folder; an empty one may exist.
+fn make_folder(out: &Path) -> anyhow::Result<()> {
+    let is_new = std::fs::create_dir(out);
+    let is_empty = || std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
+    match is_new {
+        Err(_) if is_empty() => Ok(()),
+        Err(_) if out.symlink_metadata().is_ok() => bail!(
+            "{}: exists already; name another folder with --out DIR, or remove it first",
+            out.display()
+        ),
+        made => made.with_context(|| out.display().to_string()),
+    }
+}
+
+/// `None` after a stop signal.
+fn record_run(
+    program: &Path,
+    args: &TryArgs,
+    entries: u32,
+    recorded: &[PathBuf],
+    signals: &mut Signals,
+) -> anyhow::Result<Option<PathBuf>> {
+    let arm = format!("simulated-{entries}");
+    let of_arm = ORDER.iter().take(recorded.len() + 1);
+    let run = of_arm.filter(|other| **other == entries).count();
+    let out = args.out.join(format!("{arm}-{run}.fltl"));
+    let labels = [
+        ("experiment", "simulated".to_owned()),
+        ("arm", arm),
+        ("run", run.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value));
+    let task = Task {
+        target: Target::Demo,
+        out: &out,
+        cache_entries: Some(entries),
+        labels: &labels,
+        interval: None,
+        config: None,
+        free_ports: true,
+    };
+    let number = recorded.len() + 1;
+    let started = |page: &str| {
+        say(&format!(
+            "simulated run {number} of {}, {entries} entries: its page is http://{page}",
+            ORDER.len()
+        ));
+    };
+    let duration = Duration::from_secs(args.seconds);
+    let summary = record::record_demo(program, &task, duration, signals, started)?;
+    if let Some(summary) = &summary {
+        say(&format!("simulated run recorded, {summary}"));
+    }
+    Ok(summary.map(|_| out))
+}
+
+/// What there is after an end before the report.
+fn remaining(recorded: &[PathBuf], folder: &Path) -> String {
+    let folder = folder.display();
+    match recorded.len() {
+        0 => format!("stopped: {folder} has no complete simulated recording; remove it"),
+        count => format!(
+            "stopped: the first {count} of {} simulated recordings are complete in {folder}; \
+             `faultline report` describes them, a new `try` needs another --out",
+            ORDER.len()
+        ),
+    }
+}
+
+fn report(runs: Vec<PathBuf>, args: &TryArgs) -> anyhow::Result<u8> {
+    let folder = args.out.join("report");
+    let report_args = ReportArgs {
+        runs,
+        out: Some(folder.clone()),
+        primary: Some("cache-time".to_owned()),
+        margin: None,
+        per_second: false,
+        seed: 1,
+        force: false,
+    };
+    let answer = report_command::report_command(&report_args)?;
+    for line in answer.lines() {
+        print(&format!("simulated: {line}\n"))?;
+    }
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    match recorder::in_path("xdg-open") {
+        Some(program) if !args.no_open && has_display && std::io::stdout().is_terminal() => {
+            Ok(record::open(program, folder.join("report.html")))
+        }
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,38 @@
+use super::daemon::Daemon;
+use super::file;
+use super::recorder::{POLL_INTERVAL, PROGRAM, Task};
+use anyhow::ensure;
+use faultline_common::clock;
+use faultline_common::signals::Signals;
+use std::path::Path;
+use std::time::Duration;
+
+/// Records the simulated validator of the daemon `program`. `started` gets the address of the
+/// daemon's page. `None` after a stop signal, else a line about the recording.
+pub fn record_demo(
+    program: &Path,
+    task: &Task<'_>,
+    duration: Duration,
+    signals: &mut Signals,
+    started: impl FnOnce(&str),
+) -> anyhow::Result<Option<String>> {
+    let mut daemon = Daemon::start(program, task)?;
+    let (addresses, _) = daemon.wait_until_following(None, signals)?;
+    started(&addresses.metrics);
+    let began = clock::uptime();
+    let mut stopped = false;
+    while !stopped && clock::uptime().saturating_sub(began) < duration {
+        ensure!(
+            daemon.ended()?.is_none(),
+            "{PROGRAM} has ended:\n{}",
+            daemon.tail()
+        );
+        let received = signals.wait(None, POLL_INTERVAL)?;
+        stopped = received.iter().any(|signal| signal.is_end_request());
+    }
+    daemon.end(signals)?;
+    if stopped {
+        return Ok(None);
+    }
+    file::summary(task.out).map(Some)
+}
