@@ -66,12 +66,11 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
             ports::ingest(config),
             ports::push(config, &inspection),
             ports::metrics(config),
-            ports::answers(config),
             pollers::log(config, clock),
             disks::check(config, &inspection, clock)
         )
     };
-    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, answers, log, disks)) =
+    let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
         tokio::join!(interface_checks, local_checks);
     let identity = reported_identity.or(inspection.target.as_ref().and(config.target.identity));
     let mut checks = vec![
@@ -91,26 +90,24 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
         log,
         configuration(config),
     ]);
-    let user = rustix::process::geteuid().as_raw();
-    let at = clock.now();
-    let answers = answers.unwrap_or_else(|| of_one_tick(config, &inspection.tick, at));
     Ok(Report {
-        at,
-        answers,
-        user,
+        at: clock.now(),
+        answers: answers(config, &inspection.tick, clock.now()).await,
+        user: rustix::process::geteuid().as_raw(),
         looking_for: inspection.following.report().looking_for,
         checks,
     })
 }
 
-/// What a single tick knows. Rates and votes take a daemon.
-fn of_one_tick(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
+/// Those of a running daemon; else what a single tick knows. Rates and votes take a daemon.
+async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
+    if let Some(answers) = ports::answers(config).await {
+        return answers;
+    }
     let background = app::evidence::background(config);
     let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
     let mut answers = status.answers;
-    let unknown = answers
-        .iter_mut()
-        .filter(|answer| answer.verdict == Verdict::Unknown);
+    let unknown = { answers.iter_mut() }.filter(|answer| answer.verdict == Verdict::Unknown);
     unknown.for_each(|answer| NEEDS_DAEMON.clone_into(&mut answer.text));
     answers
 }
