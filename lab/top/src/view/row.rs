@@ -78,7 +78,9 @@ fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
         }
     };
     let (words, graphic) = cut_right(right, words_width);
-    fitting(&row.words, words.width).render(words, buffer);
+    // A blank before what follows.
+    let blank = u16::from(graphic.width > 0);
+    fitting(&row.words, words.width.saturating_sub(blank)).render(words, buffer);
     match &row.graphic {
         Graphic::Plot(values) => plot(values, theme, graphic, buffer),
         Graphic::Bar(filled, half) => bar(*filled, *half, theme, graphic, buffer),
