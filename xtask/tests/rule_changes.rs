@@ -8,6 +8,7 @@
 )]
 
 use cases::Case;
+use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,14 +20,26 @@ mod cases;
 #[path = "rule_changes/samples.rs"]
 mod samples;
 
-/// What promtool has against a file of tests; none where there is no promtool.
+/// A program that evaluates rules over invented samples, and its arguments before the file.
+type Evaluator = (PathBuf, &'static [&'static str]);
+
+fn promtool() -> Evaluator {
+    ("promtool".into(), &["test", "rules"])
+}
+
+fn vmalert_tool() -> Option<Evaluator> {
+    let Some(path) = victoriametrics("vmalert-tool") else {
+        eprintln!("{NO_VICTORIAMETRICS_MESSAGE}");
+        return None;
+    };
+    let arguments = &["unittest", "-disableAlertgroupLabel", "--files"];
+    Some((path, arguments))
+}
+
+/// What a program has against a file of tests; none where there is no such program.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
-fn failures(file: &Path) -> Option<String> {
-    match Command::new("promtool")
-        .args(["test", "rules"])
-        .arg(file)
-        .output()
-    {
+fn failures((path, arguments): &Evaluator, file: &Path) -> Option<String> {
+    match Command::new(path).args(*arguments).arg(file).output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(
             [output.stdout, output.stderr]
@@ -34,27 +47,30 @@ fn failures(file: &Path) -> Option<String> {
                 .concat(),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED: no promtool");
+            eprintln!("SKIPPED: no {}", path.display());
             None
         }
-        Err(error) => panic!("promtool cannot be run: {error}"),
+        Err(error) => panic!("{} cannot be run: {error}", path.display()),
     }
 }
 
 /// Runs these cases, those of one alert together.
 #[track_caller]
 fn check(name: &str, cases: Vec<Case>, ignored: &str) {
+    run(&promtool(), write(name, cases, ignored, "rules"));
+}
+
+fn write(name: &str, cases: Vec<Case>, ignored: &str, rules: &str) -> Vec<PathBuf> {
     let mut groups: BTreeMap<Vec<String>, Vec<Case>> = BTreeMap::new();
     for case in cases {
         let alerts = case.alerts().into_iter().map(str::to_owned).collect();
         groups.entry(alerts).or_default().push(case);
     }
     let folder = folder(name);
-    let files: Vec<PathBuf> = groups
-        .iter()
-        .map(|(alerts, cases)| cases::write(&folder.join(alerts.join("+")), cases, ignored))
-        .collect();
-    run(files);
+    let file = |(alerts, cases): (Vec<String>, Vec<Case>)| {
+        cases::write(&folder.join(alerts.join("+")), &cases, ignored, rules)
+    };
+    groups.into_iter().map(file).collect()
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -65,13 +81,13 @@ fn folder(name: &str) -> PathBuf {
 
 /// Runs these files of tests, two at a time.
 #[track_caller]
-fn run(files: Vec<PathBuf>) {
+fn run(evaluator: &Evaluator, files: Vec<PathBuf>) {
     let (files, failed) = (Mutex::new(files), Mutex::new(String::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(file) = { files.lock().unwrap().pop() } {
-                    let failures = failures(&file).unwrap_or_default();
+                    let failures = failures(evaluator, &file).unwrap_or_default();
                     *failed.lock().unwrap() += &failures;
                 }
             });
@@ -79,6 +95,44 @@ fn run(files: Vec<PathBuf>) {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{failed}");
+}
+
+/// Files with these cases and rules, as vmalert-tool reads them.
+fn write_for_vmalert(name: &str, cases: Vec<Case>, rules: &str) -> Vec<PathBuf> {
+    let files = write(name, cases, "", rules);
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        std::fs::write(file, text.replace("promql_expr", "metricsql_expr")).unwrap();
+    }
+    files
+}
+
+#[test]
+#[ignore = "takes three minutes of two cores; part of .ci/run --long"]
+fn vmalert_fires_the_same_alerts_as_prometheus() {
+    let Some(vmalert) = vmalert_tool() else {
+        return;
+    };
+    let files = write_for_vmalert("vmalert", cases::all(), "metricsql");
+    run(&vmalert, files);
+}
+
+/// The reason for the folder `metricsql`.
+#[test]
+fn vmalert_needs_rules_of_its_own() {
+    let Some(vmalert) = vmalert_tool() else {
+        return;
+    };
+    let is_first_scrape = |case: &Case| case.name.contains("the first scrapes of a host");
+    let cases: Vec<Case> = cases::all().into_iter().filter(is_first_scrape).collect();
+    assert_eq!(cases.len(), 1);
+    run(
+        &vmalert,
+        write_for_vmalert("vmalert-own", cases.clone(), "metricsql"),
+    );
+    let files = write_for_vmalert("vmalert-shipped", cases, "rules");
+    let failures = failures(&vmalert, &files[0]).expect("the shipped rules would do");
+    assert!(failures.contains("AgaveOomHappened"), "{failures}");
 }
 
 /// Cases of which a slower scrape sees nothing, or always the same moment.
@@ -98,7 +152,7 @@ fn scraped_each(seconds: u64) {
 
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
-    run(cases::write_unchanged(&folder("unchanged")));
+    run(&promtool(), cases::write_unchanged(&folder("unchanged")));
 }
 
 #[test]

@@ -8,12 +8,13 @@ use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-/// Labels that Prometheus adds to every series: its own two, and the one of
-/// `grafana/prometheus/targets`.
-const TARGET_LABELS: [&str; 3] = ["job", "instance", "hardware"];
+/// Labels that Prometheus adds to every series: its own two, the one of `grafana/prometheus/targets`,
+/// and those of an agent.
+const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
 /// Metrics of Prometheus itself, with their labels beyond the target's.
-const PROMETHEUS_METRICS: [(&str, &[&str]); 5] = [
+/// `grafana/prometheus/fleet/hosts.yml` has the last.
+const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
     ("scrape_samples_scraped", &[]),
@@ -22,6 +23,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 5] = [
         "ALERTS",
         &["alertname", "alertstate", "severity", "because"],
     ),
+    ("fleet_host_expected", &[]),
 ];
 
 /// Known metrics with their labels; `None` if these are not known.
@@ -125,7 +127,7 @@ impl Names {
     }
 }
 
-fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
@@ -143,6 +145,26 @@ fn used_names(expression: &Expr) -> UsedNames {
     let mut used_names = UsedNames::default();
     let Ok(_) = walk_expr(&mut used_names, expression);
     used_names
+}
+
+/// How often an expression calls one of these functions.
+pub(crate) fn calls(expression: &str, functions: &[&str]) -> usize {
+    struct Calls<'a>(&'a [&'a str], usize);
+    impl ExprVisitor for Calls<'_> {
+        type Error = Infallible;
+
+        fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
+            if let Expr::Call(call) = expression {
+                self.1 += usize::from(self.0.contains(&call.func.name));
+            }
+            Ok(true)
+        }
+    }
+    let mut calls = Calls(functions, 0);
+    if let Ok(parsed) = parse(expression) {
+        let Ok(_) = walk_expr(&mut calls, &parsed);
+    }
+    calls.1
 }
 
 impl UsedNames {
