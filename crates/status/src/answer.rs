@@ -1,13 +1,12 @@
 //! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what does the node earn.
 //!
-//! A verdict uses the thresholds of the alerts, never others ([`thresholds`]). It describes this moment: what an alert
+//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes this moment: what an alert
 //! requires for minutes (its `for`) is not awaited. RAM growth that meets the limit in days is in the line and in no verdict.
 
 mod cache;
 pub(crate) mod inputs;
 mod ram;
 mod rewards;
-pub(crate) mod thresholds;
 
 use serde::{Deserialize, Serialize};
 
@@ -207,20 +206,14 @@ struct Finding {
 }
 
 impl Finding {
-    fn act(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Finding {
-            verdict: Verdict::Act,
-            text,
-        }
+    fn page(text: impl Into<String>) -> Self {
+        let (verdict, text) = (Verdict::Act, text.into());
+        Finding { verdict, text }
     }
 
-    fn look(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Finding {
-            verdict: Verdict::Look,
-            text,
-        }
+    fn ticket(text: impl Into<String>) -> Self {
+        let (verdict, text) = (Verdict::Look, text.into());
+        Finding { verdict, text }
     }
 }
 

@@ -1,7 +1,8 @@
 //! How full the program cache is.
 
 use crate::readings::Readings;
-use faultline_metrics::{Stamp, metrics::daemon, metrics::validator as m};
+use faultline_metrics::Stamp;
+use faultline_metrics::metrics::{daemon, process, validator as m};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +92,8 @@ pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if let Some(age) = since(&daemon::LAST_PUSH) {
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)));
     }
-    let is_validator = readings.number(&m::PHASE, &["absent"]).is_some();
+    let is_followed = readings.flag(&process::UP, &[]) == Some(true);
+    let is_validator = is_followed && readings.number(&m::PHASE, &["absent"]).is_some();
     let waiting = since(&daemon::SELF_START_TIME).filter(|_| is_validator)?;
     Some(format!(
         "no datapoints in the {} since the daemon started",

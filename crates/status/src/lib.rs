@@ -5,6 +5,7 @@
 mod answer;
 mod cache;
 mod capacity;
+mod evidence;
 mod figures;
 mod memory;
 mod part;
@@ -12,6 +13,7 @@ mod pools;
 mod readings;
 mod sources;
 mod target;
+mod thresholds;
 mod votes;
 
 pub use answer::{
@@ -20,6 +22,9 @@ pub use answer::{
 };
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
+pub use evidence::{
+    Background, CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
+};
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
 pub use part::{StatusItem, Tone};
@@ -78,14 +83,23 @@ pub struct Status {
 impl Status {
     /// The status that follows from `tick` alone, as of `now`. `stale` says why the tick is too old.
     pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
-        Self::with(tick, now, stale, AnswerInputs::default())
+        let (trends, background) = Default::default();
+        Self::with(tick, now, stale, trends, &background)
     }
 
-    /// `known` is what one tick does not have: trends and evidence.
-    pub fn with(tick: &Tick, now: Stamp, stale: Option<String>, known: AnswerInputs) -> Self {
+    /// `trends` are the inputs that need a window of time.
+    pub fn with(
+        tick: &Tick,
+        now: Stamp,
+        stale: Option<String>,
+        trends: AnswerInputs,
+        background: &Background,
+    ) -> Self {
         let readings = Readings(tick);
         let memory = MemoryStatus::of(tick);
-        let inputs = answer::inputs::add(readings, memory.as_ref(), now, known);
+        let inputs = answer::inputs::add(readings, memory.as_ref(), now, trends);
+        let running = readings.label(&metrics::process::TARGET_INFO, "version");
+        let inputs = background.add(running, inputs);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: VERSION,

@@ -1,8 +1,8 @@
 //! The memory headroom of a tick, in numbers and in words.
 
-use crate::answer::thresholds::OOM_AHEAD_SHARE;
 use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
+use crate::thresholds::OOM_AHEAD_SHARE;
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::memory as m;
 use faultline_text::{bytes_f64, percent};

@@ -306,13 +306,20 @@ fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
     assert_eq!(status.last_minute.values, values);
 }
 
-fn lines(source: Source, readings: Vec<Reading>, known: AnswerInputs) -> Vec<String> {
+fn lines(
+    source: Source,
+    readings: Vec<Reading>,
+    trends: AnswerInputs,
+    evidence: Option<RamEvidence>,
+) -> Vec<String> {
     let tick = tick(source, true, readings);
     let now = Stamp {
         unix: Duration::from_secs(1_790_000_100),
         ..Stamp::default()
     };
-    let status = Status::with(&tick, now, None, known);
+    let mut background = Background::default();
+    background.evidence.ram = evidence;
+    let status = Status::with(&tick, now, None, trends, &background);
     status.answers.iter().map(Answer::line).collect()
 }
 
@@ -336,16 +343,21 @@ fn a_tick_and_trends_make_three_answers() {
         real(&m::VOTE_RANK, &[], 3.0),
         real(&m::VOTE_DISTANCE, &["last_vote"], 40.0),
     ];
-    let known = AnswerInputs {
+    let trends = AnswerInputs {
         reloads_per_slot: Some(7.0),
-        proven: Some(412.0 * gib),
         ..AnswerInputs::default()
     };
-    let lines = lines(Source::Process, readings, known);
+    let evidence = RamEvidence {
+        proven_bytes: 412 << 30,
+        interval_bytes: [400 << 30, 412 << 30],
+        release: Some("4.0.1".to_owned()),
+        measured: "2026-01-31".to_owned(),
+    };
+    let lines = lines(Source::Process, readings, trends, Some(evidence));
     assert_eq!(
         lines,
         [
-            "RAM: 412 GiB proven enough of 480 allowed; 96 GiB of headroom now.",
+            "RAM: 412 GiB proven enough (measured on 4.0.1) of 480 allowed; 96 GiB of headroom now.",
             "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
              of an hour, about 80 GB (`faultline cache predict RUN.fltl`); 512 entries are a constant of this build.",
             "Earns: its last vote that landed is 40 slots old; rank 3.",
@@ -355,7 +367,7 @@ fn a_tick_and_trends_make_three_answers() {
 
 #[test]
 fn what_is_missing_is_said() {
-    let of = |readings| lines(Source::Votes, readings, AnswerInputs::default());
+    let of = |readings| lines(Source::Votes, readings, AnswerInputs::default(), None);
     let absent = of(vec![real(&p::UP, &[], 0.0)]);
     let reason = "no process is followed";
     assert_eq!(

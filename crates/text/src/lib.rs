@@ -4,7 +4,7 @@ mod time;
 
 pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{moment, seconds, stamp, time};
+pub use time::{day, moment, seconds, stamp, time};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {

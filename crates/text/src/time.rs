@@ -9,6 +9,13 @@ pub fn moment(unix_ns: i64) -> String {
         .to_string()
 }
 
+/// `2026-01-31`.
+pub fn day(unix_ns: i64) -> String {
+    DateTime::from_timestamp_nanos(unix_ns)
+        .format("%Y-%m-%d")
+        .to_string()
+}
+
 /// `20260131T235959Z`, for names of files.
 pub fn stamp(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns)

@@ -49,6 +49,7 @@ pub struct Config {
     pub datapoints: Datapoints,
     pub record: Record,
     pub flight: Flight,
+    pub status: StatusPage,
     /// Mount points of the kernel's file systems, for containers with other paths.
     pub paths: HostRoot,
     pub secret_files: Vec<PathBuf>,
@@ -275,6 +276,12 @@ pub struct Record {
     /// `None`: nothing is recorded.
     pub file: Option<PathBuf>,
     pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatusPage {
+    /// What the lab proved and predicted, for the answers of the status.
+    pub evidence: Option<PathBuf>,
 }
 
 const fn loopback(port: u16) -> SocketAddr {

@@ -1,6 +1,7 @@
 //! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
 //! stages in the order of the data flow.
 
+pub(crate) mod evidence;
 mod listeners;
 mod live;
 mod permanent_errors;
@@ -101,7 +102,7 @@ impl App {
             pushes.forward,
             live.config(),
         );
-        let state = shared::web_state(&context, recording.as_ref());
+        let state = shared::web_state(&context, recording.as_ref(), live.background());
         shared::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, Hub::new(shared::sinks(&state)));
@@ -253,8 +254,14 @@ pub fn warnings(config: &Config) -> Vec<String> {
     places::warnings(config)
         .into_iter()
         .chain(recording::warnings(config))
+        .chain(evidence_warning(config))
         .chain(security_warnings(config))
         .collect()
+}
+
+fn evidence_warning(config: &Config) -> Option<String> {
+    let problem = evidence::background(config).evidence_problem?;
+    Some(format!("status.evidence: {problem}"))
 }
 
 pub fn security_warnings(config: &Config) -> Vec<String> {

@@ -16,12 +16,15 @@ use anyhow::{Context, bail};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_core::supervisor::Stage;
+use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
+use faultline_status::{Answer, AnswerInputs, Status, Verdict};
 use rights::ProcessInspection;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
+const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.
@@ -87,13 +90,26 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
         log,
         configuration(config),
     ]);
-    let user = rustix::process::geteuid().as_raw();
     Ok(Report {
         at: clock.now(),
-        user,
+        answers: answers(config, &inspection.tick, clock.now()).await,
+        user: rustix::process::geteuid().as_raw(),
         looking_for: inspection.following.report().looking_for,
         checks,
     })
+}
+
+/// Those of a running daemon; else what a single tick knows. Rates and votes take a daemon.
+async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
+    if let Some(answers) = ports::answers(config).await {
+        return answers;
+    }
+    let background = app::evidence::background(config);
+    let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
+    let mut answers = status.answers;
+    let unknown = { answers.iter_mut() }.filter(|answer| answer.verdict == Verdict::Unknown);
+    unknown.for_each(|answer| NEEDS_DAEMON.clone_into(&mut answer.text));
+    answers
 }
 
 /// Runs on its own thread, because procfs reads of a process that hangs in the kernel can block.

@@ -36,6 +36,7 @@ use faultline_core::supervisor::Stop;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::recorder;
+use faultline_status::Background;
 use request_checks::AllowedHosts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub struct WebState {
     /// Register the same value as a sink of the hub.
     pub ticks: Latest<Tick>,
     pub history: History,
+    /// Replaced by a reload.
+    pub background: Latest<Background>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page: Arc<PageInfo>,

@@ -46,6 +46,9 @@ pub struct PredictArgs {
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
+    /// Write the prediction into this file for the daemon's `status.evidence`. Its other part stays.
+    #[arg(long, value_name = "FILE")]
+    pub evidence: Option<PathBuf>,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,

@@ -1,19 +1,56 @@
 use crate::args::PredictArgs;
+use anyhow::bail;
 use faultline_cache_prediction::prediction::{Counter, Prediction, Size, sizes};
 use faultline_cache_prediction::prepared::Prepared;
+use faultline_common::evidence::{today, update};
 use faultline_common::output::json;
+use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
+use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
+    if let Some(path) = &args.evidence {
+        write_evidence(path, &prepared, &prediction)?;
+    }
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
         (_, true) => csv(&prediction),
         _ => page(&prediction),
     };
     Ok((text, u8::from(!prediction.self_test_passed)))
+}
+
+fn write_evidence(path: &Path, prepared: &Prepared, prediction: &Prediction) -> anyhow::Result<()> {
+    let slots = prepared.trace.slots();
+    let in_trace = |slot: u64| slots.binary_search_by_key(&slot, |one| one.slot).is_ok();
+    let observed = prepared.recorded.observed.iter();
+    let slots = observed.filter(|one| in_trace(one.slot)).count() as f64;
+    let sizes: Vec<PredictedSize> = { prediction.sizes.iter() }
+        .filter_map(|size| {
+            let seconds_per_slot = size.seconds?.mean / slots;
+            let entries = size.entries;
+            Some(PredictedSize {
+                entries,
+                seconds_per_slot,
+            })
+        })
+        .collect();
+    if sizes.is_empty() {
+        bail!(
+            "{} is not written: no time of a size is predicted; see the table without --evidence",
+            path.display()
+        );
+    }
+    let cache = CacheEvidence {
+        sizes,
+        enough_entries: prediction.enough_entries,
+        release: Some(prediction.version.clone()),
+        measured: today(),
+    };
+    update(path, |evidence| evidence.program_cache = Some(cache))
 }
 
 fn page(prediction: &Prediction) -> String {

@@ -12,6 +12,7 @@ use faultline_cache::args::CacheArgs;
 use faultline_cache_sim::trace::{Call, Program, Slot, Source as TraceSource};
 use faultline_cache_sim::{Trace, file};
 use faultline_recording::{Point, ReplaySlotPoint};
+use faultline_status::Evidence;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -70,6 +71,21 @@ fn one_run_predicts_every_size_after_its_own() {
         "{csv}"
     );
     assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+}
+
+#[test]
+fn a_prediction_is_evidence_for_the_daemon() {
+    let (folder, small, _) = runs();
+    let path = folder.path().join("evidence.json");
+    let words = ["predict", "--evidence", path.to_str().unwrap()];
+    let (_, code) = run(&words, &[&small]).unwrap();
+    let evidence = Evidence::parse(&fs::read(&path).unwrap()).unwrap();
+    let cache = evidence.program_cache.unwrap();
+    assert_eq!((code, cache.release.as_deref()), (0, Some("2.1.14")));
+    assert_eq!(cache.enough_entries, Some(768));
+    let of = |entries| cache.sizes.iter().find(|size| size.entries == entries);
+    let [small, enough] = [512, 768].map(|entries| of(entries).unwrap().seconds_per_slot);
+    assert!(0.0 < enough && enough < small && small < 0.4, "{cache:?}");
 }
 
 /// What a validator would have written of the same load: each program is missing once.

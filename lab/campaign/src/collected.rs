@@ -153,7 +153,7 @@ fn collect(
     let report = page::report_name(&one_experiment.name, &round.conditions);
     let out = campaign.folder.join(page::FOLDER).join(&report);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
-    render::write(&experiment.report()?.0, &out, true)?;
+    render::write(&experiment.report()?.report, &out, true)?;
     let counted = experiment.counted();
     ensure!(
         !counted.is_empty(),

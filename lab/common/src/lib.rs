@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod clock;
+pub mod evidence;
 pub mod files;
 pub mod output;
 pub mod progress;

@@ -134,4 +134,7 @@ pub struct ExperimentReportArgs {
     /// Overwrite existing files. The default folder is always overwritten.
     #[arg(long)]
     pub force: bool,
+    /// Write the least memory of a search into this file for the daemon's `status.evidence`. Its other part stays.
+    #[arg(long, value_name = "FILE")]
+    pub evidence: Option<PathBuf>,
 }

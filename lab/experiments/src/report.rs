@@ -17,10 +17,12 @@ use super::replay;
 use super::search::Answer;
 use crate::args::ExperimentReportArgs;
 use anyhow::anyhow;
+use faultline_common::evidence::update;
 use faultline_common::files::{AtPath, put};
 use faultline_pages::{model, render};
 use faultline_report::report::{self, Options};
 use faultline_report::run::{self, Run};
+use faultline_status::RamEvidence;
 use faultline_text::clean;
 use itertools::Itertools;
 use std::fs;
@@ -38,9 +40,22 @@ pub struct Experiment {
     pub journal_state: JournalState,
 }
 
+#[derive(Debug)]
+pub struct ExperimentReport {
+    pub report: model::Report,
+    /// The slots of each replay as CSV, by name.
+    pub slots: Vec<(String, String)>,
+    /// What a search proved, or why nothing is proven.
+    pub ram: Result<RamEvidence, String>,
+}
+
 pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
-    let (report, slots) = experiment.report()?;
+    let ExperimentReport { report, slots, ram } = experiment.report()?;
+    if let Some(path) = &args.evidence {
+        let ram = ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+        update(path, |evidence| evidence.ram = Some(ram))?;
+    }
     // The default folder contains nothing else.
     let force = args.force || args.out.is_none();
     let out: PathBuf = args
@@ -92,8 +107,7 @@ impl Experiment {
         self.journal_state.counted()
     }
 
-    /// Also returns the slots of each replay as CSV.
-    pub fn report(&self) -> anyhow::Result<(model::Report, Vec<(String, String)>)> {
+    pub fn report(&self) -> anyhow::Result<ExperimentReport> {
         let options = self.options();
         let counted = self.counted();
         let mut unread = Vec::new();
@@ -110,7 +124,11 @@ impl Experiment {
         }
         let searches = search::searches(self, &runs);
         let context = context::context(self, &counted, &searches, unread);
-        Ok((report::build_with_context(&runs, &options, context), slots))
+        Ok(ExperimentReport {
+            report: report::build_with_context(&runs, &options, context),
+            slots,
+            ram: search::evidence(&searches),
+        })
     }
 
     fn options(&self) -> Options {

@@ -1,5 +1,5 @@
-use super::thresholds::RELOADS_PER_SLOT;
 use super::{Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, no_evidence};
+use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{percent, short};
 
 const PRICE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \

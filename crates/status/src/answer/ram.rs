@@ -1,8 +1,8 @@
-use super::thresholds as t;
 use super::{
     Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, no_evidence, worst,
 };
-use faultline_text::{bytes_f64, moment, percent, seconds, short};
+use crate::thresholds as t;
+use faultline_text::{bytes_f64, day, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -47,10 +47,11 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let faults = inputs.major_faults_per_second;
     let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
     let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
-    let act = [full, soon, killed].into_iter().flatten();
-    let look = [swap, stalled, faults].into_iter().flatten();
-    act.map(Finding::act)
-        .chain(look.map(Finding::look))
+    let pages = [full, soon, killed].into_iter().flatten();
+    let tickets = [swap, stalled, faults].into_iter().flatten();
+    pages
+        .map(Finding::page)
+        .chain(tickets.map(Finding::ticket))
         .collect()
 }
 
@@ -82,6 +83,7 @@ fn headroom(inputs: &AnswerInputs) -> Option<String> {
 }
 
 fn forecast(forecast: &LimitForecast) -> String {
+    let day = |unix: f64| day((unix * 1e9) as i64);
     let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
     let latest = forecast.latest.map_or("later".to_owned(), day);
     let joint = if forecast.latest.is_some() {
@@ -90,12 +92,6 @@ fn forecast(forecast: &LimitForecast) -> String {
         "or"
     };
     format!("at its growth it meets the limit on {expected} ({earliest} {joint} {latest})")
-}
-
-/// `2026-01-31`.
-fn day(unix: f64) -> String {
-    let moment = moment((unix * 1e9) as i64);
-    moment.chars().take_while(|char| *char != ' ').collect()
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`.

@@ -1,5 +1,5 @@
-use super::thresholds as t;
 use super::{Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, worst};
+use crate::thresholds as t;
 use faultline_text::{percent, short};
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
@@ -43,19 +43,19 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let is_standby = inputs.is_standby == Some(true);
     let mut findings = Vec::new();
     if inputs.is_delinquent == Some(true) {
-        findings.push(Finding::act("delinquent: it earns nothing now"));
+        findings.push(Finding::page("delinquent: it earns nothing now"));
     }
     let sol = inputs.identity_balance;
     let sol = sol.filter(|sol| *sol < t::BALANCE_SOL && !is_standby && !is_alpenglow);
     let sol = sol.map(|sol| format!("{sol:.3} SOL are left for votes"));
-    findings.extend(sol.map(Finding::act));
+    findings.extend(sol.map(Finding::page));
     if inputs.is_at_tip == Some(true) {
         findings.extend(votes(inputs, is_alpenglow));
         if inputs.has_active_stake == Some(true) && !is_standby {
-            findings.extend(admission(inputs).map(Finding::act));
+            findings.extend(admission(inputs).map(Finding::page));
         }
     }
-    findings.extend(inputs.leader_slots.and_then(skipped).map(Finding::look));
+    findings.extend(inputs.leader_slots.and_then(skipped).map(Finding::ticket));
     findings
 }
 
@@ -65,18 +65,18 @@ fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     if let Some(slots) = reward.filter(is_far) {
         let slots = short(slots);
         let text = format!("no certificate of the last {slots} slots has its vote");
-        return Some(Finding::act(text));
+        return Some(Finding::page(text));
     }
     let vote = inputs.vote_distance.filter(|_| !is_alpenglow);
     if let Some(slots) = vote.filter(is_far) {
         let text = format!("its last vote that landed is {} slots old", short(slots));
-        return Some(Finding::act(text));
+        return Some(Finding::page(text));
     }
     let is_late = match inputs.late_votes_share {
         Some(share) => share > t::LATE_VOTES_SHARE,
         None => reward.is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE),
     };
-    is_late.then(|| Finding::look("most of its votes come after their slots are final"))
+    is_late.then(|| Finding::ticket("most of its votes come after their slots are final"))
 }
 
 fn admission(inputs: &AnswerInputs) -> Option<String> {

@@ -1,5 +1,5 @@
-use super::thresholds as t;
 use super::*;
+use crate::thresholds as t;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 

@@ -76,6 +76,9 @@ fn sections(mut top: Table<'_>) -> Config {
     top.table("datapoints", |table| datapoints::read(table, &mut config));
     top.table("record", |table| record(table, &mut config));
     top.table("flight", |table| flight(table, &mut config.flight));
+    top.table("status", |table| {
+        config.status.evidence = table.take("evidence", path)
+    });
     top.table("paths", |table| paths(table, &mut config.paths));
     let errors = top.errors();
     top.finish();

@@ -1,33 +1,41 @@
 //! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
 //! restart. The log then names its section.
 
-use super::Reload;
+use super::{Reload, evidence};
 use faultline_core::config::{Config, ConfigError};
 use faultline_core::hub::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
+use faultline_status::Background;
 use std::sync::Arc;
 
 pub struct LiveConfig {
     config: Latest<Config>,
     reload: Option<Reload>,
     intake: Intake,
+    background: Latest<Background>,
 }
 
 impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
-        let live = Latest::default();
+        let (live, background) = (Latest::default(), Latest::default());
+        background.set(Some(read_background(&config)));
         live.set(Some(Arc::new(config)));
         LiveConfig {
             config: live,
             reload,
             intake,
+            background,
         }
     }
 
     pub fn config(&self) -> Latest<Config> {
         self.config.clone()
+    }
+
+    pub(super) fn background(&self) -> Latest<Background> {
+        self.background.clone()
     }
 
     /// Keeps the current configuration if the file has errors.
@@ -54,6 +62,7 @@ impl LiveConfig {
         let current = self.config.get().unwrap_or_default();
         let (next, need_restart) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
+        self.background.set(Some(read_background(&next)));
         self.config.set(Some(Arc::new(next)));
         if need_restart.is_empty() {
             tracing::info!("configuration reloaded");
@@ -66,12 +75,21 @@ impl LiveConfig {
     }
 }
 
+fn read_background(config: &Config) -> Arc<Background> {
+    let background = evidence::background(config);
+    if let Some(problem) = &background.evidence_problem {
+        tracing::warn!(problem, "status.evidence is not used");
+    }
+    Arc::new(background)
+}
+
 /// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a
 /// restart.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
     next.phase = loaded.phase;
+    next.status = loaded.status;
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;

@@ -134,6 +134,7 @@ fn configured_paths(config: &Config) -> Vec<(&'static str, &Path)> {
         ("metrics.web_config: ", config.metrics.web_config.as_deref()),
         ("record.file: ", config.record.file.as_deref()),
         ("flight.folder: ", config.flight.folder.as_deref()),
+        ("status.evidence: ", config.status.evidence.as_deref()),
         ("paths.procfs: ", Some(config.paths.procfs.as_path())),
         ("paths.sysfs: ", Some(config.paths.sysfs.as_path())),
         ("paths.cgroup: ", Some(config.paths.cgroup.as_path())),

@@ -12,11 +12,13 @@ use faultline_kernel::HostRoot;
 use faultline_recorder::{flight, recorder};
 use faultline_sources::tick::BuildContext;
 use faultline_sources::{Registry, selfwatch};
+use faultline_status::Background;
 use std::sync::Arc;
 
 pub(super) fn web_state(
     context: &BuildContext<'_>,
     recording: Option<&PreparedRecorder>,
+    background: Latest<Background>,
 ) -> web::WebState {
     let config = context.config;
     web::WebState {
@@ -24,6 +26,7 @@ pub(super) fn web_state(
         interval: config.sampling.interval,
         ticks: Latest::default(),
         history: History::default(),
+        background,
         constant_labels: live::constant_labels(config),
         page: Arc::new(web::PageInfo::new(
             crate::VERSION,

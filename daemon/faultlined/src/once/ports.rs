@@ -8,6 +8,7 @@ use faultline_agave::identify::Program;
 use faultline_core::config::{Config, Log};
 use faultline_datapoints::ingest;
 use faultline_sources::rpc::connect_address;
+use faultline_status::{Answer, Status};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::{StatusCode, Uri};
@@ -21,6 +22,8 @@ use tokio::net::TcpStream;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum bytes of a response to read: its start identifies the server.
 const MAX_BYTES: usize = 4096;
+/// A status has some 30 KiB.
+const MAX_STATUS_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortState {
@@ -38,40 +41,58 @@ async fn probe_port(
     path: &str,
     is_faultlined: fn(StatusCode, &[u8]) -> bool,
 ) -> PortState {
-    let address = connect_address(address);
-    let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
-        return PortState::Other;
-    };
     let probe = async {
-        match TcpStream::connect(address).await {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return PortState::Closed,
-            // An address that this machine does not have.
-            Err(_) => return PortState::Silent,
-        }
-        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-        let Ok(response) = client.get(uri).await else {
-            return PortState::Other;
-        };
-        let (status, mut body, mut beginning) =
-            (response.status(), response.into_body(), Vec::new());
-        while beginning.len() < MAX_BYTES {
-            match body.frame().await {
-                Some(Ok(frame)) => {
-                    beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
-                }
-                Some(Err(_)) | None => break,
-            }
-        }
-        if is_faultlined(status, &beginning) {
-            PortState::Faultlined
-        } else {
-            PortState::Other
+        match fetch(address, path, MAX_BYTES).await {
+            Ok((status, beginning)) if is_faultlined(status, &beginning) => PortState::Faultlined,
+            Ok(_) => PortState::Other,
+            Err(state) => state,
         }
     };
     tokio::time::timeout(PROBE_TIMEOUT, probe)
         .await
         .unwrap_or(PortState::Silent)
+}
+
+/// Status and at least `max` bytes of the body, if it has as many.
+async fn fetch(
+    address: SocketAddr,
+    path: &str,
+    max: usize,
+) -> Result<(StatusCode, Vec<u8>), PortState> {
+    let address = connect_address(address);
+    let uri = format!("http://{address}{path}").parse::<Uri>();
+    let uri = uri.map_err(|_| PortState::Other)?;
+    match TcpStream::connect(address).await {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            return Err(PortState::Closed);
+        }
+        // An address that this machine does not have.
+        Err(_) => return Err(PortState::Silent),
+    }
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let response = client.get(uri).await.map_err(|_| PortState::Other)?;
+    let (status, mut body, mut beginning) = (response.status(), response.into_body(), Vec::new());
+    while beginning.len() < max {
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
+            }
+            Some(Err(_)) | None => break,
+        }
+    }
+    Ok((status, beginning))
+}
+
+/// The answers of a daemon that runs; `None` if none answers without a password.
+pub(super) async fn answers(config: &Config) -> Option<Vec<Answer>> {
+    let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
+    let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
+        .await
+        .ok()?
+        .ok()?;
+    let status: Status = serde_json::from_slice(&json).ok()?;
+    Some(status.answers).filter(|answers| !answers.is_empty())
 }
 
 async fn ingest_listener(address: SocketAddr) -> PortState {

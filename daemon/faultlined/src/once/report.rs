@@ -1,6 +1,7 @@
 //! The results as text of 80 columns and as JSON.
 
 use faultline_metrics::Stamp;
+use faultline_status::Answer;
 use faultline_text::clean;
 use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write};
@@ -92,6 +93,8 @@ pub struct Report {
     pub at: Stamp,
     pub user: u32,
     pub looking_for: String,
+    /// RAM, program cache and rewards: of the daemon if it runs, else of one tick.
+    pub answers: Vec<Answer>,
     pub checks: Vec<Check>,
 }
 
@@ -160,11 +163,19 @@ impl Report {
                 "details": details,
             })
         };
+        let answer = |answer: &Answer| {
+            json!({
+                "subject": answer.subject,
+                "verdict": answer.verdict,
+                "text": clean(&answer.text),
+            })
+        };
         let whole = json!({
             "version": crate::VERSION,
             "time": self.at.unix_seconds(),
             "user": self.user,
             "looking_for": clean(&self.looking_for),
+            "answers": self.answers.iter().map(answer).collect::<Vec<_>>(),
             "attention": self.attention(),
             "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
         });
@@ -197,6 +208,7 @@ mod tests {
             at: Stamp::default(),
             user: 1000,
             looking_for: "the only validator of this host".to_owned(),
+            answers: Vec::new(),
             checks,
         }
     }

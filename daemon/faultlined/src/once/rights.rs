@@ -22,6 +22,7 @@ pub(super) struct ProcessInspection {
     pub(super) environment: Option<Result<Environment, ReadError>>,
     pub(super) process: Check,
     pub(super) rights: Vec<Check>,
+    pub(super) tick: Arc<Tick>,
 }
 
 impl ProcessInspection {
@@ -47,6 +48,7 @@ impl ProcessInspection {
                 environment: None,
                 process,
                 rights,
+                tick,
             });
         };
         let owner = user(&root, target.process);
@@ -71,6 +73,7 @@ impl ProcessInspection {
             environment,
             process,
             rights,
+            tick,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 mod activation;
 mod alpenglow;
+mod answers;
 mod audit;
 mod counter_model;
 mod demo;

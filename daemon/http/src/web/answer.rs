@@ -239,13 +239,9 @@ impl Router {
     /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
-        let known = self.state.history.answer_inputs();
-        Some(Status::with(
-            &tick,
-            self.state.clock.now(),
-            self.stale(),
-            known,
-        ))
+        let (now, trends) = (self.state.clock.now(), self.state.history.answer_inputs());
+        let background = self.state.background.get().unwrap_or_default();
+        Some(Status::with(&tick, now, self.stale(), trends, &background))
     }
 
     fn status(&self) -> Response<Body> {

@@ -4,12 +4,13 @@ use super::Experiment;
 use crate::journal::SearchLog;
 use crate::plan::{self, Cluster};
 use crate::schedule::{Scheduled, Turn};
-use crate::search::{DwellResult, Evidence, Line, Verdict, median};
+use crate::search::{DwellResult, Evidence, Line, Outcome, Verdict, median};
 use faultline_pages::cells::{self, figure, known, number, table, text, without_missing, words};
 use faultline_pages::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
-use faultline_text::moment;
+use faultline_status::RamEvidence;
+use faultline_text::{day, moment};
 use std::collections::BTreeMap;
 pub(crate) use words::headline;
 
@@ -30,6 +31,7 @@ pub(crate) struct Search<'e> {
     cluster: Option<Cluster>,
     /// The first and the last slot that the run processed.
     slots: Option<(u64, u64)>,
+    release: Option<String>,
     /// Whether the experiment has no other search.
     is_only_search: bool,
 }
@@ -52,6 +54,7 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
             cut_off: journal_state.searches_cut_off(one.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
+            release: run.and_then(|run| run.facts.versions.last().cloned()),
             is_only_search,
         })
     };
@@ -67,12 +70,41 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     ))
 }
 
+/// Of the newest search that has a size.
+pub(crate) fn evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
+    let mut proven = searches.iter().rev().map(Search::evidence);
+    let first = proven.next();
+    let first = first.unwrap_or_else(|| Err("the experiment has no search".to_owned()));
+    first.or_else(|why| proven.find_map(Result::ok).ok_or(why))
+}
+
 pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
     (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
 }
 
 impl<'e> Search<'e> {
+    fn evidence(&self) -> Result<RamEvidence, String> {
+        let no_size = "the search has no confirmed size; see its report";
+        let answer = self.searched.answer.as_ref().ok_or(no_size)?;
+        let Outcome::Found { low, high, .. } = answer.outcome else {
+            return Err(no_size.to_owned());
+        };
+        if answer.settles != Some(true) {
+            let grows = "memory still grew when the search ended, so no size is enough for longer than it lasted";
+            return Err(grows.to_owned());
+        }
+        let unreclaimable = answer.highest.or(answer.unreclaimable).ok_or(no_size)?;
+        let least = unreclaimable.max(answer.start);
+        let (_, last) = self.searched.lines.last().ok_or(no_size)?;
+        Ok(RamEvidence {
+            proven_bytes: least.saturating_add(high),
+            interval_bytes: [low, high].map(|headroom| least.saturating_add(headroom)),
+            release: self.release.clone(),
+            measured: day(*last),
+        })
+    }
+
     fn dwells(&self) -> impl Iterator<Item = &'e DwellResult> {
         self.timed_dwells().map(|(dwell, _)| dwell)
     }

@@ -138,7 +138,7 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
         vec![Entry::Finished],
     ];
     let experiment = experiment(folder.path(), lines.concat());
-    let (report, slots) = experiment.report().unwrap();
+    let ExperimentReport { report, slots, .. } = experiment.report().unwrap();
     assert_eq!(
         report.verdict.headline,
         "OOM-killed: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs)."
@@ -211,7 +211,7 @@ fn an_unfinished_experiment_is_reported_with_its_missing_parts() {
         }],
     ];
     let experiment = experiment(folder.path(), lines.concat());
-    let (report, _) = experiment.report().unwrap();
+    let report = experiment.report().unwrap().report;
     let schedule = table(&report, "schedule").unwrap();
     assert_eq!(
         column(schedule, "Outcome"),
@@ -263,7 +263,7 @@ fn invalid_runs_are_excluded_from_the_report_and_named() {
         ),
     ];
     let experiment = experiment(folder.path(), lines.concat());
-    let (report, _) = experiment.report().unwrap();
+    let report = experiment.report().unwrap().report;
     assert_eq!(report.runs.len(), 1);
     let caveats: Vec<&str> = report
         .caveats
@@ -288,7 +288,7 @@ fn invalid_runs_are_excluded_from_the_report_and_named() {
 fn an_experiment_without_valid_runs_states_it_in_its_chapter() {
     let folder = tempfile::tempdir().unwrap();
     let experiment = experiment(folder.path(), Vec::new());
-    let (report, _) = experiment.report().unwrap();
+    let report = experiment.report().unwrap().report;
     assert_eq!(
         report.verdict.headline,
         "Not finished: 0 of 4 runs count so far. There is no run to report."
@@ -486,7 +486,7 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
     let lines = lines.concat();
     for end in 0..=lines.len() {
         let experiment = experiment(folder.path(), lines[..end].to_vec());
-        let (report, _) = experiment.report().unwrap();
+        let report = experiment.report().unwrap().report;
         render::write(&report, &folder.path().join(format!("out-{end}")), false).unwrap();
         let listed = table(&report, "runs").map_or(0, |runs| runs.rows.len());
         assert_eq!(

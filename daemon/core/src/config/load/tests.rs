@@ -87,7 +87,7 @@ fn all_configuration_errors_are_reported_at_once_with_their_lines() {
             "line 2: sampling.interval: 10ms is shorter than 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not the number 9912",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
-            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, host, phase, datapoints, record, flight, paths",
+            "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, host, phase, datapoints, record, flight, status, paths",
             "line 8: target: pid and unit are given; keep one",
         ]
     );

@@ -64,7 +64,7 @@ fn draw(status: &Status, out: &mut String) -> fmt::Result {
         .iter()
         .map(|lines| lines.len() * LINE + LINE / 2)
         .sum();
-    let height = 2 * MARGIN + 2 * LINE + rows + LINE / 2;
+    let height = 2 * MARGIN + LINE + LINE / 2 + rows;
     writeln!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
@@ -100,7 +100,7 @@ fn draw(status: &Status, out: &mut String) -> fmt::Result {
 fn heading(status: &Status, out: &mut String) -> fmt::Result {
     let y = MARGIN + LINE / 2;
     let target = &status.target;
-    let facts = ["Client", "Version", "Cluster"].map(|name| target.fact(name));
+    let facts = ["Client", "Version"].map(|name| target.fact(name));
     let facts: Vec<&str> = facts.into_iter().flatten().collect();
     let facts = escaped(&facts.join(" "));
     writeln!(

@@ -36,9 +36,10 @@ pub(super) fn write(view: &View<'_>, status: &Status, out: &mut String) -> fmt::
 
 fn not_found(view: &View<'_>, target: &Target, out: &mut String) -> fmt::Result {
     let problem = target.search_problem.as_deref();
-    let several = problem.and_then(|problem| problem.strip_prefix(AMBIGUOUS));
-    match several {
-        Some(several) => write!(out, "<p class=\"lead\">{}.", escaped(several))?,
+    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS));
+    let who = several.and_then(|problem| problem.splitn(3, ": ").last());
+    match who {
+        Some(who) => write!(out, "<p class=\"lead\">{}.", escaped(who))?,
         None => write!(
             out,
             "<p class=\"lead\">None was found. It is looked for {}, and followed as soon as it is there.",

@@ -4,6 +4,7 @@ use faultline_core::config::TargetSelector;
 use faultline_core::hub::Sink;
 use faultline_metrics::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
 use faultline_metrics::{Status as Kind, metrics};
+use faultline_status::Background;
 use std::sync::Arc;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -170,7 +171,15 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
     let newest = tick.map(|tick| tick.at);
     let stale = crate::web::health(newest, now, Duration::from_secs(1)).err();
     page(&View {
-        status: tick.map(|tick| Status::with(tick, now, None, history.answer_inputs())),
+        status: tick.map(|tick| {
+            Status::with(
+                tick,
+                now,
+                None,
+                history.answer_inputs(),
+                &Background::default(),
+            )
+        }),
         stale: stale.map(|stale| stale.to_string()),
         interval: Duration::from_secs(1),
         history,

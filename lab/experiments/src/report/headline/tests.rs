@@ -203,14 +203,14 @@ const STANDINGS: [(&str, &str, &str); 14] = [
 #[test]
 fn the_headline_is_correct_for_every_experiment_state() {
     for (kind, arms, expected) in STANDINGS {
-        let (report, _) = experiment(kind, arms).report().unwrap();
+        let report = experiment(kind, arms).report().unwrap().report;
         assert_eq!(report.verdict.headline, expected, "{kind}: {arms}");
     }
 }
 
 /// Everything that the first screen says.
 fn sentences(kind: &str, arms: &str) -> Vec<String> {
-    let (report, _) = experiment(kind, arms).report().unwrap();
+    let report = experiment(kind, arms).report().unwrap().report;
     report.verdict.points
 }
 

@@ -197,6 +197,33 @@ fn first(outcome: Outcome) -> String {
 }
 
 #[test]
+fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |answer: Answer| {
+        let experiment = experiment(folder.path(), 0, Some(answer));
+        evidence(&searches(&experiment, &[]))
+    };
+    let settled = Answer {
+        settles: Some(true),
+        ..answer(found())
+    };
+    let proven = of(settled.clone()).expect("a size");
+    let [low, high] = proven.interval_bytes.map(|bytes| bytes / GIB);
+    assert_eq!((low, high, proven.proven_bytes / GIB), (422, 424, 424));
+    assert_eq!(proven.measured, "2027-01-15");
+    assert!(of(answer(found())).is_err_and(|why| why.contains("still grew")));
+    let noisy = Answer {
+        outcome: Outcome::Noisy,
+        ..settled
+    };
+    assert!(of(noisy).is_err_and(|why| why.contains("no confirmed size")));
+    assert_eq!(
+        evidence(&[]),
+        Err("the experiment has no search".to_owned())
+    );
+}
+
+#[test]
 fn any_search_outcome_is_reported_as_one_sentence() {
     assert_eq!(
         first(found()),
@@ -333,7 +360,7 @@ fn a_plan_without_a_search_has_no_search_chapter() {
 fn the_search_chapter_matches_the_stored_text() {
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = experiment(folder.path(), 4, Some(answer(found())));
-    let (report, _) = experiment.report().expect("a report");
+    let report = experiment.report().expect("a report").report;
     let out = folder.path().join("page");
     let page = render::write(&report, &out, true).expect("a page").page;
     let text = std::fs::read_to_string(out.join("report.md")).expect("its text");

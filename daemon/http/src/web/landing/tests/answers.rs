@@ -77,7 +77,7 @@ fn several_validators_are_named_in_the_headline() {
     for text in [
         "<title>2 validators found · faultline</title>",
         "<h1>2 validators found</h1>",
-        "1200 agave-validator (ledger /&lt;m&gt;); none is followed until target.ledger",
+        "<p class=\"lead\">77 agave-validator (ledger /l), 1200 agave-validator (ledger /&lt;m&gt;); none is followed until target.ledger",
     ] {
         assert!(html.contains(text), "{text}: {html}");
     }

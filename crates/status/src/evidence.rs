@@ -1,0 +1,222 @@
+//! What the lab has measured or predicted, as a file that the daemon reads.
+
+use crate::answer::{AnswerInputs, CachePrediction};
+use serde::{Deserialize, Serialize};
+
+/// It changes when a field changes its meaning. Readers ignore unknown fields.
+const FORMAT: u32 = 1;
+
+pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Format of the file.
+    version: u32,
+    pub ram: Option<RamEvidence>,
+    pub program_cache: Option<CacheEvidence>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RamEvidence {
+    /// The upper end of the interval.
+    pub proven_bytes: u64,
+    /// Of 90 %.
+    pub interval_bytes: [u64; 2],
+    /// The validator's version.
+    pub release: Option<String>,
+    /// Such as `2026-01-31`.
+    pub measured: String,
+}
+
+/// Predictions from one recorded run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CacheEvidence {
+    pub sizes: Vec<PredictedSize>,
+    /// The smallest size from which no larger one saves 1 % of the replay time.
+    pub enough_entries: Option<u64>,
+    pub release: Option<String>,
+    pub measured: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PredictedSize {
+    pub entries: u64,
+    /// Program cache time of a slot, summed over threads.
+    pub seconds_per_slot: f64,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Evidence {
+            version: FORMAT,
+            ram: None,
+            program_cache: None,
+        }
+    }
+}
+
+impl Evidence {
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn parse(json: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Format {
+            version: u32,
+        }
+        if json.len() as u64 > MAX_EVIDENCE_BYTES {
+            return Err(format!("it is larger than {MAX_EVIDENCE_BYTES} bytes"));
+        }
+        let broken = |error: serde_json::Error| format!("it is broken: {error}");
+        let Format { version } = serde_json::from_slice(json).map_err(broken)?;
+        if version > FORMAT {
+            return Err(format!(
+                "its format is {version}, of a newer release; this one reads {FORMAT}"
+            ));
+        }
+        serde_json::from_slice(json).map_err(broken)
+    }
+
+    /// `running`: the validator's version.
+    fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
+        let other = |release: &Option<String>| {
+            let release = release.clone()?;
+            (running != Some(release.as_str())).then_some(release)
+        };
+        let ram = self.ram.as_ref();
+        let cache = self.program_cache.as_ref();
+        let prediction = cache.and_then(|cache| {
+            Some(CachePrediction {
+                measured_on: other(&cache.release),
+                ..cache.prediction(known.cache_capacity?)?
+            })
+        });
+        AnswerInputs {
+            proven: ram.map(|ram| ram.proven_bytes as f64),
+            proven_on: ram.and_then(|ram| other(&ram.release)),
+            prediction,
+            ..known
+        }
+    }
+}
+
+impl CacheEvidence {
+    /// `None` if the present size was not predicted.
+    fn prediction(&self, capacity: f64) -> Option<CachePrediction> {
+        let of = |entries: f64| {
+            let mut sizes = self.sizes.iter();
+            sizes.find(|size| size.entries as f64 == entries)
+        };
+        let now = of(capacity)?.seconds_per_slot;
+        let largest = self.sizes.iter().map(|size| size.entries).max();
+        let enough = self.enough_entries.or(largest)? as f64;
+        let best = of(enough.max(capacity))?;
+        Some(CachePrediction {
+            entries: best.entries as f64,
+            saved_seconds: now - best.seconds_per_slot,
+            measured_on: None,
+        })
+    }
+}
+
+/// What the configuration adds to the answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Background {
+    pub evidence: Evidence,
+    /// Why the configured file is of no use.
+    pub evidence_problem: Option<String>,
+    /// Whether the configuration says that the build's cache size was changed.
+    pub has_own_capacity: bool,
+}
+
+impl Background {
+    pub(crate) fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
+        let own = self.has_own_capacity.then_some(true);
+        AnswerInputs {
+            evidence_problem: self.evidence_problem.clone(),
+            can_change_capacity: own.or(known.can_change_capacity),
+            ..self.evidence.add(running, known)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn evidence() -> Evidence {
+        let size = |entries, seconds_per_slot| PredictedSize {
+            entries,
+            seconds_per_slot,
+        };
+        Evidence {
+            ram: Some(RamEvidence {
+                proven_bytes: 430 * GIB,
+                interval_bytes: [412 * GIB, 430 * GIB],
+                release: Some("4.0.1".to_owned()),
+                measured: "2026-11-27".to_owned(),
+            }),
+            program_cache: Some(CacheEvidence {
+                sizes: vec![size(512, 0.0083), size(1024, 0.0004), size(2048, 0.0003)],
+                enough_entries: Some(1024),
+                release: Some("4.0.1".to_owned()),
+                measured: "2026-11-27".to_owned(),
+            }),
+            ..Evidence::default()
+        }
+    }
+
+    fn with(entries: f64, running: &str) -> AnswerInputs {
+        let known = AnswerInputs {
+            cache_capacity: Some(entries),
+            ..AnswerInputs::default()
+        };
+        evidence().add(Some(running), known)
+    }
+
+    #[test]
+    fn evidence_is_read_as_it_was_written() {
+        let json = serde_json::to_vec(&evidence()).unwrap();
+        assert_eq!(Evidence::parse(&json), Ok(evidence()));
+        let part = Evidence::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
+        assert_eq!(part, Ok(Evidence::default()));
+    }
+
+    #[test]
+    fn a_file_of_no_use_says_why() {
+        for (json, why) in [
+            (
+                &b"{\"version\":2,\"ram\":7}"[..],
+                "its format is 2, of a newer release",
+            ),
+            (b"{\"version\":1,\"ram\":7}", "it is broken: invalid type"),
+            (b"", "it is broken: EOF"),
+            (&[b' '; 70_000], "it is larger than 65536 bytes"),
+        ] {
+            let error = Evidence::parse(json).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_prediction_is_from_the_present_size_to_the_one_that_is_enough() {
+        let prediction = with(512.0, "4.0.1").prediction.unwrap();
+        assert_eq!((prediction.entries, prediction.measured_on), (1024.0, None));
+        assert!((prediction.saved_seconds - 0.0079).abs() < 1e-9);
+        let enough = with(2048.0, "4.1.0").prediction.unwrap();
+        assert_eq!(enough.saved_seconds, 0.0);
+        assert_eq!(enough.measured_on.as_deref(), Some("4.0.1"));
+        assert_eq!(with(700.0, "4.0.1").prediction, None);
+    }
+
+    #[test]
+    fn evidence_of_another_release_is_named() {
+        assert_eq!(with(512.0, "4.1.0").proven_on.as_deref(), Some("4.0.1"));
+        let same = with(512.0, "4.0.1");
+        assert_eq!(
+            (same.proven, same.proven_on),
+            (Some(430.0 * GIB as f64), None)
+        );
+    }
+}

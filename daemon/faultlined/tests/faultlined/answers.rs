@@ -1,0 +1,142 @@
+//! The same three lines on the page, in `/status`, on the card and in `once --json`.
+
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
+#![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+
+use faultline_status::{Answer, Status, Verdict};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::http;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn get(daemon: &Daemon, path: &str) -> String {
+    http::get(daemon.metrics(), path).unwrap().text()
+}
+
+fn answers(daemon: &Daemon) -> (u64, Vec<Answer>) {
+    let status: Status = serde_json::from_str(&get(daemon, "/status")).unwrap_or_default();
+    (status.tick, status.answers)
+}
+
+/// Text between tags, in one line.
+fn words(markup: &str) -> String {
+    let mut text = String::new();
+    for part in markup.split('<') {
+        text.push_str(part.split_once('>').map_or(part, |(_, after)| after));
+        text.push(' ');
+    }
+    let text = text.replace("&#39;", "'").replace("&amp;", "&");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Without spaces and backticks: tags take their place.
+fn letters(text: &str) -> String {
+    text.chars()
+        .filter(|letter| !" `".contains(*letter))
+        .collect()
+}
+
+/// Waits until all answers are known, and each place of one tick has them.
+fn same_lines(daemon: &Daemon) -> Vec<Answer> {
+    eventually(PATIENCE, "three known answers", || {
+        let (tick, answers) = answers(daemon);
+        let known = |answer: &Answer| answer.verdict != Verdict::Unknown;
+        let is_known = answers.len() == 3 && answers.iter().all(known);
+        let places = ["/", "/status.svg"].map(|path| words(&get(daemon, path)));
+        let (later, _) = self::answers(daemon);
+        (is_known && tick == later).then(|| {
+            for place in &places {
+                assert!(place.contains("DEMO"), "{place}");
+                for answer in &answers {
+                    let line = answer.line();
+                    assert!(letters(place).contains(&letters(&line)), "{line}: {place}");
+                }
+            }
+            answers
+        })
+    })
+}
+
+fn once(config: &Path) -> serde_json::Value {
+    let mut command = Command::new(FAULTLINED);
+    let command = command.args(["once", "--json", "--config"]).arg(config);
+    serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn page_status_card_and_once_have_the_same_three_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, evidence] = ["c.toml", "evidence.json"].map(|name| folder.path().join(name));
+    let proven = r#"{"version":1,"ram":{"proven_bytes":7516192768,"interval_bytes":[6442450944,7516192768],
+        "release":"9.9.9","measured":"2026-11-27"}}"#;
+    std::fs::write(&evidence, proven).unwrap();
+    std::fs::write(
+        &config,
+        format!(
+            "[status]\nevidence = {:?}\n",
+            evidence.display().to_string()
+        ),
+    )
+    .unwrap();
+    let shown = config.display().to_string();
+    let daemon = Daemon::start(FAULTLINED, &["--demo", "--config", &shown], folder.path()).unwrap();
+    let answers = same_lines(&daemon);
+    let ram = answers[0].line();
+    assert!(
+        ram.starts_with("RAM: 7 GiB proven enough (measured on 9.9.9) of "),
+        "{ram}"
+    );
+
+    let listen = format!("[metrics]\nlisten = \"{}\"\n", daemon.metrics());
+    let beside = folder.path().join("beside.toml");
+    std::fs::write(&beside, listen).unwrap();
+    let report = once(&beside);
+    let verdicts = report["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| &answer["verdict"]);
+    assert!(
+        verdicts.eq(answers.iter().map(|answer| answer.verdict.word())),
+        "{report:#}"
+    );
+    assert!(
+        report["answers"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("measured on 9.9.9")
+    );
+
+    std::fs::write(&evidence, r#"{"version":2}"#).unwrap();
+    daemon.signal("HUP").unwrap();
+    eventually(PATIENCE, "the evidence is read anew", || {
+        let ram = self::answers(&daemon).1.swap_remove(0).line();
+        ram.contains("no evidence is used: ").then_some(())
+    });
+    let log = daemon.log();
+    assert!(
+        log.contains("status.evidence is not used") && log.contains("its format is 2"),
+        "{log}"
+    );
+}
+
+#[test]
+fn once_alone_says_what_needs_a_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    let text =
+        "[target]\nprocess_name = \"nobody-has-this\"\n[metrics]\nlisten = \"127.0.0.1:1\"\n";
+    std::fs::write(&config, text).unwrap();
+    let report = once(&config);
+    let cache = &report["answers"][1];
+    assert_eq!(cache["verdict"], "unknown", "{report:#}");
+    assert_eq!(
+        cache["text"],
+        "not known: it needs a running daemon; open its /status."
+    );
+}

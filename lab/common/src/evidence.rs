@@ -1,0 +1,67 @@
+//! The file with which the daemon says what is proven and predicted.
+
+use crate::clock;
+use crate::files::{AtPath, TempFile};
+use anyhow::{Context, anyhow};
+use faultline_status::Evidence;
+use faultline_text::day;
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// Changes one part of the file and keeps the other. A missing file is created.
+pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> anyhow::Result<()> {
+    let mut evidence = match fs::read(path) {
+        Ok(json) => Evidence::parse(&json)
+            .map_err(|why| anyhow!("{}: {why}; remove it to begin anew", path.display()))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Evidence::default(),
+        Err(error) => return Err(error).at(path),
+    };
+    change(&mut evidence);
+    let file = TempFile::create(path).at(path)?;
+    let json = serde_json::to_string_pretty(&evidence).context("the evidence is no JSON")?;
+    writeln!(file.file(), "{json}").at(path)?;
+    file.finish(path).at(path)
+}
+
+/// Such as `2026-01-31`.
+pub fn today() -> String {
+    day(clock::unix_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_status::{CacheEvidence, RamEvidence};
+
+    #[test]
+    fn each_part_keeps_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("evidence.json");
+        let ram = RamEvidence {
+            proven_bytes: 7,
+            interval_bytes: [5, 7],
+            release: None,
+            measured: today(),
+        };
+        let cache = CacheEvidence {
+            sizes: Vec::new(),
+            enough_entries: None,
+            release: Some("4.0.1".to_owned()),
+            measured: today(),
+        };
+        update(&path, |evidence| evidence.ram = Some(ram.clone())).unwrap();
+        update(&path, |evidence| {
+            evidence.program_cache = Some(cache.clone())
+        })
+        .unwrap();
+        let read = Evidence::parse(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((read.ram, read.program_cache), (Some(ram), Some(cache)));
+        fs::write(&path, "{").unwrap();
+        let error = update(&path, |_| ()).unwrap_err().to_string();
+        assert!(
+            error.contains("it is broken") && error.ends_with("remove it to begin anew"),
+            "{error}"
+        );
+    }
+}
