@@ -119,7 +119,7 @@ fn obeys_sizes(terminal: &mut Terminal) {
         screen
             .lines()
             .nth(1)
-            .is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
+            .is_some_and(|line| line.contains(" RAM: ") && line.contains("Pools by name"))
     });
     assert!(
         wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140),

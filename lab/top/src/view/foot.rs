@@ -26,22 +26,20 @@ pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let moment = faultline_text::moment(scene.now.unix_ns);
-    let (title, address) = (" faultline top ", format!(" {}", scene.address));
-    // The title gives way first, then the date.
-    let titled = title.len() + address.len() + demo.len() + paused.len() + moment.len() + 3;
-    let title = if titled <= width { title } else { "" };
-    let untitled = titled - " faultline top ".len();
-    let moment = if untitled <= width {
-        &*moment
-    } else {
-        time_of_day(&moment)
+    let halves = |title: &str, time: &str| {
+        (
+            format!("{title} {}", scene.address),
+            format!("  {demo}{paused}{time} "),
+        )
     };
-    let right = format!("  {demo}{paused}{moment} ");
+    // The title gives way first, then the date.
+    let fitting = [(" faultline top ", &*moment), ("", &moment)]
+        .map(|(title, time)| halves(title, time))
+        .into_iter()
+        .find(|(left, right)| left.chars().count() + right.len() <= width);
+    let (left, right) = fitting.unwrap_or_else(|| halves("", time_of_day(&moment)));
     let available = width.saturating_sub(right.len());
-    let left: String = format!("{title}{address}")
-        .chars()
-        .take(available)
-        .collect();
+    let left: String = left.chars().take(available).collect();
     Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
 }
 
