@@ -14,10 +14,10 @@ const REASONS: &str = "grafana/render/without-data.json";
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
-const DATA_SOURCE_VARIABLE: &str = "${datasource}";
+pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
 /// Allowed panels: those that can be rendered without a Grafana server.
-const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
+const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
 
 /// Allowed units: Grafana's own names, or a suffix.
 const UNITS: [&str; 8] = [
@@ -30,6 +30,8 @@ const UNITS: [&str; 8] = [
     "bool_yes_no",
     "suffix:",
 ];
+
+const TITLE_PREFIX: &str = "Faultline / ";
 
 const MIN_WORDS: usize = 6;
 
@@ -98,7 +100,7 @@ impl Dashboard {
     }
 
     fn link(&self) -> Link {
-        let title = self.title.trim_start_matches("Faultline / ").to_owned();
+        let title = self.title.trim_start_matches(TITLE_PREFIX).to_owned();
         Link {
             title,
             url: format!("/d/{}", self.uid),
@@ -257,16 +259,21 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
         .into_iter()
         .filter(|name| !has(name));
     wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
+    if !dashboard.title.starts_with(TITLE_PREFIX) {
+        wrong.push(format!("its title does not start with {TITLE_PREFIX:?}"));
+    }
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
-    for query in dashboard.panels().flat_map(|panel| &panel.targets) {
-        for name in named_variables(&query.expr) {
+    let of_panels = dashboard.panels().flat_map(|panel| &panel.targets);
+    let of_panels = of_panels.map(|query| &query.expr);
+    for expression in of_panels {
+        for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
-                wrong.push(format!("there is no variable ${name} in {}", query.expr));
+                wrong.push(format!("there is no variable ${name} in {expression}"));
             }
         }
-        wrong.extend(queries::wrong_with(&query.expr, is_list));
+        wrong.extend(queries::wrong_with(expression, is_list));
     }
     wrong
 }
@@ -339,18 +346,19 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
-        let shown = query
-            .legend_format
-            .split("{{")
-            .skip(1)
-            .filter_map(|after| after.split("}}").next());
-        let labels = result_labels(&expression);
-        let missing =
-            shown.filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)));
-        wrong
-            .extend(missing.map(|label| format!("its result has no label {label} for the legend")));
+        wrong.extend(missing_labels(&query.legend_format, &expression));
     }
     wrong
+}
+
+pub(super) fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
+    let shown = legend.split("{{").skip(1);
+    let shown = shown.filter_map(|after| after.split("}}").next());
+    let labels = result_labels(expression);
+    shown
+        .filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)))
+        .map(|label| format!("its result has no label {label} for the legend"))
+        .collect()
 }
 
 /// Grafana ignores an override of a field that does not exist.
@@ -597,6 +605,7 @@ mod tests {
                 .contains("choose a cluster")
         );
         assert!(wrong(|it| it.panels.clear()).contains("from where on a value is bad"));
+        assert!(wrong(|it| it.title = "Daemon".into()).contains("does not start with"));
         let asks = |query: &str| Variable {
             name: "x".into(),
             kind: "query".into(),
