@@ -1,6 +1,7 @@
-use super::queries::{self, replace_variables};
+use super::annotations::{self, Annotations};
+use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
 use crate::rules;
-use crate::rules::expression::{Names, result_labels};
+use crate::rules::expression::Names;
 use crate::run::read;
 use anyhow::Context;
 use serde::Deserialize;
@@ -13,8 +14,6 @@ const REASONS: &str = "grafana/render/without-data.json";
 
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
-
-pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
 /// Allowed panels: those that can be rendered without a Grafana server.
 const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
@@ -41,6 +40,8 @@ const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 pub(super) struct Dashboard {
     pub(super) uid: String,
     title: String,
+    #[serde(default)]
+    annotations: Annotations,
     links: Vec<Link>,
     templating: Templating,
     panels: Vec<Panel>,
@@ -97,6 +98,13 @@ struct Query {
 impl Dashboard {
     fn panels(&self) -> impl Iterator<Item = &Panel> {
         self.panels.iter().filter(|panel| panel.kind != "row")
+    }
+
+    /// Of its panels and annotations.
+    fn expressions(&self) -> impl Iterator<Item = &String> {
+        let of_panels = self.panels().flat_map(|panel| &panel.targets);
+        let of_panels = of_panels.map(|query| &query.expr);
+        of_panels.chain(self.annotations.expressions())
     }
 
     fn link(&self) -> Link {
@@ -164,6 +172,10 @@ pub(super) fn all(
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
     }
+    let of_dashboards = dashboards
+        .iter()
+        .map(|one| (one.uid.as_str(), &one.annotations));
+    annotations::all(of_dashboards, &names, broken);
     provisioning(root, broken)?;
     reasons(root, dashboards, broken)
 }
@@ -265,9 +277,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
-    let of_panels = dashboard.panels().flat_map(|panel| &panel.targets);
-    let of_panels = of_panels.map(|query| &query.expr);
-    for expression in of_panels {
+    for expression in dashboard.expressions() {
         for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
                 wrong.push(format!("there is no variable ${name} in {expression}"));
@@ -349,16 +359,6 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
         wrong.extend(missing_labels(&query.legend_format, &expression));
     }
     wrong
-}
-
-pub(super) fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
-    let shown = legend.split("{{").skip(1);
-    let shown = shown.filter_map(|after| after.split("}}").next());
-    let labels = result_labels(expression);
-    shown
-        .filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)))
-        .map(|label| format!("its result has no label {label} for the legend"))
-        .collect()
 }
 
 /// Grafana ignores an override of a field that does not exist.
