@@ -1,6 +1,7 @@
 //! Puts the Grafana dashboards in order, and checks them against the catalog, the rules and the
 //! runbooks.
 
+mod annotations;
 mod check;
 mod queries;
 

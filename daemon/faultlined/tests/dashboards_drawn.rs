@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+#[path = "dashboards_drawn/pictures.rs"]
+mod pictures;
 #[path = "dashboards_drawn/series.rs"]
 mod series;
 

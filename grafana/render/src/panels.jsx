@@ -1,4 +1,4 @@
-// The four kinds of panel, drawn by the components of Grafana's own panels.
+// The kinds of panel, drawn by the components of Grafana's own panels. @grafana/ui exports none for the state timeline.
 import React from 'react';
 import * as D from '@grafana/data';
 import * as U from '@grafana/ui';
@@ -94,6 +94,47 @@ function Values({ panel, data, width, height, theme }) {
   );
 }
 
+// Samples in a row as one interval; a gap has none.
+function intervals({ fields: [time, value] }) {
+  const all = [];
+  time.values.forEach((from, at) => {
+    if (value.values[at] === null) return;
+    const to = from + time.config.interval;
+    const last = all.at(-1);
+    if (last?.to === from) last.to = to;
+    else all.push({ from, to });
+  });
+  return all;
+}
+
+function States({ data, width, height, range, theme }) {
+  const [left, bottom] = [150, 20];
+  const row = (height - bottom) / data.length;
+  const [from, to] = [range.from.valueOf(), range.to.valueOf()];
+  const x = (moment) => left + ((Math.min(Math.max(moment, from), to) - from) / (to - from)) * (width - left);
+  const text = { fill: theme.colors.text.primary, fontSize: 12 };
+  const ticks = [0.1, 0.3, 0.5, 0.7, 0.9].map((share) => from + share * (to - from));
+  return (
+    <svg width={width} height={height}>
+      {data.map((frame, at) => {
+        const name = D.getFieldDisplayName(frame.fields[1], frame, data);
+        const { color } = frame.fields[1].display(1);
+        return (
+          <g key={name}>
+            <text {...text} x={left - 8} y={(at + 0.5) * row + 4} textAnchor="end">{name}</text>
+            {intervals(frame).map(({ from, to }) => (
+              <rect key={from} x={x(from)} width={x(to) - x(from)} y={(at + 0.05) * row} height={0.9 * row} fill={color} />
+            ))}
+          </g>
+        );
+      })}
+      {ticks.map((tick) => (
+        <text {...text} key={tick} x={x(tick)} y={height - 4} textAnchor="middle">{D.dateTimeFormat(tick, { format: 'HH:mm:ss', timeZone: 'utc' })}</text>
+      ))}
+    </svg>
+  );
+}
+
 function Rows({ data, width, height }) {
   return <U.Table data={data[0]} width={width} height={height} />;
 }
@@ -101,6 +142,7 @@ function Rows({ data, width, height }) {
 export function Panel(props) {
   const { type } = props.panel;
   if (type === 'timeseries') return <Lines {...props} />;
+  if (type === 'state-timeline') return <States {...props} />;
   if (type === 'table') return <Rows {...props} />;
   if (type === 'stat' || type === 'bargauge') return <Values {...props} />;
   throw new Error(`a panel of type ${type} cannot be drawn here`);

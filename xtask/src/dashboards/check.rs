@@ -1,6 +1,7 @@
-use super::queries::{self, replace_variables};
+use super::annotations::{self, Annotations};
+use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
 use crate::rules;
-use crate::rules::expression::{Names, result_labels};
+use crate::rules::expression::Names;
 use crate::run::read;
 use anyhow::Context;
 use serde::Deserialize;
@@ -14,10 +15,8 @@ const REASONS: &str = "grafana/render/without-data.json";
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
-const DATA_SOURCE_VARIABLE: &str = "${datasource}";
-
 /// Allowed panels: those that can be rendered without a Grafana server.
-const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
+const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
 
 /// Allowed units: Grafana's own names, or a suffix.
 const UNITS: [&str; 8] = [
@@ -31,6 +30,8 @@ const UNITS: [&str; 8] = [
     "suffix:",
 ];
 
+const TITLE_PREFIX: &str = "Faultline / ";
+
 const MIN_WORDS: usize = 6;
 
 const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
@@ -39,6 +40,8 @@ const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 pub(super) struct Dashboard {
     pub(super) uid: String,
     title: String,
+    #[serde(default)]
+    annotations: Annotations,
     links: Vec<Link>,
     templating: Templating,
     panels: Vec<Panel>,
@@ -97,8 +100,15 @@ impl Dashboard {
         self.panels.iter().filter(|panel| panel.kind != "row")
     }
 
+    /// Of its panels and annotations.
+    fn expressions(&self) -> impl Iterator<Item = &String> {
+        let of_panels = self.panels().flat_map(|panel| &panel.targets);
+        let of_panels = of_panels.map(|query| &query.expr);
+        of_panels.chain(self.annotations.expressions())
+    }
+
     fn link(&self) -> Link {
-        let title = self.title.trim_start_matches("Faultline / ").to_owned();
+        let title = self.title.trim_start_matches(TITLE_PREFIX).to_owned();
         Link {
             title,
             url: format!("/d/{}", self.uid),
@@ -162,6 +172,10 @@ pub(super) fn all(
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
     }
+    let of_dashboards = dashboards
+        .iter()
+        .map(|one| (one.uid.as_str(), &one.annotations));
+    annotations::all(of_dashboards, &names, broken);
     provisioning(root, broken)?;
     reasons(root, dashboards, broken)
 }
@@ -257,16 +271,19 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
         .into_iter()
         .filter(|name| !has(name));
     wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
+    if !dashboard.title.starts_with(TITLE_PREFIX) {
+        wrong.push(format!("its title does not start with {TITLE_PREFIX:?}"));
+    }
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
-    for query in dashboard.panels().flat_map(|panel| &panel.targets) {
-        for name in named_variables(&query.expr) {
+    for expression in dashboard.expressions() {
+        for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
-                wrong.push(format!("there is no variable ${name} in {}", query.expr));
+                wrong.push(format!("there is no variable ${name} in {expression}"));
             }
         }
-        wrong.extend(queries::wrong_with(&query.expr, is_list));
+        wrong.extend(queries::wrong_with(expression, is_list));
     }
     wrong
 }
@@ -339,16 +356,7 @@ fn check_panel(panel: &Panel, names: &Names) -> Vec<String> {
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
-        let shown = query
-            .legend_format
-            .split("{{")
-            .skip(1)
-            .filter_map(|after| after.split("}}").next());
-        let labels = result_labels(&expression);
-        let missing =
-            shown.filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)));
-        wrong
-            .extend(missing.map(|label| format!("its result has no label {label} for the legend")));
+        wrong.extend(missing_labels(&query.legend_format, &expression));
     }
     wrong
 }
@@ -597,6 +605,7 @@ mod tests {
                 .contains("choose a cluster")
         );
         assert!(wrong(|it| it.panels.clear()).contains("from where on a value is bad"));
+        assert!(wrong(|it| it.title = "Daemon".into()).contains("does not start with"));
         let asks = |query: &str| Variable {
             name: "x".into(),
             kind: "query".into(),

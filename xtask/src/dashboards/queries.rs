@@ -1,11 +1,13 @@
 //! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
-use crate::rules::expression::every;
+use crate::rules::expression::{every, result_labels};
 use promql_parser::label::{MatchOp, Matchers};
 use promql_parser::parser::{Expr, parse};
 use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::convert::Infallible;
 use std::time::Duration;
+
+pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
 /// At least four scrapes of the longest supported interval, 60 s.
 const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
@@ -93,6 +95,16 @@ impl<F: Fn(&str) -> bool> ExprVisitor for Visitor<F> {
         }
         Ok(true)
     }
+}
+
+pub(super) fn missing_labels(legend: &str, expression: &str) -> Vec<String> {
+    let shown = legend.split("{{").skip(1);
+    let shown = shown.filter_map(|after| after.split("}}").next());
+    let labels = result_labels(expression);
+    shown
+        .filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)))
+        .map(|label| format!("its result has no label {label} for the legend"))
+        .collect()
 }
 
 /// Unencoded values of a link: `&`, `#` or `+` in a value would change the address.
