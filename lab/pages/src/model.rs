@@ -40,7 +40,10 @@ pub struct RunCard {
     /// Also in file names and anchors (`[a-z0-9-]+`).
     pub id: String,
     pub name: String,
+    /// A difference that is neither better nor worse, or several that disagree.
     /// Runs of one arm share a colour.
+    Better,
+    Worse,
     pub arm: String,
     /// In reading order.
     pub facts: Vec<(String, String)>,
@@ -323,6 +326,33 @@ pub struct Matrix {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+/// Effects with their intervals, around the line of no effect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Forest {
+    pub x_label: String,
+    pub rows: Vec<ForestRow>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ForestRow {
+    pub name: String,
+    /// 1 is no effect.
+    pub ratio: Bar,
+    /// The effect in words.
+    pub text: String,
+    pub tone: Tone,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// Neither better nor worse, or not shown to be.
+    #[default]
+    Neutral,
+    Better,
+    Worse,
+}
 
     fn line(y: Vec<Option<f64>>) -> Line {
         Line {

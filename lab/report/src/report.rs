@@ -9,6 +9,7 @@ mod caveats;
 mod chapter;
 mod classes;
 mod comparison;
+mod effect;
 mod enough;
 mod faults;
 mod floor;

@@ -177,7 +177,7 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
             log: false,
         };
         let any = { chart.series.iter() }.any(|one| one.values.iter().any(Option::is_some));
-        let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
+        let caption = "Means by arm; of an arm with several runs the mean of their means.";
         chapter.figure((id, title, caption), any.then_some(Chart::Bars(chart)));
     };
     draw(
@@ -192,7 +192,7 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
     );
     draw(
         "cache-time-per-batch",
-        "Program cache time per batch",
+        "Program cache time per slot",
         "Time (ms)",
         &[("time in the program cache", |n| &n.cache.time)],
         1e-3,
@@ -245,7 +245,7 @@ fn histograms(chapter: &mut Chapter<'_, '_>) {
         |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
     );
     draw(
-        ("cache-time-histogram", "Program cache time per batch"),
+        ("cache-time-histogram", "Program cache time per slot"),
         ("Time (ms)", "Replayed slots"),
         |run, window| {
             let times = cache_times(run, window).into_iter();

@@ -1,7 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::cells::{self, count, estimate_or, number, table, without_missing};
-use super::model::{Block, Cell, Section, Table};
+use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
 use super::scalars::{Better, SCALARS, Scalar};
 use super::subject::{RunPart, Subjects};
@@ -385,13 +385,19 @@ pub(crate) fn direction_words(direction: Direction) -> &'static str {
     }
 }
 
-fn better_or_worse(direction: Direction, better: Better) -> &'static str {
+pub(crate) fn tone(direction: Direction, better: Better) -> Tone {
     match (direction, better) {
-        (_, Better::Neither) => "",
-        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => {
-            ", which is better"
-        }
-        _ => ", which is worse",
+        (_, Better::Neither) => Tone::Neutral,
+        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => Tone::Better,
+        _ => Tone::Worse,
+    }
+}
+
+fn better_or_worse(direction: Direction, better: Better) -> &'static str {
+    match tone(direction, better) {
+        Tone::Neutral => "",
+        Tone::Better => ", which is better",
+        Tone::Worse => ", which is worse",
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",
     "Misses per batch",
-    "Program cache time per batch",
+    "Program cache time per slot",
 ];
 
 /// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
