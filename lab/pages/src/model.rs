@@ -7,6 +7,8 @@ pub struct Report {
     pub title: String,
     pub subtitle: String,
     pub verdict: Verdict,
+    /// Directly below the headline.
+    pub overview: Vec<Block>,
     /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
     pub caveats: Vec<Caveat>,
@@ -14,6 +16,15 @@ pub struct Report {
     /// Heading above [`Report::runs`]; `Runs` if empty.
     pub cards: String,
     pub made_by: String,
+}
+
+impl Report {
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let sections = self.sections.iter();
+        self.overview
+            .iter()
+            .chain(sections.flat_map(|section| &section.blocks))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,7 +40,10 @@ pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
     #[default]
     Described,
+    /// A difference that is neither better nor worse, or several that disagree.
     Differs,
+    Better,
+    Worse,
     /// Equivalent within the margin, by an equivalence test.
     Equivalent,
     Inconclusive,
@@ -40,10 +54,7 @@ pub struct RunCard {
     /// Also in file names and anchors (`[a-z0-9-]+`).
     pub id: String,
     pub name: String,
-    /// A difference that is neither better nor worse, or several that disagree.
     /// Runs of one arm share a colour.
-    Better,
-    Worse,
     pub arm: String,
     /// In reading order.
     pub facts: Vec<(String, String)>,
@@ -164,6 +175,7 @@ pub enum Chart {
     Histogram(Histogram),
     Bars(Bars),
     Curves(Curves),
+    Forest(Forest),
     Matrix(Matrix),
 }
 
@@ -315,18 +327,6 @@ pub struct Curve {
     pub recorded: Option<(f64, f64)>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Matrix {
-    pub names: Vec<String>,
-    /// `None` without a value (a constant has no correlation).
-    pub values: Vec<Vec<Option<f64>>>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
 /// Effects with their intervals, around the line of no effect.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Forest {
@@ -353,6 +353,18 @@ pub enum Tone {
     Better,
     Worse,
 }
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Matrix {
+    pub names: Vec<String>,
+    /// `None` without a value (a constant has no correlation).
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
     fn line(y: Vec<Option<f64>>) -> Line {
         Line {

@@ -16,6 +16,7 @@ mod floor;
 mod hardware;
 mod limits;
 mod memory;
+mod overview;
 pub mod pace;
 mod paired;
 pub mod releases;
@@ -164,6 +165,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         .collect(),
     };
     sections.extend(metric_sections(&subjects));
+    let overview = overview::overview(options.primary, &pairs, &mut sections);
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
     let mut caveats = caveats::caveats(&subjects, same_slots);
@@ -172,6 +174,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
         verdict,
+        overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,
         sections,

@@ -513,7 +513,7 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
     page.browser
         .call("Emulation.setEmulatedMedia", &json!({ "media": "print" }))
         .unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 8]));
+    assert_eq!(page.ask(stills), json!(vec![true; 9]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(
         page.ask("getComputedStyle(document.body).backgroundColor"),
@@ -534,7 +534,7 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
     page.browser
         .screenshot(&pictures().join("no-script.png"), true)
         .unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 8]));
+    assert_eq!(page.ask(stills), json!(vec![true; 9]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(page.ask(CROWDED), json!([]));
 }
@@ -605,6 +605,14 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
         );
         let file = folder.path().join("report.html");
         let mut page = shown(folder, file, (1280, 900, false));
+        page.browser.window(1400, 900, false).unwrap();
+        let bottom = "document.querySelector('figure').getBoundingClientRect().bottom + scrollY";
+        let bottom = page.ask(bottom).as_f64().unwrap();
+        println!("{name}: the first picture ends at {bottom} px");
+        assert!(
+            bottom <= 900.0,
+            "{name}: the first picture ends at {bottom} px"
+        );
         for (width, dark) in [(400, true), (1280, false)] {
             page.browser.window(width, 900, dark).unwrap();
             page.wait(

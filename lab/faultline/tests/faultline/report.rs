@@ -42,7 +42,7 @@ fn report(names: &[&str]) -> Report {
 }
 
 fn blocks(report: &Report) -> impl Iterator<Item = &Block> {
-    report.sections.iter().flat_map(|section| &section.blocks)
+    report.blocks()
 }
 
 fn table<'r>(report: &'r Report, id: &str) -> &'r Table {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::style::{SeriesStyle, SeriesStyles};
 use super::text::clean;
 use super::words;
-use crate::model::{Report, RunCard};
+use crate::model::{Block, Report, RunCard};
 
 mod block;
 mod data;
@@ -23,13 +23,15 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 /// Fails only on a broken template.
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let styles = SeriesStyles::of(report);
+    let blocks = |blocks: &[Block]| -> Vec<Value> {
+        blocks
+            .iter()
+            .map(|one| block::block(one, &styles))
+            .collect()
+    };
     let sections = report.sections.iter().map(|section| {
-        let blocks = section.blocks.iter().map(|one| block::block(one, &styles));
-        json!({
-            "id": section.id,
-            "title": section.title,
-            "blocks": blocks.collect::<Vec<_>>(),
-        })
+        let blocks = blocks(&section.blocks);
+        json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
     let arms = styles.arms().iter().enumerate();
     let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
@@ -53,6 +55,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "subtitle": report.subtitle,
         "verdict": report.verdict,
         "standing": words::standing(report),
+        "overview": blocks(&report.overview),
         "caveats": report.caveats,
         "cards": words::cards(report),
         "runs": report.runs,

@@ -3,9 +3,13 @@
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
 use super::subject::{RunPart, Subjects};
-use crate::measure::{Numbers, Span, cache_times, column, prune_us};
+use super::timeline::Trace;
+use crate::measure::{Numbers, Span, cache_moments, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
+use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{Summary, mean};
+
+const AVERAGED_SLOTS: usize = 25;
 
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $which:ident, sum) => {
@@ -112,9 +116,23 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     pruning(&mut chapter);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     chapter.numbers(("cache-capacity", "Capacity", note), RunPart::All, CAPACITY);
+    over_time(&mut chapter);
     bars(&mut chapter);
     histograms(&mut chapter);
     chapter.section("cache", "Program cache")
+}
+
+fn over_time(chapter: &mut Chapter<'_, '_>) {
+    let caption = format!("Moving average over {AVERAGED_SLOTS} replayed slots, centred.");
+    let title = "Program cache time per slot over time";
+    let head = ("cache-time-over-time", title, caption.as_str());
+    chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
+        let moments = cache_moments(subject.run, subject.measured.windows.all);
+        let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
+        let average = moving_average(&us, AVERAGED_SLOTS).into_iter();
+        let ms = average.map(|us| us.map(|us| us / 1e3));
+        vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
+    });
 }
 
 fn pruning(chapter: &mut Chapter<'_, '_>) {

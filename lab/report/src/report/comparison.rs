@@ -25,6 +25,12 @@ impl Pair {
         pace::unit(scalar, self.per_second)
     }
 
+    pub(crate) fn comparison(&self, scalar: &Scalar) -> &Comparison {
+        let mut others = self.others.iter();
+        let of_scalar = others.find(|(other, _)| other.id == scalar.id);
+        of_scalar.map_or(&self.primary, |(_, comparison)| comparison)
+    }
+
     pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
         let mut refused = self.refused.iter();
         refused
