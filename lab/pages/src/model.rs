@@ -13,6 +13,8 @@ pub struct Report {
     pub runs: Vec<RunCard>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
+    /// Whether [`Block::Fold`] starts open.
+    pub unfolded: bool,
     /// Heading above [`Report::runs`]; `Runs` if empty.
     pub cards: String,
     pub made_by: String,
@@ -89,6 +91,8 @@ pub enum Block {
     Text(String),
     Table(Table),
     Figure(Figure),
+    /// Folds all blocks up to the next one of these, or to the section's end, under this title.
+    Fold(String),
 }
 
 /// Every row has as many cells as there are columns.

@@ -99,6 +99,9 @@ pub struct ReportArgs {
     pub per_second: bool,
     /// Seed of the bootstrap: the same seed gives the same report.
     #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Open everything that the page folds.
+    #[arg(long)]
+    pub unfold: bool,
     pub seed: u64,
     /// Overwrite existing files.
     #[arg(long)]

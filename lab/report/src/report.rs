@@ -13,6 +13,7 @@ mod effect;
 mod enough;
 mod faults;
 mod floor;
+mod folds;
 mod hardware;
 mod limits;
 mod memory;
@@ -102,7 +103,8 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     }
     report.verdict.points.splice(0..0, context.points);
     report.caveats.splice(0..0, context.caveats);
-    report.sections.splice(0..0, context.sections);
+    let sections = context.sections.into_iter().map(folds::folded);
+    report.sections.splice(0..0, sections);
     report
 }
 
@@ -177,8 +179,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,
-        sections,
-        cards: String::new(),
+        sections: sections.into_iter().map(folds::folded).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
     }
 }
@@ -200,6 +201,7 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
         .filter(|begun| *begun > 0);
     let (first, last) = (begun.clone().min(), begun.max());
     match (subjects.single(), first, last) {
+        ..Report::default()
         (Some(one), Some(first), _) => format!(
             "{}, recorded for {}",
             moment(first),

@@ -936,7 +936,7 @@ fn report_tables_are_rectangular_with_unique_ids_and_number_notes() {
                     ids.push(figure.id.clone());
                     assert!(!figure.caption.is_empty(), "{}", figure.id);
                 }
-                Block::Text(words) => assert!(!words.is_empty()),
+                Block::Text(words) | Block::Fold(words) => assert!(!words.is_empty()),
             }
         }
         ids.extend(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::style::{SeriesStyle, SeriesStyles};
 use super::text::clean;
 use super::words;
-use crate::model::{Block, Report, RunCard};
+use crate::model::{Report, RunCard};
 
 mod block;
 mod data;
@@ -23,14 +23,8 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 /// Fails only on a broken template.
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let styles = SeriesStyles::of(report);
-    let blocks = |blocks: &[Block]| -> Vec<Value> {
-        blocks
-            .iter()
-            .map(|one| block::block(one, &styles))
-            .collect()
-    };
     let sections = report.sections.iter().map(|section| {
-        let blocks = blocks(&section.blocks);
+        let blocks = block::blocks(&section.blocks, &styles);
         json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
     let arms = styles.arms().iter().enumerate();
@@ -55,7 +49,8 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "subtitle": report.subtitle,
         "verdict": report.verdict,
         "standing": words::standing(report),
-        "overview": blocks(&report.overview),
+        "overview": block::blocks(&report.overview, &styles),
+        "unfolded": report.unfolded,
         "caveats": report.caveats,
         "cards": words::cards(report),
         "runs": report.runs,

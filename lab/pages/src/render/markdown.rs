@@ -67,6 +67,9 @@ fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a 
     for block in blocks {
         match block {
             Block::Text(text) => paragraph(out, &escaped(text)),
+            Block::Fold(title) => {
+                writeln!(out, "### {}\n", escaped(title)).unwrap_or_default();
+            }
             Block::Table(table) => {
                 writeln!(out, "**{}**\n", escaped(&table.title)).unwrap_or_default();
                 out.push_str(&self::table(table));

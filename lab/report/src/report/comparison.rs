@@ -353,6 +353,12 @@ pub(crate) fn lowercase_first(title: &str) -> String {
         (Some(first), Some(second)) if second.is_lowercase() => {
             first.to_lowercase().chain(chars).collect()
         }
+pub(crate) fn uppercase_first(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(chars).collect()
+}
+
         _ => title.to_owned(),
     }
 }

@@ -621,6 +621,7 @@ pub(crate) fn rich() -> Report {
             section("labels-section", HOSTILE, vec![Block::Table(hostile_table()), prose(HOSTILE)]),
         ],
         cards: String::new(),
+        unfolded: false,
         made_by: "faultline 0.1.0".to_owned(),
     }
 }
