@@ -1,3 +1,5 @@
+use crate::report::SCALARS;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -88,8 +90,8 @@ pub struct ReportArgs {
     /// The folder for the report [default: report].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The primary metric [default: replay time per slot, p95].
-    #[arg(long, value_name = "METRIC")]
+    /// The primary metric [default: replay-p95; rss-mean of a process that is no validator].
+    #[arg(long, value_name = "METRIC", value_parser = metrics())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
@@ -97,15 +99,19 @@ pub struct ReportArgs {
     /// Compares what is counted by slot as a rate, so that arms of different slot times can be compared.
     #[arg(long)]
     pub per_second: bool,
-    /// Seed of the bootstrap: the same seed gives the same report.
-    #[arg(long, value_name = "N", default_value_t = 1)]
     /// Open everything that the page folds.
     #[arg(long)]
     pub unfold: bool,
+    /// Seed of the bootstrap: the same seed gives the same report.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Overwrite existing files.
     #[arg(long)]
     pub force: bool,
+}
+
+fn metrics() -> PossibleValuesParser {
+    PossibleValuesParser::new(SCALARS.iter().map(|scalar| scalar.id))
 }
 
 /// More than 0 and less than 100.

@@ -30,8 +30,9 @@ mod verdict;
 mod what_happened;
 
 pub(crate) use cells::bytes;
-pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
+pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
+use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use cells::duration;
 use faultline_pages::{cells, groups, model};
@@ -81,6 +82,17 @@ pub struct ReportContext {
     pub arms: Vec<String>,
 }
 
+/// The primary metric unless one is chosen.
+pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
+    let is_validator = |run: &Run| run.is_replay() || lifecycle(run).has_validator;
+    let has_process = |run: &Run| !run.processes.is_empty();
+    let id = match runs.iter().any(has_process) && !runs.iter().any(is_validator) {
+        true => PROCESS_DEFAULT,
+        false => DEFAULT,
+    };
+    scalar(id).unwrap_or(&SCALARS[0])
+}
+
 /// With several runs, also compares their arms.
 pub fn build(runs: &[Run], options: &Options) -> Report {
     build_with_context(runs, options, ReportContext::default())
@@ -111,6 +123,14 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
 fn metric_sections(subjects: &Subjects<'_>) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
+    }
+    if subjects.is_any_process() {
+        return vec![
+            what_happened::section(subjects),
+            memory::section(subjects),
+            faults::section(subjects),
+            hardware::section(subjects),
+        ];
     }
     let mut sections = vec![
         what_happened::section(subjects),
@@ -181,6 +201,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         caveats,
         sections: sections.into_iter().map(folds::folded).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+        ..Report::default()
     }
 }
 
@@ -201,7 +222,6 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
         .filter(|begun| *begun > 0);
     let (first, last) = (begun.clone().min(), begun.max());
     match (subjects.single(), first, last) {
-        ..Report::default()
         (Some(one), Some(first), _) => format!(
             "{}, recorded for {}",
             moment(first),

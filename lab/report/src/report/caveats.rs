@@ -105,7 +105,7 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     if !two.is_empty() {
         found.push(too_few_runs(&two));
     }
-    if !same_slots {
+    if !same_slots && !subjects.is_any_process() {
         found.push(loads_differ(&mean_tps(subjects)));
     }
     let versions = distinct(

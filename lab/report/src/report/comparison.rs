@@ -3,7 +3,7 @@
 use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
-use super::scalars::{Better, SCALARS, Scalar};
+use super::scalars::{Better, Scalar};
 use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
@@ -23,12 +23,6 @@ pub(crate) struct Pair {
 impl Pair {
     pub(crate) fn unit(&self, scalar: &Scalar) -> String {
         pace::unit(scalar, self.per_second)
-    }
-
-    pub(crate) fn comparison(&self, scalar: &Scalar) -> &Comparison {
-        let mut others = self.others.iter();
-        let of_scalar = others.find(|(other, _)| other.id == scalar.id);
-        of_scalar.map_or(&self.primary, |(_, comparison)| comparison)
     }
 
     pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
@@ -78,14 +72,14 @@ pub(crate) fn pairs(
                 };
                 arms::compare(&values(reference), &values(other), settings)
             };
-            let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
+            let rest = subjects.scalars().filter(|scalar| scalar.id != primary.id);
             Pair {
                 reference: reference.to_owned(),
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
                 per_second: subjects.per_second,
-                refused: { SCALARS.iter() }
+                refused: { subjects.scalars() }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
                     .collect(),
             }
@@ -159,7 +153,9 @@ pub(crate) fn section(
         lowercase_first(primary.title),
         margin(settings),
         arms::RUNS_FOR_A_TEST,
-        if part == RunPart::FromTip {
+        if subjects.is_any_process() {
+            "Whole runs are compared."
+        } else if part == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
@@ -172,7 +168,7 @@ pub(crate) fn section(
         Block::Table(primary_table(subjects, primary, pairs, settings)),
     ];
     blocks.push(Block::Table(others_table(subjects, pairs)));
-    blocks.push(Block::Table(definitions()));
+    blocks.push(Block::Table(definitions(subjects)));
     blocks.extend(more);
     Some(cells::section(
         "comparison",
@@ -328,7 +324,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     without_missing(listed)
 }
 
-fn definitions() -> Table {
+fn definitions(subjects: &Subjects<'_>) -> Table {
     let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
     let mut listed = table(
         "metrics",
@@ -336,7 +332,7 @@ fn definitions() -> Table {
         &columns,
         "One number a run each.",
     );
-    listed.rows = (SCALARS.iter())
+    listed.rows = (subjects.scalars())
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
                 .map(cells::words)
@@ -353,14 +349,14 @@ pub(crate) fn lowercase_first(title: &str) -> String {
         (Some(first), Some(second)) if second.is_lowercase() => {
             first.to_lowercase().chain(chars).collect()
         }
+        _ => title.to_owned(),
+    }
+}
+
 pub(crate) fn uppercase_first(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().into_iter().flat_map(char::to_uppercase);
     first.chain(chars).collect()
-}
-
-        _ => title.to_owned(),
-    }
 }
 
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
@@ -415,6 +411,7 @@ fn better_or_worse(direction: Direction, better: Better) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scalars::SCALARS;
     use super::*;
 
     #[test]

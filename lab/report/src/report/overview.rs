@@ -4,8 +4,8 @@ use super::cells::figure;
 use super::comparison::{Pair, tone};
 use super::effect::effect;
 use super::model::{Block, Chart, Forest, ForestRow, Section, Tone};
-use super::scalars::{Scalar, scalar};
-use faultline_stats::arms::Conclusion;
+use super::scalars::Scalar;
+use faultline_stats::arms::{Comparison, Conclusion};
 
 /// Shown next to the primary metric.
 const SHOWN: [&str; 10] = [
@@ -68,11 +68,17 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let others = SHOWN.iter().filter_map(|id| scalar(id));
-    let scalars = std::iter::once(primary).chain(others.filter(|one| one.id != primary.id));
-    let rows = scalars.flat_map(|scalar| {
+    let ids = std::iter::once(primary.id).chain(SHOWN);
+    let rows = ids.enumerate().flat_map(|(index, id)| {
         pairs.iter().filter_map(move |pair| {
-            let mut row = row(pair, scalar)?;
+            let (scalar, comparison) = match index {
+                0 => (primary, &pair.primary),
+                _ => {
+                    let (scalar, comparison) = pair.others.iter().find(|(one, _)| one.id == id)?;
+                    (*scalar, comparison)
+                }
+            };
+            let mut row = row(pair, scalar, comparison)?;
             if pairs.len() > 1 {
                 row.name = format!("{}, {}", row.name, pair.other);
             }
@@ -92,9 +98,12 @@ fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
     })
 }
 
-fn row(pair: &Pair, scalar: &Scalar) -> Option<ForestRow> {
-    let comparison = pair.comparison(scalar);
-    let ratio = comparison.ratio?;
+fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRow> {
+    let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
+    let ratio = match comparison.ratio {
+        Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
+        None => (after / before, None),
+    };
     let tone = match comparison.conclusion {
         Conclusion::Differs { direction, .. } => tone(direction, scalar.better),
         _ => Tone::Neutral,
@@ -105,9 +114,9 @@ fn row(pair: &Pair, scalar: &Scalar) -> Option<ForestRow> {
         Tone::Neutral => "",
     };
     let effect = effect(pair, scalar, comparison)?;
-    Some(ForestRow {
+    (ratio.0.is_finite() && ratio.0 > 0.0).then(|| ForestRow {
         name: scalar.title.to_owned(),
-        ratio: (ratio.value, Some((ratio.low, ratio.high))),
+        ratio,
         text: format!("{sign}{effect}"),
         tone,
     })

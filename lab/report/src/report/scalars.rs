@@ -38,7 +38,23 @@ pub struct Scalar {
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
+/// Those of a process that is no validator.
+const OF_ANY_PROCESS: [&str; 8] = [
+    PROCESS_DEFAULT,
+    "anon-mean",
+    "headroom-min",
+    "major-faults",
+    "minor-faults",
+    "refaults",
+    "memory-stall",
+    "cpu",
+];
+
 impl Scalar {
+    pub(crate) fn is_of_any_process(&self) -> bool {
+        OF_ANY_PROCESS.contains(&self.id)
+    }
+
     /// `None` if it was not recorded.
     pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
         (self.of)(subject, numbers).filter(|value| value.is_finite())
@@ -46,6 +62,9 @@ impl Scalar {
 }
 
 pub const DEFAULT: &str = "replay-p95";
+
+/// The default for a process that is no validator.
+pub const PROCESS_DEFAULT: &str = "rss-mean";
 
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)

@@ -1,5 +1,6 @@
 use super::cells::slug;
 use super::groups::distinct;
+use super::scalars::{SCALARS, Scalar};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
@@ -96,6 +97,23 @@ impl<'a> Subjects<'a> {
             .or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
+    }
+
+    /// Whether the runs are of processes that are no validators.
+    pub(crate) fn is_any_process(&self) -> bool {
+        let is_validator = |subject: &Subject<'_>| {
+            subject.measured.lifecycle.has_validator || subject.run.is_replay()
+        };
+        let has_process = |subject: &Subject<'_>| !subject.run.processes.is_empty();
+        self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
+    }
+
+    /// The metrics that these runs can have.
+    pub(crate) fn scalars(&self) -> impl Iterator<Item = &'static Scalar> {
+        let all = !self.is_any_process();
+        SCALARS
+            .iter()
+            .filter(move |scalar| all || scalar.is_of_any_process())
     }
 
     pub(crate) fn single(&self) -> Option<&Subject<'a>> {
@@ -342,9 +360,7 @@ impl RunPart {
 
     pub(crate) fn words(self) -> &'static str {
         match self {
-            RunPart::All => {
-                "Over the whole run to the end of its process, the start of the validator included."
-            }
+            RunPart::All => "Over the whole run, to the end of its process.",
             RunPart::FromExecution => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }

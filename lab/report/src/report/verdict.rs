@@ -25,6 +25,7 @@ pub(crate) fn verdict(
             ..Verdict::default()
         },
         ([one], _) => single(one),
+        (several, []) if subjects.is_any_process() => processes(several),
         (several, []) => replicates(several, primary, floor),
         (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, settings),
     }
@@ -97,6 +98,18 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
     text
 }
 
+fn processes(several: &[Subject<'_>]) -> Verdict {
+    let arm = several.first().map_or("", |first| first.arm.as_str());
+    Verdict {
+        headline: format!("{} runs of one arm, {arm}.", several.len()),
+        points: vec![ONE_ARM.to_owned()],
+        standing: VerdictKind::Described,
+    }
+}
+
+const ONE_ARM: &str =
+    "There is no other arm to compare with: the runs are described, and nothing is tested.";
+
 fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
     let run_count = |answer| {
         several
@@ -126,10 +139,7 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) 
             standing,
         };
     }
-    let points = vec![
-        "There is no other arm to compare with: the runs are described, and nothing is tested."
-            .to_owned(),
-    ];
+    let points = vec![ONE_ARM.to_owned()];
     Verdict {
         headline,
         points,
@@ -174,7 +184,9 @@ fn comparison_verdict(
             .unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs, primary))),
     };
     points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
-    points.extend(outcomes(subjects));
+    if !subjects.is_any_process() {
+        points.extend(outcomes(subjects));
+    }
     points.extend(described(pairs));
     points.extend(differing(pairs));
     Verdict {

@@ -19,15 +19,19 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
-    blocks.push(Block::Table(outcome(subjects)));
-    blocks.push(Block::Table(phases(subjects)));
+    if subjects.is_any_process() {
+        blocks.push(Block::Table(process_outcome(subjects)));
+    } else {
+        blocks.push(Block::Table(outcome(subjects)));
+        blocks.push(Block::Table(phases(subjects)));
+    }
     blocks.extend(
         [stalls(subjects), events(subjects), gaps(subjects)]
             .into_iter()
             .flatten()
             .map(Block::Table),
     );
-    cells::section("what-happened", "What happened, phase by phase", blocks)
+    cells::section("what-happened", "What happened", blocks)
 }
 
 pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
@@ -142,6 +146,31 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
          than 2.5 intervals apart, or between two sessions of the daemon.",
     );
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
+    outcome
+}
+
+/// From "First execution" to "At the tip".
+const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
+
+/// As [`outcome`] without what only validators have.
+fn process_outcome(subjects: &Subjects<'_>) -> Table {
+    let columns = [
+        "Run",
+        "Begun",
+        "Recorded for [s]",
+        "Ended after [s]",
+        "Restarts",
+        "Gaps [s]",
+        "End",
+        "Evidence",
+    ];
+    let note = "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
+                and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon.";
+    let mut outcome = table("outcome", "What became of each run", &columns, note);
+    outcome.rows = subjects.all.iter().map(outcome_row).collect();
+    for row in &mut outcome.rows {
+        row.drain(VALIDATOR_COLUMNS);
+    }
     outcome
 }
 
