@@ -190,7 +190,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let overview = overview::overview(options.primary, &pairs, &mut sections);
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
-    let mut caveats = caveats::caveats(&subjects, same_slots);
+    let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
     caveats.extend(floor::io_pressure_caveats(&subjects));
     Report {
         title: title(&subjects),

@@ -486,6 +486,42 @@ fn unreliable_intervals_are_one_caveat_and_a_table() {
 }
 
 #[test]
+fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
+    let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
+    let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
+    let outliers = |runs: &[Run]| -> Vec<String> {
+        let caveats = build(runs, &Options::default()).caveats.into_iter();
+        let named = caveats.filter(|caveat| caveat.what.contains("outlier"));
+        named.map(|caveat| caveat.what).collect()
+    };
+    assert_eq!(outliers(&runs), [""; 0]);
+    for point in &mut runs[1].points.costs {
+        point.transaction_count = point.transaction_count.map(|count| count / 3);
+    }
+    let found = outliers(&runs);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("512, run 2: transactions per second ")
+            && found[0].contains(" where the others have "),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn no_average_takes_more_than_a_tenth_of_a_run() {
+    let report = report(&["any-process.fltl"]);
+    let figure = blocks(&report).find_map(|block| match block {
+        Block::Figure(figure) if figure.id == "minor-faults-over-time" => Some(figure),
+        _ => None,
+    });
+    let caption = &figure.unwrap().caption;
+    assert!(
+        caption.starts_with("Moving average over 6 samples"),
+        "60 ticks: {caption}"
+    );
+}
+
+#[test]
 fn columns_without_any_value_are_omitted_with_a_note() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
     for id in ["primary", "other-metrics"] {
