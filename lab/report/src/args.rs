@@ -40,7 +40,7 @@ pub enum Format {
 
 Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
 (`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
-of all sample tables.")]
+of all sample tables, then `arm`, `run` and the other labels as `label_NAME`.")]
 pub struct ExportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
