@@ -2,7 +2,7 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
-use super::subject::{RunPart, Subjects};
+use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Numbers, Span, cache_moments, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
@@ -123,13 +123,15 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 }
 
 fn over_time(chapter: &mut Chapter<'_, '_>) {
-    let caption = format!("Moving average over {AVERAGED_SLOTS} replayed slots, centred.");
+    let slots = |subject: &Subject<'_>| subject.from_execution.replay.len();
+    let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
+    let caption = format!("Moving average over {size} replayed slots, centred.");
     let title = "Program cache time per slot over time";
     let head = ("cache-time-over-time", title, caption.as_str());
     chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
         let moments = cache_moments(subject.run, subject.measured.windows.all);
         let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
-        let average = moving_average(&us, AVERAGED_SLOTS).into_iter();
+        let average = moving_average(&us, size).into_iter();
         let ms = average.map(|us| us.map(|us| us / 1e3));
         vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
     });

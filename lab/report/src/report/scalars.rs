@@ -94,7 +94,7 @@ scalars! {
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions by all known seconds, zeros included" = |_, n| n.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_if_enough(&n.behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
+    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |s, _| s.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);

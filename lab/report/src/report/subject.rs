@@ -147,6 +147,18 @@ impl<'a> Subjects<'a> {
         }
     }
 
+    /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
+    /// shows what lasts longer.
+    pub(crate) fn averaged_samples(
+        &self,
+        most: usize,
+        samples: impl Fn(&Subject<'_>) -> usize,
+    ) -> usize {
+        let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
+        let shortest = samples.min().unwrap_or(0);
+        most.min(shortest / 10).max(1)
+    }
+
     pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
@@ -202,10 +214,10 @@ fn estimates(
 }
 
 impl Subject<'_> {
-    /// From first execution to first tick at the tip, in seconds.
+    /// From the first execution until the validator was near the tip, in seconds.
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
-        Some((self.measured.lifecycle.at_tip? - first).max(0.0))
+        Some((self.measured.lifecycle.near_tip? - first).max(0.0))
     }
 
     fn executed(&self) -> bool {

@@ -62,7 +62,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
     sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}, {} after the first execution.",
+                " It was at the tip {}; it had caught up {} after the first execution.",
                 after(at),
                 duration(catch_up)
             )
@@ -139,8 +139,8 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
         ],
         "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
          recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
-         replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
-         gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
+         replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
+         The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
          there, restarts included, and not OOM-killed; not known while the answer depends on time without \
          data. At the tip: that share. Gaps: time between ticks more \
          than 2.5 intervals apart, or between two sessions of the daemon.",
@@ -338,7 +338,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
         "events",
         "Events",
         &["Run", "At [s]", "Event", "Detail"],
-        "As recorded; changes of phase are in the table of phases.",
+        "Changes of phase are in the table of phases.",
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
@@ -357,7 +357,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
             let cells = [
                 known(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
-                words(&event.detail),
+                words(&event.sentence()),
             ];
             events.rows.push(row(&subject.name, cells));
         }
