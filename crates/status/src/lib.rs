@@ -2,6 +2,7 @@
 //!
 //! The daemon computes it on request. The landing page, `/status` and `faultline top` only draw it.
 
+mod answer;
 mod cache;
 mod capacity;
 mod figures;
@@ -13,6 +14,10 @@ mod sources;
 mod target;
 mod votes;
 
+pub use answer::{
+    Answer, AnswerInputs, CachePrediction, Consensus, LeaderSlots, LimitForecast, Subject, Verdict,
+    answers,
+};
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use figures::Figure;

@@ -1,15 +1,12 @@
 //! The memory headroom of a tick, in numbers and in words.
 
+use crate::answer::thresholds::OOM_AHEAD_SHARE;
 use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
 use faultline_metrics::Tick;
 use faultline_metrics::metrics::memory as m;
 use faultline_text::{bytes_f64, percent};
 use serde::{Deserialize, Serialize};
-
-/// Unreclaimable share of the limit above which a level is [`Tone::Bad`]. AgaveOomAhead uses the
-/// same threshold.
-const NEARLY_FULL_SHARE: f64 = 0.95;
 
 /// Unreclaimable share of the limit above which a level is [`Tone::Warn`].
 const WARN_SHARE: f64 = 0.85;
@@ -55,7 +52,7 @@ impl LevelStatus {
 
     pub fn tone(&self) -> Tone {
         match self.share() {
-            share if share > NEARLY_FULL_SHARE => Tone::Bad,
+            share if share > OOM_AHEAD_SHARE => Tone::Bad,
             share if share > WARN_SHARE => Tone::Warn,
             _ => Tone::Plain,
         }

@@ -1,0 +1,239 @@
+//! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what does the node earn.
+//!
+//! A verdict uses the thresholds of the alerts, never others ([`thresholds`]). It describes this moment: what an alert
+//! requires for minutes (its `for`) is not awaited. RAM growth that meets the limit in days is in the line and in no verdict.
+
+mod cache;
+mod ram;
+mod rewards;
+pub(crate) mod thresholds;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    #[default]
+    Ram,
+    ProgramCache,
+    Rewards,
+}
+
+impl Subject {
+    /// The word that a line begins with.
+    pub fn title(self) -> &'static str {
+        match self {
+            Subject::Ram => "RAM",
+            Subject::ProgramCache => "Program cache",
+            Subject::Rewards => "Earns",
+        }
+    }
+}
+
+/// By severity of the alert with the same threshold: `page` is [`Act`](Verdict::Act), `ticket` is
+/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash on a build whose cache size can be changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Fine,
+    Look,
+    Act,
+    /// The text says why. Also stands for a verdict of a newer release.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Unknown => "unknown",
+            Verdict::Fine => "fine",
+            Verdict::Look => "look",
+            Verdict::Act => "act",
+        }
+    }
+}
+
+/// One line. Its text may contain foreign names: a page has to escape it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    pub subject: Subject,
+    pub verdict: Verdict,
+    /// The sentence after the subject.
+    pub text: String,
+}
+
+impl Answer {
+    /// `RAM: 412 GiB proven enough of 512 installed; 96 GiB of headroom now.`
+    pub fn line(&self) -> String {
+        format!("{}: {}", self.subject.title(), self.text)
+    }
+
+    fn new(subject: Subject, verdict: Verdict, clauses: Vec<String>) -> Self {
+        Answer {
+            subject,
+            verdict,
+            text: clauses.join("; ") + ".",
+        }
+    }
+}
+
+/// `None` is not known. Rates are those of the last five minutes, or of a whole run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AnswerInputs {
+    /// Memory of the machine, in bytes.
+    pub installed: Option<f64>,
+    /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
+    pub limit: Option<f64>,
+    pub headroom: Option<f64>,
+    /// Largest share of a level's limit that cannot be dropped.
+    pub unreclaimable_share: Option<f64>,
+    /// Until a level meets its limit at the pace of the last four minutes; `None` if it does not grow, or while it starts.
+    pub seconds_to_limit: Option<f64>,
+    pub forecast: Option<LimitForecast>,
+    /// OOM kills in the last 15 minutes.
+    pub oom_kills: Option<f64>,
+    /// Bytes of the process or of its cgroup.
+    pub swap: Option<f64>,
+    /// Share of the time in which a task waited for memory.
+    pub memory_stalled_share: Option<f64>,
+    /// `None` while it starts.
+    pub major_faults_per_second: Option<f64>,
+    /// Bytes that a search proved enough.
+    pub proven: Option<f64>,
+    /// The release that it was measured on, if another one runs.
+    pub proven_on: Option<String>,
+    /// Why headroom and share are not known.
+    pub ram_unknown: Option<String>,
+
+    pub reloads_per_slot: Option<f64>,
+    /// Summed over threads.
+    pub cache_seconds_per_slot: Option<f64>,
+    pub replay_seconds_per_slot: Option<f64>,
+    /// Entries.
+    pub cache_capacity: Option<f64>,
+    /// Whether an operator can change it without a build of another program.
+    pub can_change_capacity: Option<bool>,
+    pub prediction: Option<CachePrediction>,
+    /// Why the reloads are not known.
+    pub cache_unknown: Option<String>,
+
+    pub consensus: Option<Consensus>,
+    pub is_at_tip: Option<bool>,
+    /// It catches up, and its start was less than 90 minutes ago.
+    pub is_catching_up: Option<bool>,
+    /// False on a node whose votes are known to be nobody's.
+    pub has_vote_account: Option<bool>,
+    /// Another node votes with the account.
+    pub is_standby: Option<bool>,
+    pub has_active_stake: Option<bool>,
+    pub is_delinquent: Option<bool>,
+    /// By Tower credits.
+    pub rank: Option<f64>,
+    /// Tower credits over those of the best.
+    pub credits_of_best: Option<f64>,
+    /// Alpenglow's lamports per stake over those of the best.
+    pub reward_of_best: Option<f64>,
+    /// Tower: slots since the newest vote that landed.
+    pub vote_distance: Option<f64>,
+    /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
+    pub reward_distance: Option<f64>,
+    /// Alpenglow: votes sent too late over finalized slots.
+    pub late_votes_share: Option<f64>,
+    /// Whether the vote account would pass the admission check for the epoch after next.
+    pub is_admitted: Option<bool>,
+    /// SOL that the admission ticket lacks.
+    pub admission_shortfall: Option<f64>,
+    /// SOL of the identity.
+    pub identity_balance: Option<f64>,
+    pub leader_slots: Option<LeaderSlots>,
+    /// Why it is not known whether it votes.
+    pub rewards_unknown: Option<String>,
+}
+
+/// When unreclaimable memory meets the limit, in seconds since 1970, with an interval of 95 %.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LimitForecast {
+    pub expected: f64,
+    pub earliest: f64,
+    /// `None` beyond what the growth so far can tell.
+    pub latest: Option<f64>,
+}
+
+/// From evidence: the best size above the present one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CachePrediction {
+    pub entries: f64,
+    /// Of each slot; not positive if no larger size saves any.
+    pub saved_seconds: f64,
+    /// The release that it was measured on, if another one runs.
+    pub measured_on: Option<String>,
+}
+
+/// Leader slots of the last three hours: passed, and skipped of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeaderSlots {
+    pub passed: f64,
+    pub skipped: f64,
+    /// Skipped share of the whole cluster.
+    pub cluster_skipped_share: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consensus {
+    Tower,
+    Migrating,
+    Alpenglow,
+}
+
+/// In the order of [`Subject`].
+pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
+    [
+        ram::answer(inputs),
+        cache::answer(inputs),
+        rewards::answer(inputs),
+    ]
+}
+
+/// What an alert would say now.
+struct Finding {
+    verdict: Verdict,
+    text: String,
+}
+
+impl Finding {
+    fn act(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Finding {
+            verdict: Verdict::Act,
+            text,
+        }
+    }
+
+    fn look(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Finding {
+            verdict: Verdict::Look,
+            text,
+        }
+    }
+}
+
+/// The worst verdict, and the findings that have it.
+fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
+    let verdicts = findings.iter().map(|finding| finding.verdict);
+    let worst = verdicts.max().unwrap_or(Verdict::Fine);
+    let findings = findings.into_iter();
+    let texts = findings.filter(|finding| finding.verdict == worst);
+    (worst, texts.map(|finding| finding.text).collect())
+}
+
+/// `(measured on 4.0.1)` with a space before it; empty for the release that runs.
+fn measured_on(release: Option<&str>) -> String {
+    release.map_or_else(String::new, |release| format!(" (measured on {release})"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use super::thresholds::RELOADS_PER_SLOT;
+use super::{Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on};
+use faultline_text::{percent, short};
+
+const PRICE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
+    (`faultline cache predict RUN.fltl`)";
+
+pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
+    let Some(reloads) = inputs.reloads_per_slot else {
+        return unknown(inputs);
+    };
+    let is_too_small = reloads > RELOADS_PER_SLOT;
+    let (verdict, size) = match inputs.can_change_capacity {
+        _ if !is_too_small => (Verdict::Fine, "large enough"),
+        Some(true) => (Verdict::Act, "too small"),
+        _ => (Verdict::Look, "too small"),
+    };
+    let mut clauses = vec![format!("{size}, {}", per_slot(inputs, reloads))];
+    let capacity = inputs.cache_capacity.map(short);
+    let is_constant = is_too_small && inputs.can_change_capacity == Some(false);
+    let constant = capacity.filter(|_| is_constant);
+    let constant =
+        constant.map(|entries| format!("{entries} entries are a constant of this build"));
+    clauses.push(predicted(inputs));
+    clauses.extend(constant);
+    Answer::new(Subject::ProgramCache, verdict, clauses)
+}
+
+fn unknown(inputs: &AnswerInputs) -> Answer {
+    let why = inputs.cache_unknown.as_deref();
+    let why = why.unwrap_or("no datapoints of replayed slots arrived");
+    let mut clauses = vec![format!("the reloads are not known: {why}")];
+    if inputs.prediction.is_some() {
+        clauses.push(predicted(inputs));
+    }
+    Answer::new(Subject::ProgramCache, Verdict::Unknown, clauses)
+}
+
+/// `24 reloads and 8.3 ms per slot (63 % of replay)`.
+fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
+    let reloads = short(reloads);
+    let noun = if reloads == "1" { "reload" } else { "reloads" };
+    let Some(seconds) = inputs.cache_seconds_per_slot else {
+        return format!("{reloads} {noun} per slot");
+    };
+    let replay = inputs.replay_seconds_per_slot;
+    let share = replay.filter(|replay| *replay > 0.0);
+    // Threads add up, so it can exceed the wall time of replay.
+    let share = match share.map(|replay| seconds / replay) {
+        Some(share) if share <= 1.0 => format!(" ({} of replay)", percent(share)),
+        Some(_) => " (summed over threads, more than replay's wall time)".to_owned(),
+        None => String::new(),
+    };
+    format!("{reloads} {noun} and {} per slot{share}", ms(seconds))
+}
+
+fn predicted(inputs: &AnswerInputs) -> String {
+    let Some(prediction) = &inputs.prediction else {
+        return PRICE.to_owned();
+    };
+    let CachePrediction {
+        entries,
+        saved_seconds,
+        measured_on: release,
+    } = prediction;
+    let measured = measured_on(release.as_deref());
+    if *saved_seconds <= 0.0 {
+        return format!("a larger one would save nothing{measured}");
+    }
+    let (entries, saved) = (short(*entries), ms(*saved_seconds));
+    format!("{entries} entries would save {saved}{measured}")
+}
+
+fn ms(seconds: f64) -> String {
+    format!("{} ms", short(seconds * 1e3))
+}

@@ -1,0 +1,114 @@
+use super::thresholds as t;
+use super::{Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, worst};
+use faultline_text::{bytes_f64, moment, percent, seconds, short};
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+const PRICE: &str = "how little is enough is not proven: a search takes 6 to 12 h \
+    (`faultline experiment run least-ram.toml`)";
+
+pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
+    let (mut verdict, mut clauses) = worst(findings(inputs));
+    if inputs.headroom.is_none() && inputs.unreclaimable_share.is_none() {
+        let why = inputs.ram_unknown.as_deref();
+        let why = why.unwrap_or("no level that limits the memory can be read");
+        clauses.push(format!("the headroom is not known: {why}"));
+        if verdict == Verdict::Fine {
+            verdict = Verdict::Unknown;
+        }
+    }
+    clauses.extend(proven(inputs));
+    clauses.extend(headroom(inputs));
+    clauses.extend(inputs.forecast.as_ref().map(forecast));
+    if inputs.proven.is_none() {
+        clauses.push(PRICE.to_owned());
+    }
+    Answer::new(Subject::Ram, verdict, clauses)
+}
+
+fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
+    let share = inputs.unreclaimable_share;
+    let full = share.filter(|share| *share > t::OOM_AHEAD_SHARE);
+    let full = full.map(|share| format!("{} of the limit cannot be dropped", percent(share)));
+    let grows = share.is_some_and(|share| share > t::OOM_AHEAD_GROWING_SHARE);
+    let soon = inputs.seconds_to_limit;
+    let soon = soon.filter(|time| grows && *time < t::OOM_AHEAD_SECONDS);
+    let soon = soon.map(|time| format!("at its present pace it is full in {}", seconds(time)));
+    let killed = inputs.oom_kills.filter(|kills| *kills > 0.0);
+    let killed = killed.map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned());
+    let swap = inputs.swap.filter(|bytes| *bytes > t::SWAP_BYTES);
+    let swap = swap.map(|bytes| format!("{} are swapped out", bytes_f64(bytes)));
+    let stalled = inputs.memory_stalled_share;
+    let stalled = stalled.filter(|share| *share > t::MEMORY_STALLED_SHARE);
+    let stalled =
+        stalled.map(|share| format!("it waits for memory {} of the time", percent(share)));
+    let faults = inputs.major_faults_per_second;
+    let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
+    let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
+    let act = [full, soon, killed].into_iter().flatten();
+    let look = [swap, stalled, faults].into_iter().flatten();
+    act.map(Finding::act)
+        .chain(look.map(Finding::look))
+        .collect()
+}
+
+fn proven(inputs: &AnswerInputs) -> Option<String> {
+    let proven = inputs.proven?;
+    let whole = inputs.limit.or(inputs.installed);
+    let of = if whole.is_some_and(|whole| whole < proven) {
+        ", of only"
+    } else {
+        " of"
+    };
+    let of = match (inputs.limit, inputs.installed) {
+        (Some(limit), _) => format!("{of} {} allowed", plain_size(limit)),
+        (None, Some(installed)) => format!("{of} {} installed", plain_size(installed)),
+        (None, None) => String::new(),
+    };
+    let measured = measured_on(inputs.proven_on.as_deref());
+    Some(format!("{} proven enough{measured}{of}", size(proven)))
+}
+
+fn headroom(inputs: &AnswerInputs) -> Option<String> {
+    let headroom = size(inputs.headroom?);
+    let of = match (inputs.proven, inputs.limit, inputs.installed) {
+        (None, Some(limit), _) => format!(" of {} allowed", plain_size(limit)),
+        (None, None, Some(installed)) => format!(" of {} installed", plain_size(installed)),
+        _ => String::new(),
+    };
+    Some(format!("{headroom} of headroom now{of}"))
+}
+
+fn forecast(forecast: &LimitForecast) -> String {
+    let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
+    let latest = forecast.latest.map_or("later".to_owned(), day);
+    let joint = if forecast.latest.is_some() {
+        "to"
+    } else {
+        "or"
+    };
+    format!("at its growth it meets the limit on {expected} ({earliest} {joint} {latest})")
+}
+
+/// `2026-01-31`.
+fn day(unix: f64) -> String {
+    let moment = moment((unix * 1e9) as i64);
+    moment.chars().take_while(|char| *char != ' ').collect()
+}
+
+/// `412 GiB`, `1.9 GiB`, `640.0 MiB`.
+fn size(bytes: f64) -> String {
+    if bytes < GIB {
+        return bytes_f64(bytes);
+    }
+    format!("{} GiB", plain_size(bytes))
+}
+
+/// [`size`] without its unit where that is GiB: the number before it has the unit.
+fn plain_size(bytes: f64) -> String {
+    if bytes < GIB {
+        return bytes_f64(bytes);
+    }
+    let gib = bytes / GIB;
+    short(if gib < 10.0 { gib } else { gib.round() })
+}
