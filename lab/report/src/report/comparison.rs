@@ -21,6 +21,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    pub(crate) fn title(&self, scalar: &Scalar) -> String {
+        pace::title(scalar, self.per_second)
+    }
+
     pub(crate) fn unit(&self, scalar: &Scalar) -> String {
         pace::unit(scalar, self.per_second)
     }
@@ -306,7 +310,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
                 "needs two runs in each arm, and a spread"
             };
             listed.rows.push(vec![
-                cells::words(scalar.title),
+                Cell::Text(pair.title(scalar)),
                 Cell::Text(pace::unit(scalar, subjects.per_second)),
                 Cell::Text(format!("{} against {}", pair.other, pair.reference)),
                 estimate_or(

@@ -115,7 +115,7 @@ fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRo
     };
     let effect = effect(pair, scalar, comparison)?;
     (ratio.0.is_finite() && ratio.0 > 0.0).then(|| ForestRow {
-        name: scalar.title.to_owned(),
+        name: pair.title(scalar),
         ratio,
         text: format!("{sign}{effect}"),
         tone,

@@ -212,7 +212,8 @@ fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
 }
 
 fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
-    let (title, what) = (primary.title, lowercase_first(primary.title));
+    let title = &*pair.title(primary);
+    let what = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
@@ -286,6 +287,9 @@ fn means(pair: &Pair, primary: &Scalar, between: &str) -> String {
 
 fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
+    let title = pairs
+        .first()
+        .map_or_else(String::new, |pair| pair.title(primary));
     let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
         let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
@@ -327,7 +331,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
     ];
     format!(
         "{}: {}.",
-        primary.title,
+        title,
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     )
 }
@@ -374,7 +378,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
     let text = words(&pair.primary, primary);
     format!(
         "{}, {} against {}: {}; {text}.",
-        primary.title,
+        pair.title(primary),
         pair.other,
         pair.reference,
         raw_effect(pair, primary)
@@ -466,7 +470,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
                 let text = |value| with_unit(value, pair, scalar);
                 Some(format!(
                     "{} {} against {}",
-                    lowercase_first(scalar.title),
+                    lowercase_first(&pair.title(scalar)),
                     text(other),
                     text(reference)
                 ))
@@ -492,7 +496,7 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
                 .filter_map(|(scalar, comparison)| match comparison.conclusion {
                     Conclusion::Differs { direction, .. } => Some(format!(
                         "{} ({})",
-                        lowercase_first(scalar.title),
+                        lowercase_first(&pair.title(scalar)),
                         direction_words(direction)
                     )),
                     _ => None,
