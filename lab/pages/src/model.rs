@@ -7,6 +7,8 @@ pub struct Report {
     pub title: String,
     pub subtitle: String,
     pub verdict: Verdict,
+    /// Below the headline if there is one, else below [`Report::overview`].
+    pub answers: Vec<Answers>,
     /// Directly below the headline.
     pub overview: Vec<Block>,
     /// In the order of all tables and figures.
@@ -49,6 +51,20 @@ pub enum VerdictKind {
     /// Equivalent within the margin, by an equivalence test.
     Equivalent,
     Inconclusive,
+}
+
+/// What a run or an arm says about the node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Answers {
+    pub name: String,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Finding {
+    /// `fine`, `look`, `act` or `unknown`.
+    pub verdict: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

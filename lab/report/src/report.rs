@@ -3,6 +3,7 @@
 //! "The study" in comments and notes is the paper that `docs/PAPER.md` describes.
 
 mod accounts;
+mod answers;
 mod cache;
 mod cache_sizes;
 mod caveats;
@@ -196,6 +197,7 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
         verdict,
+        answers: answers::of(&subjects),
         overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,

@@ -639,7 +639,8 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
         let file = folder.path().join("report.html");
         let mut page = shown(folder, file, (1280, 900, false));
         page.browser.window(1400, 900, false).unwrap();
-        let bottom = "document.querySelector('figure').getBoundingClientRect().bottom + scrollY";
+        let bottom = "Math.max(...[...document.querySelectorAll('figure')[0].querySelectorAll('.live, .still')]
+            .map((part) => part.getBoundingClientRect().bottom)) + scrollY";
         let bottom = page.ask(bottom).as_f64().unwrap();
         println!("{name}: the first picture ends at {bottom} px");
         let height = |page: &mut Page, open: bool| {

@@ -508,6 +508,25 @@ fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
 }
 
 #[test]
+fn a_run_and_each_arm_has_the_three_lines_of_the_status_page() {
+    let lines = |report: &Report| -> Vec<Vec<String>> {
+        let answers = report.answers.iter();
+        let texts = answers.map(|one| one.findings.iter().map(|one| one.text.clone()));
+        texts.map(Iterator::collect).collect()
+    };
+    for lines in lines(&report(&["long.fltl"])) {
+        let starts = ["RAM: ", "Program cache: ", "Earns: "];
+        assert_eq!(lines.len(), 3);
+        let fits = |(line, start): (&String, &str)| line.starts_with(start) && line.ends_with('.');
+        assert!(lines.iter().zip(starts).all(fits), "{lines:#?}");
+        assert!(lines[1].contains("per slot"), "{lines:#?}");
+    }
+    let arms = report(&["arm-512-1.fltl", "arm-1024-1.fltl"]);
+    assert_eq!(lines(&arms).len(), 2);
+    assert!(report(&["any-process.fltl"]).answers.is_empty());
+}
+
+#[test]
 fn no_average_takes_more_than_a_tenth_of_a_run() {
     let report = report(&["any-process.fltl"]);
     let figure = blocks(&report).find_map(|block| match block {
@@ -564,7 +583,10 @@ fn report_texts_contain_no_unrendered_code_marks() {
         &["arm-1024-1.fltl", "arm-512-1.fltl"],
         &["any-process.fltl"],
     ] {
-        let all = all_texts(&report(names));
+        let mut report = report(names);
+        // The page renders their commands.
+        report.answers.clear();
+        let all = all_texts(&report);
         assert!(!all.iter().any(|text| text.contains('`')), "{all:#?}");
     }
 }

@@ -49,6 +49,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "subtitle": report.subtitle,
         "verdict": report.verdict,
         "standing": words::standing(report),
+        "answers": report.answers,
         "overview": block::blocks(&report.overview, &styles),
         "unfolded": report.unfolded,
         "caveats": report.caveats,

@@ -15,6 +15,14 @@ pub fn markdown(report: &Report) -> String {
             escaped(&report.verdict.headline)
         ),
     );
+    for answers in &report.answers {
+        paragraph(&mut out, &format!("**{}**", escaped(&answers.name)));
+        let findings = answers.findings.iter();
+        list(
+            &mut out,
+            findings.map(|finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text))),
+        );
+    }
     let mut listed_marks = Vec::new();
     blocks(&mut out, &report.overview, &mut listed_marks);
     list(

@@ -177,7 +177,8 @@ fn too_few_runs(arms: &[String]) -> Caveat {
 }
 
 fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
-    let tps = { subjects.all.iter() }.filter_map(|subject| subject.from_execution.tps.all_known);
+    let part = subjects.compared_part();
+    let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
     tps.map(|tps| tps.mean_of_all).collect()
 }
 

@@ -584,6 +584,13 @@ pub(crate) fn rich() -> Report {
             ],
             standing: VerdictKind::Differs,
         },
+        answers: vec![Answers {
+            name: "128 GiB".to_owned(),
+            findings: vec![Finding {
+                verdict: "look".to_owned(),
+                text: format!("RAM: {HOSTILE}"),
+            }],
+        }],
         overview: vec![Block::Figure(effects())],
         runs: runs(),
         caveats: vec![
