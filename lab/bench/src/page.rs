@@ -91,6 +91,7 @@ pub(crate) fn report(results: &Results) -> Report {
         sections,
         cards: "Arms".to_owned(),
         made_by: made_by(&header.version),
+        ..Report::default()
     }
 }
 

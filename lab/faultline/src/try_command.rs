@@ -149,6 +149,7 @@ fn report(runs: Vec<PathBuf>, args: &TryArgs) -> anyhow::Result<u8> {
         per_second: false,
         seed: 1,
         force: false,
+        unfold: false,
     };
     let answer = report_command::report_command(&report_args)?;
     for line in answer.lines() {

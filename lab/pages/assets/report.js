@@ -531,6 +531,25 @@
   const choice = document.getElementById("Shown");
   if (choice && innerWidth <= 720) choice.open = false;
 
+  // What is folded: all at once, and open in print.
+
+  const folds = [...document.querySelectorAll("details.fold")];
+  const unfold = document.getElementById("Unfold");
+  unfold.hidden = !folds.length;
+  unfold.addEventListener("click", () => {
+    const open = folds.some((fold) => !fold.open);
+    for (const fold of folds) fold.open = open;
+    unfold.textContent = open ? "Fold all" : "Unfold all";
+  });
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = folds.filter((fold) => !fold.open);
+    for (const fold of closed) fold.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const fold of closed) fold.open = false;
+  });
+
   // Light and dark.
 
   const themes = ["auto", "light", "dark"];

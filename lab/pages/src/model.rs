@@ -7,13 +7,28 @@ pub struct Report {
     pub title: String,
     pub subtitle: String,
     pub verdict: Verdict,
+    /// Below the headline if there is one, else below [`Report::overview`].
+    pub answers: Vec<Answers>,
+    /// Directly below the headline.
+    pub overview: Vec<Block>,
     /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
+    /// Whether [`Block::Fold`] starts open.
+    pub unfolded: bool,
     /// Heading above [`Report::runs`]; `Runs` if empty.
     pub cards: String,
     pub made_by: String,
+}
+
+impl Report {
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let sections = self.sections.iter();
+        self.overview
+            .iter()
+            .chain(sections.flat_map(|section| &section.blocks))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,10 +44,27 @@ pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
     #[default]
     Described,
+    /// A difference that is neither better nor worse, or several that disagree.
     Differs,
+    Better,
+    Worse,
     /// Equivalent within the margin, by an equivalence test.
     Equivalent,
     Inconclusive,
+}
+
+/// What a run or an arm says about the node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Answers {
+    pub name: String,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Finding {
+    /// `fine`, `look`, `act` or `unknown`.
+    pub verdict: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -75,6 +107,8 @@ pub enum Block {
     Text(String),
     Table(Table),
     Figure(Figure),
+    /// Folds all blocks up to the next one of these, or to the section's end, under this title.
+    Fold(String),
 }
 
 /// Every row has as many cells as there are columns.
@@ -161,6 +195,7 @@ pub enum Chart {
     Histogram(Histogram),
     Bars(Bars),
     Curves(Curves),
+    Forest(Forest),
     Matrix(Matrix),
 }
 
@@ -310,6 +345,33 @@ pub struct Curve {
     pub points: Vec<(f64, Bar)>,
     /// The recorded size and its value.
     pub recorded: Option<(f64, f64)>,
+}
+
+/// Effects with their intervals, around the line of no effect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Forest {
+    pub x_label: String,
+    pub rows: Vec<ForestRow>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ForestRow {
+    pub name: String,
+    /// 1 is no effect.
+    pub ratio: Bar,
+    /// The effect in words.
+    pub text: String,
+    pub tone: Tone,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    /// Neither better nor worse, or not shown to be.
+    #[default]
+    Neutral,
+    Better,
+    Worse,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -114,23 +114,15 @@ fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> anyhow::Result<
 }
 
 fn tables(report: &Report) -> impl Iterator<Item = &Table> {
-    report
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .filter_map(|block| match block {
-            Block::Table(table) => Some(table),
-            _ => None,
-        })
+    report.blocks().filter_map(|block| match block {
+        Block::Table(table) => Some(table),
+        _ => None,
+    })
 }
 
 fn figures(report: &Report) -> impl Iterator<Item = &Figure> {
-    report
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .filter_map(|block| match block {
-            Block::Figure(figure) => Some(figure),
-            _ => None,
-        })
+    report.blocks().filter_map(|block| match block {
+        Block::Figure(figure) => Some(figure),
+        _ => None,
+    })
 }

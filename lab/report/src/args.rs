@@ -1,3 +1,5 @@
+use crate::report::SCALARS;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -38,7 +40,7 @@ pub enum Format {
 
 Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
 (`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
-of all sample tables.")]
+of all sample tables, then `arm`, `run` and the other labels as `label_NAME`.")]
 pub struct ExportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
@@ -88,8 +90,8 @@ pub struct ReportArgs {
     /// The folder for the report [default: report].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The primary metric [default: replay time per slot, p95].
-    #[arg(long, value_name = "METRIC")]
+    /// The primary metric [default: replay-p95; rss-mean of a process that is no validator].
+    #[arg(long, value_name = "METRIC", value_parser = metrics())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
@@ -97,12 +99,19 @@ pub struct ReportArgs {
     /// Compares what is counted by slot as a rate, so that arms of different slot times can be compared.
     #[arg(long)]
     pub per_second: bool,
+    /// Open everything that the page folds.
+    #[arg(long)]
+    pub unfold: bool,
     /// Seed of the bootstrap: the same seed gives the same report.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Overwrite existing files.
     #[arg(long)]
     pub force: bool,
+}
+
+fn metrics() -> PossibleValuesParser {
+    PossibleValuesParser::new(SCALARS.iter().map(|scalar| scalar.id))
 }
 
 /// More than 0 and less than 100.

@@ -8,7 +8,8 @@ mod tps;
 
 pub use lifecycle::{End, KeptUp, Lifecycle, PhaseSpan};
 pub use numbers::{
-    Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us,
+    Cache, Growth, Levels, Numbers, TpsNumbers, cache_moments, cache_times, growth, numbers,
+    prune_us,
 };
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};

@@ -3,18 +3,22 @@
 //! "The study" in comments and notes is the paper that `docs/PAPER.md` describes.
 
 mod accounts;
+mod answers;
 mod cache;
 mod cache_sizes;
 mod caveats;
 mod chapter;
 mod classes;
 mod comparison;
+mod effect;
 mod enough;
 mod faults;
 mod floor;
+mod folds;
 mod hardware;
 mod limits;
 mod memory;
+mod overview;
 pub mod pace;
 mod paired;
 pub mod releases;
@@ -27,8 +31,9 @@ mod verdict;
 mod what_happened;
 
 pub(crate) use cells::bytes;
-pub use scalars::{Better, DEFAULT, SCALARS, Scalar, scalar};
+pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
+use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use cells::duration;
 use faultline_pages::{cells, groups, model};
@@ -78,6 +83,17 @@ pub struct ReportContext {
     pub arms: Vec<String>,
 }
 
+/// The primary metric unless one is chosen.
+pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
+    let is_validator = |run: &Run| run.is_replay() || lifecycle(run).has_validator;
+    let has_process = |run: &Run| !run.processes.is_empty();
+    let id = match runs.iter().any(has_process) && !runs.iter().any(is_validator) {
+        true => PROCESS_DEFAULT,
+        false => DEFAULT,
+    };
+    scalar(id).unwrap_or(&SCALARS[0])
+}
+
 /// With several runs, also compares their arms.
 pub fn build(runs: &[Run], options: &Options) -> Report {
     build_with_context(runs, options, ReportContext::default())
@@ -100,13 +116,22 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     }
     report.verdict.points.splice(0..0, context.points);
     report.caveats.splice(0..0, context.caveats);
-    report.sections.splice(0..0, context.sections);
+    let sections = context.sections.into_iter().map(folds::folded);
+    report.sections.splice(0..0, sections);
     report
 }
 
 fn metric_sections(subjects: &Subjects<'_>) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
+    }
+    if subjects.is_any_process() {
+        return vec![
+            what_happened::section(subjects),
+            memory::section(subjects),
+            faults::section(subjects),
+            hardware::section(subjects),
+        ];
     }
     let mut sections = vec![
         what_happened::section(subjects),
@@ -163,19 +188,22 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         .collect(),
     };
     sections.extend(metric_sections(&subjects));
+    let overview = overview::overview(options.primary, &pairs, &mut sections);
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
     let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
-    let mut caveats = caveats::caveats(&subjects, same_slots);
+    let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
     caveats.extend(floor::io_pressure_caveats(&subjects));
     Report {
         title: title(&subjects),
         subtitle: subtitle(&subjects),
         verdict,
+        answers: answers::of(&subjects),
+        overview,
         runs: subjects.all.iter().map(card).collect(),
         caveats,
-        sections,
-        cards: String::new(),
+        sections: sections.into_iter().map(folds::folded).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
+        ..Report::default()
     }
 }
 

@@ -1,14 +1,13 @@
 use crate::args::ReportArgs;
-use crate::report::{self, DEFAULT, Options, SCALARS};
+use crate::report::{self, Options};
 use crate::run::{self, Run};
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use faultline_text::clean;
 use std::path::{Path, PathBuf};
 
 const DEFAULT_FOLDER: &str = "report";
 
 pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
-    let options = options(args)?;
     let mut runs = args
         .runs
         .iter()
@@ -20,7 +19,8 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     runs.iter_mut()
         .zip(&args.runs)
         .for_each(|(run, path)| run.predict_cache(path));
-    let report = report::build(&runs, &options);
+    let mut report = report::build(&runs, &options(args, &runs));
+    report.unfolded = args.unfold;
     drop(runs);
     let out: PathBuf = args
         .out
@@ -52,19 +52,12 @@ fn reject_overlaps(runs: &[Run]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options(args: &ReportArgs) -> anyhow::Result<Options> {
-    let name = args.primary.as_deref().unwrap_or(DEFAULT);
-    let primary = report::scalar(name).ok_or_else(|| {
-        let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-        anyhow!(
-            "--primary {name}: no such metric; there are {}",
-            known.join(", ")
-        )
-    })?;
-    Ok(Options {
-        primary,
+fn options(args: &ReportArgs, runs: &[Run]) -> Options {
+    let chosen = args.primary.as_deref().and_then(report::scalar);
+    Options {
+        primary: chosen.unwrap_or_else(|| report::default_scalar(runs)),
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
         per_second: args.per_second,
-    })
+    }
 }

@@ -1,12 +1,14 @@
 //! A recording prepared for analysis: one time axis, signals aligned with ticks.
 
 mod clock;
+mod event;
 mod from_experiment;
 mod levels;
 mod load;
 mod manifest;
 mod signal;
 
+pub use event::Event;
 pub use from_experiment::{ExperimentOutcome, Replayed, ReplayedSlot};
 pub use levels::BindingLevel;
 pub use load::load;
@@ -79,13 +81,6 @@ pub struct Process {
     pub seen: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started: Option<f64>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Event {
-    pub at: f64,
-    pub kind: String,
-    pub detail: String,
 }
 
 /// The axis does not move; points are converted to the clock before the first step.

@@ -1,6 +1,7 @@
 //! Rules of caveats, and why an interval is unreliable in words.
 
 use crate::block::Reliability;
+use crate::summary::quantile;
 
 /// The first pair of arms in which one ended before the other began. `runs` has (begin on any
 /// clock, arm). Arms with a single run are left out.
@@ -19,6 +20,31 @@ pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)
         |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
     let pair = arms.windows(2).find(is_separate)?;
     Some((pair[0].0, pair[1].0))
+}
+
+/// Fewer values have no outlier.
+pub const VALUES_FOR_AN_OUTLIER: usize = 4;
+
+/// Values within this share of the median are no outliers, however close the others are together.
+const MIN_OUTLIER_DISTANCE: f64 = 0.1;
+
+/// Indices of outliers: their distance from the median, times 0.6745 and divided by the median
+/// absolute deviation, exceeds 3.5 (Iglewicz and Hoaglin 1993, the modified z-score).
+pub fn outliers(values: &[f64]) -> Vec<usize> {
+    let median = |values: Vec<Option<f64>>| quantile(&values, 0.5).unwrap_or(0.0);
+    let middle = median(values.iter().copied().map(Some).collect());
+    let distance = |value: &f64| (value - middle).abs();
+    let deviation = median(values.iter().map(|value| Some(distance(value))).collect());
+    let is_outlier = |value: &f64| {
+        0.6745 * distance(value) > 3.5 * deviation
+            && distance(value) > MIN_OUTLIER_DISTANCE * middle.abs()
+    };
+    let indexed = values.iter().enumerate();
+    let indexed = indexed.filter(|_| values.len() >= VALUES_FOR_AN_OUTLIER);
+    indexed
+        .filter(|(_, value)| is_outlier(value))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if
@@ -44,5 +70,20 @@ pub fn reliability_text(why: Reliability) -> String {
                 .to_owned()
         }
         Reliability::Constant => "every value is the same, so there is nothing to make an interval from".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_far_from_the_others_is_an_outlier_and_two_levels_are_not() {
+        assert_eq!(outliers(&[230.0, 239.0, 78.0, 235.0, 231.0, 236.0]), [2]);
+        assert_eq!(outliers(&[100.0, 101.0, 99.0, 200.0, 201.0, 199.0]), [0; 0]);
+        assert_eq!(outliers(&[5.0, 5.0, 5.0, 5.4]), [0; 0], "within a tenth");
+        assert_eq!(outliers(&[5.0, 5.0, 5.0, 6.0]), [3]);
+        assert_eq!(outliers(&[230.0, 239.0, 78.0]), [0; 0], "too few");
+        assert_eq!(outliers(&[]), [0; 0]);
     }
 }

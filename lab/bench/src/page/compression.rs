@@ -40,6 +40,7 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
         sections,
         cards: "Codecs".to_owned(),
         made_by: made_by(&outcome.version),
+        ..Report::default()
     }
 }
 

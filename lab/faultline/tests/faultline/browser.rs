@@ -15,11 +15,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::sample;
-use faultline_pages::model::Report;
+use faultline_pages::model::{Block, Report};
 use faultline_pages::render;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 use faultline_testkit::eventually::eventually_ok;
 use serde_json::{Value, json};
+
+/// Of a page 900 px high.
+const MAX_FOLDED_SCREENS: f64 = 12.0;
 
 struct Page {
     browser: Browser,
@@ -46,6 +49,9 @@ fn shown(
     let mut browser = Browser::start().unwrap();
     browser.window(width, height, dark).unwrap();
     browser.open(&file).unwrap();
+    let unfold =
+        "document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })";
+    browser.evaluate(unfold).unwrap();
     browser.evaluate("faultline.drawAll()").unwrap();
     Page {
         browser,
@@ -491,7 +497,7 @@ fn every_colour_has_the_required_contrast() {
               const need = (least, inks, papers) => { for (const ink of inks) for (const paper of papers) {
                 if (!(ratio(ink, paper) >= least)) bad.push(`${ink} on ${paper}: ${ratio(ink, paper).toFixed(2)}`);
               } };
-              need(4.5, ["ink", "soft", "accent", "described", "differs", "equivalent", "inconclusive"], ["paper", "panel"]);
+              need(4.5, ["ink", "soft", "accent", "described", "differs", "equivalent", "inconclusive", "better", "worse"], ["paper", "panel"]);
               need(4.5, ["on"], ["pos", "neg"]);
               const tints = Array.from({ length: 13 }, (_, i) => `b${i}`);
               need(4.5, ["ink"], ["na", ...tints]);
@@ -513,7 +519,7 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
     page.browser
         .call("Emulation.setEmulatedMedia", &json!({ "media": "print" }))
         .unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 8]));
+    assert_eq!(page.ask(stills), json!(vec![true; 9]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(
         page.ask("getComputedStyle(document.body).backgroundColor"),
@@ -534,9 +540,36 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
     page.browser
         .screenshot(&pictures().join("no-script.png"), true)
         .unwrap();
-    assert_eq!(page.ask(stills), json!(vec![true; 8]));
+    assert_eq!(page.ask(stills), json!(vec![true; 9]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(page.ask(CROWDED), json!([]));
+}
+
+#[test]
+fn print_and_one_button_open_everything_folded() {
+    let mut report = sample::rich();
+    let blocks = &mut report.sections[0].blocks;
+    blocks.insert(1, Block::Fold("By run".to_owned()));
+    let Some(mut page) = page(&report, 1280, 900, false) else {
+        return;
+    };
+    let shown = "document.querySelector('#Table-tps caption').checkVisibility()";
+    page.ask("document.querySelector('.fold').open = false");
+    assert_eq!(page.ask(shown), json!(false));
+    let summary = page.ask("document.querySelector('.fold summary').innerText");
+    assert!(summary.as_str().unwrap().starts_with("By run"), "{summary}");
+    page.ask("dispatchEvent(new Event('beforeprint'))");
+    assert_eq!(page.ask(shown), json!(true));
+    page.ask("dispatchEvent(new Event('afterprint'))");
+    assert_eq!(page.ask(shown), json!(false));
+    page.ask("document.getElementById('Unfold').click()");
+    assert_eq!(page.ask(shown), json!(true));
+    report.unfolded = true;
+    assert!(
+        render::html::page(&report)
+            .unwrap()
+            .contains("<details class=\"fold\" open>")
+    );
 }
 
 #[test]
@@ -605,6 +638,31 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
         );
         let file = folder.path().join("report.html");
         let mut page = shown(folder, file, (1280, 900, false));
+        page.browser.window(1400, 900, false).unwrap();
+        let bottom = "Math.max(...[...document.querySelectorAll('figure')[0].querySelectorAll('.live, .still')]
+            .map((part) => part.getBoundingClientRect().bottom)) + scrollY";
+        let bottom = page.ask(bottom).as_f64().unwrap();
+        println!("{name}: the first picture ends at {bottom} px");
+        let height = |page: &mut Page, open: bool| {
+            let fold = format!(
+                "document.querySelectorAll('.fold').forEach((one) => {{ one.open = {open}; }})"
+            );
+            page.ask(&fold);
+            page.ask("document.documentElement.scrollHeight")
+                .as_f64()
+                .unwrap()
+                / 900.0
+        };
+        let (folded, unfolded) = (height(&mut page, false), height(&mut page, true));
+        println!("{name}: {folded:.1} screens folded, {unfolded:.1} unfolded");
+        assert!(
+            folded <= MAX_FOLDED_SCREENS && unfolded > folded,
+            "{name}: {folded}"
+        );
+        assert!(
+            bottom <= 900.0,
+            "{name}: the first picture ends at {bottom} px"
+        );
         for (width, dark) in [(400, true), (1280, false)] {
             page.browser.window(width, 900, dark).unwrap();
             page.wait(

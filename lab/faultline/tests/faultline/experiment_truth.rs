@@ -263,9 +263,7 @@ fn cache_cost_is_measured_exactly_and_equal_arms_do_not_differ() {
     }
     let report = scene.report();
     assert!(
-        report.contains(
-            "lower with 1024 than with 512; equivalent within 5 % with 512 again and 512"
-        ),
+        report.contains("%) with 1024 than with 512; equivalent within 5 % with 512 again and 512"),
         "{report}"
     );
     let primary = scene.table("primary");

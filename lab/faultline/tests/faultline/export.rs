@@ -146,6 +146,25 @@ fn parquet_files_are_typed_compressed_and_have_statistics_and_labels() {
 }
 
 #[test]
+fn wide_rows_have_the_arm_the_run_and_the_other_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
+    Plain {
+        ticks: vec![1],
+        labels: vec![("arm", "512G"), ("host", "a")],
+        ..Plain::default()
+    }
+    .write(&recording);
+    let tables = ["--format", "csv", "--table", "wide"];
+    let output = export(&[&recording, "--out".as_ref(), &out], &tables);
+    assert!(output.status.success(), "{}", said(&output));
+    let wide = std::fs::read_to_string(out.join("wide.csv")).unwrap();
+    let (head, row) = wide.split_once("\r\n").unwrap();
+    assert!(head.ends_with(",arm,run,label_host"), "{head}");
+    assert!(row.ends_with(",512G,,a\r\n"), "{row}");
+}
+
+#[test]
 fn csv_distinguishes_null_from_text_and_shows_both_time_formats() {
     let folder = tempfile::tempdir().unwrap();
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));

@@ -40,6 +40,7 @@ fn a_report_has_a_page_a_text_and_table_and_figure_files() {
             "figures/anonymous-and-file.svg",
             "figures/cache.svg",
             "figures/correlation.svg",
+            "figures/effects.svg",
             "figures/major-faults.svg",
             "figures/memory.svg",
             "figures/misses-by-size.svg",
@@ -176,7 +177,7 @@ fn ids_unfit_as_file_names_and_ragged_tables_are_refused() {
 }
 
 fn figures(report: &Report) -> Vec<Figure> {
-    let blocks = report.sections.iter().flat_map(|section| &section.blocks);
+    let blocks = report.blocks();
     blocks
         .filter_map(|block| match block {
             Block::Figure(figure) => Some(figure.clone()),
@@ -273,7 +274,7 @@ const WILD: [f64; 9] = [
     1e300,
 ];
 
-fn wild_charts(log: bool) -> [Chart; 10] {
+fn wild_charts(log: bool) -> [Chart; 12] {
     let y: Vec<Option<f64>> = WILD.iter().map(|value| Some(*value)).collect();
     let x: Vec<f64> = (0..9).map(f64::from).collect();
     let line = |x: Vec<f64>| Line {
@@ -322,12 +323,26 @@ fn wild_charts(log: bool) -> [Chart; 10] {
             ..Curves::default()
         }),
         Chart::Curves(Curves::default()),
+        Chart::Forest(wild_forest()),
+        Chart::Forest(Forest::default()),
         Chart::Matrix(Matrix {
             names: vec!["a".to_owned(); 3],
             values: vec![vec![Some(f64::NAN), None]],
         }),
         Chart::Matrix(Matrix::default()),
     ]
+}
+
+fn wild_forest() -> Forest {
+    let row = |value: &f64| ForestRow {
+        name: sample::HOSTILE.to_owned(),
+        ratio: (*value, Some((f64::NAN, *value))),
+        ..ForestRow::default()
+    };
+    Forest {
+        rows: WILD.iter().map(row).collect(),
+        ..Forest::default()
+    }
 }
 
 fn wild_curve() -> Curve {
@@ -631,7 +646,7 @@ fn figure_file_colours_are_those_of_the_light_theme() {
     let (figure, page) = (asset("figure.css"), asset("report.css"));
     let light = page.split_once("@media").unwrap().0;
     let of_page = |name: &str| light.split_once(&format!("--{name}: ")).unwrap().1[..7].to_owned();
-    let classes = "k0 k1 k2 k3 k4 k5 k6 k7 kn b0 b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 b11 b12 gap p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 p10 p11 p12 pgap pos neg na";
+    let classes = "k0 k1 k2 k3 k4 k5 k6 k7 kn b0 b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 b11 b12 gap p0 p1 p2 p3 p4 p5 p6 p7 p8 p9 p10 p11 p12 pgap pos neg na better worse";
     for name in classes.split(' ') {
         let rule = figure
             .lines()

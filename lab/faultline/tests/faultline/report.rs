@@ -42,7 +42,7 @@ fn report(names: &[&str]) -> Report {
 }
 
 fn blocks(report: &Report) -> impl Iterator<Item = &Block> {
-    report.sections.iter().flat_map(|section| &section.blocks)
+    report.blocks()
 }
 
 fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
@@ -486,6 +486,61 @@ fn unreliable_intervals_are_one_caveat_and_a_table() {
 }
 
 #[test]
+fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
+    let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
+    let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
+    let outliers = |runs: &[Run]| -> Vec<String> {
+        let caveats = build(runs, &Options::default()).caveats.into_iter();
+        let named = caveats.filter(|caveat| caveat.what.contains("outlier"));
+        named.map(|caveat| caveat.what).collect()
+    };
+    assert_eq!(outliers(&runs), [""; 0]);
+    for point in &mut runs[1].points.costs {
+        point.transaction_count = point.transaction_count.map(|count| count / 3);
+    }
+    let found = outliers(&runs);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("512, run 2: transactions per second ")
+            && found[0].contains(" where the others have "),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_run_and_each_arm_has_the_three_lines_of_the_status_page() {
+    let lines = |report: &Report| -> Vec<Vec<String>> {
+        let answers = report.answers.iter();
+        let texts = answers.map(|one| one.findings.iter().map(|one| one.text.clone()));
+        texts.map(Iterator::collect).collect()
+    };
+    for lines in lines(&report(&["long.fltl"])) {
+        let starts = ["RAM: ", "Program cache: ", "Earns: "];
+        assert_eq!(lines.len(), 3);
+        let fits = |(line, start): (&String, &str)| line.starts_with(start) && line.ends_with('.');
+        assert!(lines.iter().zip(starts).all(fits), "{lines:#?}");
+        assert!(lines[1].contains("per slot"), "{lines:#?}");
+    }
+    let arms = report(&["arm-512-1.fltl", "arm-1024-1.fltl"]);
+    assert_eq!(lines(&arms).len(), 2);
+    assert!(report(&["any-process.fltl"]).answers.is_empty());
+}
+
+#[test]
+fn no_average_takes_more_than_a_tenth_of_a_run() {
+    let report = report(&["any-process.fltl"]);
+    let figure = blocks(&report).find_map(|block| match block {
+        Block::Figure(figure) if figure.id == "minor-faults-over-time" => Some(figure),
+        _ => None,
+    });
+    let caption = &figure.unwrap().caption;
+    assert!(
+        caption.starts_with("Moving average over 6 samples"),
+        "60 ticks: {caption}"
+    );
+}
+
+#[test]
 fn columns_without_any_value_are_omitted_with_a_note() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
     for id in ["primary", "other-metrics"] {
@@ -528,8 +583,10 @@ fn report_texts_contain_no_unrendered_code_marks() {
         &["arm-1024-1.fltl", "arm-512-1.fltl"],
         &["any-process.fltl"],
     ] {
-        let mut all = Vec::new();
-        texts(&serde_json::to_value(report(names)).unwrap(), &mut all);
+        let mut report = report(names);
+        // The page renders their commands.
+        report.answers.clear();
+        let all = all_texts(&report);
         assert!(!all.iter().any(|text| text.contains('`')), "{all:#?}");
     }
 }
@@ -744,30 +801,56 @@ fn two_runs_per_arm_are_estimated_but_not_tested() {
 
 #[test]
 fn runs_without_points_report_why_numbers_are_missing() {
-    for (name, why) in [
-        ("any-process.fltl", "no datapoints were recorded"),
-        ("one-tick.fltl", "no datapoints"),
-        ("empty.fltl", "no datapoints"),
-    ] {
+    for name in ["one-tick.fltl", "empty.fltl"] {
         let report = report(&[name]);
-        let row = &table(&report, "tps").rows[0];
-        assert!(
-            matches!(&row[1], Cell::Missing(said) if said.contains(why)),
-            "{name}: {row:?}"
-        );
-        let headline = if name == "any-process.fltl" {
-            "shows nothing of a validator"
-        } else {
-            "not known"
-        };
-        assert!(
-            report.verdict.headline.contains(headline),
-            "{name}: {}",
-            report.verdict.headline
-        );
+        for id in ["tps", "slots", "cache"] {
+            let mut sections = report.sections.iter();
+            let section = sections.find(|section| section.id == id).unwrap();
+            let line = Block::Text("No datapoints were recorded.".to_owned());
+            assert_eq!(section.blocks, [line], "{name}: {id}");
+        }
+        let headline = &report.verdict.headline;
+        assert!(headline.contains("not known"), "{name}: {headline}");
         assert_eq!(report.verdict.standing, VerdictKind::Described);
     }
+}
+
+fn all_texts(report: &Report) -> Vec<String> {
+    let mut all = Vec::new();
+    texts(&serde_json::to_value(report).unwrap(), &mut all);
+    all
+}
+
+#[test]
+fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
+    let run = fixture("any-process.fltl");
+    let pair = ["a", "b"].map(|arm| Run {
+        labels: vec![("arm".to_owned(), arm.to_owned())],
+        ..run.clone()
+    });
+    for runs in [&[run.clone()][..], &pair] {
+        let primary = faultline_report::report::default_scalar(runs);
+        assert_eq!(primary.id, "rss-mean");
+        let options = Options {
+            primary,
+            ..Options::default()
+        };
+        for text in all_texts(&build(runs, &options)) {
+            let words = text.to_lowercase();
+            let mut words = words.split(|letter: char| !letter.is_alphanumeric());
+            assert!(
+                !words.any(|word| ["tip", "slot", "slots"].contains(&word)),
+                "{text}"
+            );
+        }
+    }
     let report = report(&["any-process.fltl"]);
+    assert!(
+        report
+            .verdict
+            .headline
+            .contains("shows nothing of a validator")
+    );
     assert!(
         matches!(table(&report, "memory").rows[0][3], Cell::Number { value, .. } if value > 3.0)
     );
@@ -936,7 +1019,7 @@ fn report_tables_are_rectangular_with_unique_ids_and_number_notes() {
                     ids.push(figure.id.clone());
                     assert!(!figure.caption.is_empty(), "{}", figure.id);
                 }
-                Block::Text(words) => assert!(!words.is_empty()),
+                Block::Text(words) | Block::Fold(words) => assert!(!words.is_empty()),
             }
         }
         ids.extend(
@@ -1047,12 +1130,9 @@ fn an_unfinished_recording_is_reported_up_to_its_last_tick() {
 #[test]
 fn an_unknown_metric_is_refused_with_the_list_of_valid_ones() {
     let words = ["report", "x.fltl", "--primary", "speed"];
-    let args = Line::try_parse_from(words).unwrap().report;
-    let said = faultline_report::report_command::report_command(&args)
-        .unwrap_err()
-        .to_string();
+    let said = Line::try_parse_from(words).err().unwrap().to_string();
     assert!(
-        said.contains("--primary speed")
+        said.contains("'speed' for '--primary")
             && said.contains("replay-p95")
             && said.contains("cache-misses"),
         "{said}"

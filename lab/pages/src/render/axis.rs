@@ -103,6 +103,7 @@ impl Axis {
     pub(crate) fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         first: &[f64],
+        label: impl Fn(f64) -> String,
         width_of: impl Fn(&str) -> f64,
     ) -> Self {
         let mut sizes: Vec<f64> = sizes
@@ -117,7 +118,7 @@ impl Axis {
             .filter(|high| *high > low)
             .unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !first.contains(size));
-        let mut axis = Self::new((low, high, true), sizes, |size| number(size, 0));
+        let mut axis = Self::new((low, high, true), sizes, label);
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
@@ -293,21 +294,30 @@ mod tests {
 
     #[test]
     fn axis_ticks_are_the_sizes_that_fit() {
+        let whole = |size| number(size, 0);
         let sizes = [512.0, 256.0, 640.0, 1024.0, 512.0, 8192.0];
-        let axis = Axis::of_sizes(sizes.into_iter(), &[], |_| 0.01);
+        let axis = Axis::of_sizes(sizes.into_iter(), &[], whole, |_| 0.01);
         assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
         assert_eq!(
             (axis.scale.at(256.0), axis.scale.at(8192.0)),
             (Some(0.0), Some(1.0))
         );
-        let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, |_| 0.15);
+        let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, whole, |_| 0.15);
         assert_eq!(labels(&crowded(&[])), ["256", "512", "1,024", "8,192"]);
         assert_eq!(labels(&crowded(&[640.0])), ["256", "640", "8,192"]);
         assert_eq!(
-            labels(&Axis::of_sizes([512.0].into_iter(), &[], |_| 0.1)),
+            labels(&Axis::of_sizes([512.0].into_iter(), &[], whole, |_| 0.1)),
             ["512"]
         );
-        assert!(labels(&Axis::of_sizes([f64::NAN, -1.0].into_iter(), &[], |_| 0.1)).is_empty());
+        assert!(
+            labels(&Axis::of_sizes(
+                [f64::NAN, -1.0].into_iter(),
+                &[],
+                whole,
+                |_| 0.1
+            ))
+            .is_empty()
+        );
     }
 
     #[test]

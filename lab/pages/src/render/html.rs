@@ -24,12 +24,8 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let styles = SeriesStyles::of(report);
     let sections = report.sections.iter().map(|section| {
-        let blocks = section.blocks.iter().map(|one| block::block(one, &styles));
-        json!({
-            "id": section.id,
-            "title": section.title,
-            "blocks": blocks.collect::<Vec<_>>(),
-        })
+        let blocks = block::blocks(&section.blocks, &styles);
+        json!({ "id": section.id, "title": section.title, "blocks": blocks })
     });
     let arms = styles.arms().iter().enumerate();
     let arms = arms.map(|(nth, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(nth)) }));
@@ -53,6 +49,9 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         "subtitle": report.subtitle,
         "verdict": report.verdict,
         "standing": words::standing(report),
+        "answers": report.answers,
+        "overview": block::blocks(&report.overview, &styles),
+        "unfolded": report.unfolded,
         "caveats": report.caveats,
         "cards": words::cards(report),
         "runs": report.runs,

@@ -15,6 +15,16 @@ pub fn markdown(report: &Report) -> String {
             escaped(&report.verdict.headline)
         ),
     );
+    for answers in &report.answers {
+        paragraph(&mut out, &format!("**{}**", escaped(&answers.name)));
+        let findings = answers.findings.iter();
+        list(
+            &mut out,
+            findings.map(|finding| format!("*{}*: {}", finding.verdict, escaped(&finding.text))),
+        );
+    }
+    let mut listed_marks = Vec::new();
+    blocks(&mut out, &report.overview, &mut listed_marks);
     list(
         &mut out,
         report.verdict.points.iter().map(|point| escaped(point)),
@@ -29,7 +39,6 @@ pub fn markdown(report: &Report) -> String {
         writeln!(out, "## {}\n", escaped(words::cards(report))).unwrap_or_default();
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
-    let mut listed_marks = Vec::new();
     report
         .sections
         .iter()
@@ -56,12 +65,19 @@ fn card(out: &mut String, run: &RunCard) {
     );
 }
 
-/// Events shared by several figures are listed once.
 fn chapter<'a>(out: &mut String, section: &'a Section, listed_marks: &mut Vec<&'a [Mark]>) {
     writeln!(out, "## {}\n", escaped(&section.title)).unwrap_or_default();
-    for block in &section.blocks {
+    blocks(out, &section.blocks, listed_marks);
+}
+
+/// Events shared by several figures are listed once.
+fn blocks<'a>(out: &mut String, blocks: &'a [Block], listed_marks: &mut Vec<&'a [Mark]>) {
+    for block in blocks {
         match block {
             Block::Text(text) => paragraph(out, &escaped(text)),
+            Block::Fold(title) => {
+                writeln!(out, "### {}\n", escaped(title)).unwrap_or_default();
+            }
             Block::Table(table) => {
                 writeln!(out, "**{}**\n", escaped(&table.title)).unwrap_or_default();
                 out.push_str(&self::table(table));

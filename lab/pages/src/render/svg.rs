@@ -9,6 +9,7 @@ use crate::model::{Chart, Figure};
 
 mod bars;
 mod curves;
+mod forest;
 mod frame;
 mod histogram;
 mod legend;
@@ -52,6 +53,7 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
         Chart::Histogram(chart) => histogram::draw(&mut sheet, chart, styles),
         Chart::Bars(chart) => bars::draw(&mut sheet, chart, styles),
         Chart::Curves(chart) => curves::draw(&mut sheet, chart, styles),
+        Chart::Forest(chart) => forest::draw(&mut sheet, chart),
         Chart::Matrix(chart) => matrix::draw(&mut sheet, chart),
     }
     sheet.finish(&figure.title, surface)

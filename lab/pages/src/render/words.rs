@@ -5,6 +5,8 @@ pub(crate) fn standing(report: &Report) -> &'static str {
     match report.verdict.standing {
         VerdictKind::Described => "Described, not tested",
         VerdictKind::Differs => "A difference is shown",
+        VerdictKind::Better => "\u{2713} Better",
+        VerdictKind::Worse => "\u{2717} Worse",
         VerdictKind::Equivalent => "Equivalent within the margin",
         VerdictKind::Inconclusive => "Inconclusive",
     }

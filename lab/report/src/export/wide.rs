@@ -1,4 +1,4 @@
-//! One row per tick, joined with all tables that have at most one row per tick.
+//! One row per tick, joined with all tables that have at most one row per tick, and the labels.
 
 use super::rows::{self, kinds, push, push_rows, type_of};
 use faultline_pages::export::{TableWriter, Type, Values};
@@ -20,7 +20,20 @@ pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Type)>, Erro
         let columns = spec.columns.iter().zip(kinds(recording, spec)?).skip(1);
         all.extend(columns.map(|(column, kind)| (format!("{prefix}{}", column.name), kind)));
     }
+    all.extend(labels(recording).map(|(name, _)| (name, Type::Text)));
     Ok(all)
+}
+
+/// `arm` and `run` of every recording, then its other labels, as `label_NAME`.
+fn labels(recording: &Recording) -> impl Iterator<Item = (String, Cell)> {
+    let named = ["arm", "run"].into_iter().map(|wanted| {
+        let label = recording.labels().iter().find(|(name, _)| name == wanted);
+        let cell = label.map_or(Cell::Null, |(_, label)| Cell::Text(label.clone()));
+        (wanted.to_owned(), cell)
+    });
+    let others = recording.labels().iter();
+    let others = others.filter(|(name, _)| name != "arm" && name != "run");
+    named.chain(others.map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone()))))
 }
 
 fn tick_columns() -> &'static [TableColumn] {
@@ -44,6 +57,9 @@ pub(super) fn write(
             let (these, others) = rest.split_at_mut(table.columns().len());
             join(recording, table, &ids, these)?;
             rest = others;
+        }
+        for (values, (_, label)) in rest.iter_mut().zip(labels(recording)) {
+            ids.iter().for_each(|_| push(values, &label));
         }
         Ok(())
     })

@@ -2,7 +2,7 @@ mod kept_up;
 
 use super::span::Span;
 use super::timeline::{Stall, Timeline, timeline};
-use crate::run::{ExperimentOutcome, Run, Tick};
+use crate::run::{ExperimentOutcome, Run, Signal, Tick};
 use faultline_phase::phase_name;
 use std::ops::Range;
 
@@ -44,6 +44,8 @@ pub struct Lifecycle {
     pub gaps: Vec<Span>,
     /// Time of the first tick at the tip.
     pub at_tip: Option<f64>,
+    /// Since when the distance was small, until [`at_tip`](Self::at_tip) confirmed it.
+    pub near_tip: Option<f64>,
     pub kept_up: KeptUp,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
@@ -85,6 +87,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     let at_tip = first
         .and_then(|first| run.ticks.get(first))
         .map(|tick| tick.at);
+    let near_tip = first.and_then(|first| near_tip(run, first));
     let kept_up = KeptUp::default();
     let mut lifecycle = Lifecycle {
         phases,
@@ -93,6 +96,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         slot_seconds,
         gaps,
         at_tip,
+        near_tip,
         kept_up,
         end,
         ended,
@@ -105,6 +109,18 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         Some(from_experiment) => apply_experiment(lifecycle, from_experiment),
         None => lifecycle,
     }
+}
+
+/// The time from which on the same process was near the tip, until this tick at the tip.
+fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
+    let tick = run.ticks.get(at_tip)?;
+    let near = run.rules(tick).at_tip_slots as f64;
+    let behind = run.signal(Signal::Behind);
+    let earlier = run.ticks.iter().zip(behind).take(at_tip + 1).rev();
+    let of_process = earlier.take_while(|(earlier, _)| earlier.process == tick.process);
+    let known = of_process.filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)));
+    let near = known.take_while(|(_, behind)| *behind <= near);
+    Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
 fn apply_experiment(mut lifecycle: Lifecycle, from_experiment: &ExperimentOutcome) -> Lifecycle {
@@ -217,9 +233,8 @@ fn end(run: &Run, what: &str) -> End {
     let oom = run.events.iter().any(|event| event.kind == "oom_kill");
     let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let describe_event = |kind: &str| {
-        last(kind).map_or_else(String::new, |event| match event.detail.as_str() {
-            "" => format!("event {kind} at {:.0} s", event.at),
-            detail => format!("event {kind} at {:.0} s: {detail}", event.at),
+        last(kind).map_or_else(String::new, |event| {
+            format!("at {:.0} s: {}", event.at, event.sentence())
         })
     };
     let (how, evidence) = if run.ticks.is_empty() {

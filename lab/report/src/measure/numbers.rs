@@ -276,9 +276,16 @@ fn logged_cache(run: &Run) -> Cache {
 
 /// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    with_transactions(run, window)
-        .map(|point| point.program_cache_us.map(|us| us as f64))
-        .collect()
+    let moments = cache_moments(run, window);
+    moments.map(|(_, us)| us).collect()
+}
+
+/// [`cache_times`] with the time of each.
+pub fn cache_moments(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+    with_transactions(run, window).map(|point| {
+        let us = point.program_cache_us;
+        (run.at(point.time_unix_ns), us.map(|us| us as f64))
+    })
 }
 
 #[cfg(test)]

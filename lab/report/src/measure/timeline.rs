@@ -33,9 +33,47 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
         from = ticks.end;
         track_session(run, ticks.clone(), &mut timeline.phases, &mut slot_times);
     }
-    timeline.slot_seconds = quantile(&slot_times, 0.5);
+    timeline.slot_seconds = slot_seconds(run, &timeline.phases).or(quantile(&slot_times, 0.5));
     timeline.stalls = stalls(run, &timeline.phases);
     timeline
+}
+
+/// Seconds at the tip that give one slot time.
+const SLOT_TIME_SPAN: f64 = 30.0;
+
+/// The median over spans at the tip. The tracker's own values hold the end of the catch-up, when
+/// the tip that it hears of advances faster.
+fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
+    let tip = run.signal(Signal::EvidenceTip);
+    let known = run.ticks.iter().zip(phases).zip(tip);
+    let at_tip: Vec<(&Tick, f64)> = known
+        .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
+        .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
+        .collect();
+    let is_gap =
+        |a: &Tick, b: &Tick| a.session != b.session || b.at - a.at > STALL_AFTER.as_secs_f64();
+    let stretches = at_tip.chunk_by(|(a, _), (b, _)| !is_gap(a, b));
+    let times: Vec<Option<f64>> = stretches
+        .flat_map(slot_times_of_stretch)
+        .map(Some)
+        .collect();
+    quantile(&times, 0.5)
+}
+
+fn slot_times_of_stretch(stretch: &[(&Tick, f64)]) -> Vec<f64> {
+    let ([(first, _), ..], [.., (last, _)]) = (stretch, stretch) else {
+        return Vec::new();
+    };
+    let seconds = last.at - first.at;
+    let spans = (seconds / SLOT_TIME_SPAN).floor();
+    let ends = (0..=spans as usize).map(|end| first.at + end as f64 * seconds / spans.max(1.0));
+    let ends: Vec<_> = ends
+        .filter_map(|end| stretch.iter().find(|(tick, _)| tick.at >= end - 1e-6))
+        .collect();
+    let spans = ends.windows(2).filter(|_| spans >= 1.0);
+    let advances = spans.map(|span| (span[1].0.at - span[0].0.at, span[1].1 - span[0].1));
+    let advances = advances.filter(|(_, slots)| *slots > 0.0);
+    advances.map(|(seconds, slots)| seconds / slots).collect()
 }
 
 fn recorded_phase(tick: &Tick) -> Option<Phase> {

@@ -2,6 +2,7 @@
 
 use super::cells::{GIB, number, row, table};
 use super::chapter::{Chapter, Quantity, quantity};
+use super::faults::averaged_samples;
 use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
@@ -9,8 +10,6 @@ use crate::measure::{Numbers, growth, rates, replayed, within};
 use crate::run::Signal;
 use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{self, Summary};
-
-const AVERAGED_SAMPLES: usize = 100;
 
 /// Arms whose misses per slot differ by less show nothing about the cost of a miss.
 const MIN_MISS_DIFFERENCE: f64 = 1.0;
@@ -265,14 +264,16 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
 }
 
 fn over_time(chapter: &mut Chapter<'_, '_>) {
+    let size = averaged_samples(chapter.subjects);
     let smooth = |subject: &Subject<'_>, signal| {
         let rates = rates(subject.run, signal).per_second;
-        moving_average(&rates, AVERAGED_SAMPLES)
+        moving_average(&rates, size)
     };
-    let caption =
-        "Hits by lookups, both averaged over 100 samples: the validator reports every 10 s.";
+    let caption = format!(
+        "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
+    );
     let title = "Hit ratio of the read cache over time";
-    let head = ("read-cache-over-time", title, caption);
+    let head = ("read-cache-over-time", title, &*caption);
     chapter.timeline(head, ("Hit ratio (%)", ""), |subject| {
         let [hits, misses] =
             [Signal::ReadCacheHits, Signal::ReadCacheMisses].map(|signal| smooth(subject, signal));

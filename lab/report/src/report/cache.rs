@@ -2,10 +2,14 @@
 
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
-use super::subject::{RunPart, Subjects};
-use crate::measure::{Numbers, Span, cache_times, column, prune_us};
+use super::subject::{RunPart, Subject, Subjects};
+use super::timeline::Trace;
+use crate::measure::{Numbers, Span, cache_moments, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
+use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{Summary, mean};
+
+const AVERAGED_SLOTS: usize = 25;
 
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $which:ident, sum) => {
@@ -112,9 +116,25 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     pruning(&mut chapter);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     chapter.numbers(("cache-capacity", "Capacity", note), RunPart::All, CAPACITY);
+    over_time(&mut chapter);
     bars(&mut chapter);
     histograms(&mut chapter);
     chapter.section("cache", "Program cache")
+}
+
+fn over_time(chapter: &mut Chapter<'_, '_>) {
+    let slots = |subject: &Subject<'_>| subject.from_execution.replay.len();
+    let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
+    let caption = format!("Moving average over {size} replayed slots, centred.");
+    let title = "Program cache time per slot over time";
+    let head = ("cache-time-over-time", title, caption.as_str());
+    chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
+        let moments = cache_moments(subject.run, subject.measured.windows.all);
+        let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
+        let average = moving_average(&us, size).into_iter();
+        let ms = average.map(|us| us.map(|us| us / 1e3));
+        vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
+    });
 }
 
 fn pruning(chapter: &mut Chapter<'_, '_>) {
@@ -177,7 +197,7 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
             log: false,
         };
         let any = { chart.series.iter() }.any(|one| one.values.iter().any(Option::is_some));
-        let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
+        let caption = "Means by arm; of an arm with several runs the mean of their means.";
         chapter.figure((id, title, caption), any.then_some(Chart::Bars(chart)));
     };
     draw(
@@ -192,7 +212,7 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
     );
     draw(
         "cache-time-per-batch",
-        "Program cache time per batch",
+        "Program cache time per slot",
         "Time (ms)",
         &[("time in the program cache", |n| &n.cache.time)],
         1e-3,
@@ -245,7 +265,7 @@ fn histograms(chapter: &mut Chapter<'_, '_>) {
         |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
     );
     draw(
-        ("cache-time-histogram", "Program cache time per batch"),
+        ("cache-time-histogram", "Program cache time per slot"),
         ("Time (ms)", "Replayed slots"),
         |run, window| {
             let times = cache_times(run, window).into_iter();

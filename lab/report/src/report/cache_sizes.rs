@@ -358,6 +358,7 @@ mod tests {
                 Block::Text(text) => texts.push(text),
                 Block::Figure(figure) => charts.push((figure.id, figure.chart)),
                 Block::Table(table) => tables.push(table),
+                Block::Fold(_) => {}
             }
         }
         (texts, charts, tables)

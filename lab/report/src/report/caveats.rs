@@ -4,19 +4,32 @@ use super::comparison::lowercase_first;
 use super::groups::{by_key, distinct};
 use super::model::Caveat;
 use super::pace;
+use super::scalars::{Scalar, scalar};
 use super::subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects};
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
-use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
-use faultline_stats::summary::{mean, min_values_for};
+use faultline_stats::caveat::{self, counts_hits_as_before_4_4, not_interleaved};
+use faultline_stats::summary::min_values_for;
 use faultline_text::{moment, number};
 
-pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
+pub(crate) fn caveats(subjects: &Subjects<'_>, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let mut caveats = merged_caveats(subjects, recording_caveat);
     caveats.extend(merged_caveats(subjects, clock_set));
+    let outliers = outliers(subjects, primary);
+    caveats.extend(merged_caveats(subjects, |one| {
+        outliers
+            .iter()
+            .filter(|(id, _)| *id == one.id)
+            .map(|(_, what)| {
+                let remedy =
+                    "Find out what disturbed it, and run it again; or leave it out, and say so.";
+                RunCaveat::new(one, what.clone(), remedy)
+            })
+            .collect::<Vec<_>>()
+    }));
     if several {
         caveats.extend(arm_caveats(subjects, same_slots));
     }
@@ -105,8 +118,8 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     if !two.is_empty() {
         found.push(too_few_runs(&two));
     }
-    if !same_slots {
-        found.push(loads_differ(&mean_tps(subjects)));
+    if !same_slots && !subjects.is_any_process() {
+        found.push(loads_differ(&tps_of_runs(subjects)));
     }
     let versions = distinct(
         subjects
@@ -163,12 +176,55 @@ fn too_few_runs(arms: &[String]) -> Caveat {
     )
 }
 
-fn mean_tps(subjects: &Subjects<'_>) -> Vec<f64> {
-    let of_arm = |arm: &String| {
-        let tps = { subjects.of(arm) }.filter_map(|subject| subject.from_execution.tps.all_known);
-        mean(&tps.map(|tps| tps.mean_of_all).collect::<Vec<_>>())
+fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
+    let part = subjects.compared_part();
+    let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
+    tps.map(|tps| tps.mean_of_all).collect()
+}
+
+/// Ids of runs, and what is unusual: the load among all runs, the primary metric within an arm.
+fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String, String)> {
+    let all: Vec<&Subject<'_>> = { subjects.all.iter() }
+        .filter(|subject| subjects.is_averaged(subject))
+        .collect();
+    let load = scalar("tps").filter(|_| !subjects.is_any_process());
+    let mut found: Vec<_> = load
+        .into_iter()
+        .flat_map(|load| outliers_among(subjects, load, &all))
+        .collect();
+    for arm in subjects.arms.iter().filter(|_| primary.id != "tps") {
+        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
+        found.extend(outliers_among(subjects, primary, &runs));
+    }
+    found
+}
+
+fn outliers_among(
+    subjects: &Subjects<'_>,
+    scalar: &Scalar,
+    runs: &[&Subject<'_>],
+) -> Vec<(String, String)> {
+    let value = |subject: &&Subject<'_>| pace::compared_value(subjects, scalar, subject);
+    let known: Vec<(&Subject<'_>, f64)> = { runs.iter() }
+        .filter_map(|subject| Some((*subject, value(subject)?)))
+        .collect();
+    let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
+    let outliers = caveat::outliers(&values);
+    let usual = (0..)
+        .zip(&values)
+        .filter(|(index, _)| !outliers.contains(index));
+    let usual = usual.map(|(_, value)| *value);
+    let [low, high] = [f64::min, f64::max].map(|end| usual.clone().reduce(end).unwrap_or(0.0));
+    let text = |value| number(value, usize::from(scalar.decimals));
+    let what = |index: usize| {
+        let (subject, value) = known.get(index)?;
+        let title = lowercase_first(scalar.title);
+        let (value, low, high) = (text(*value), text(low), text(high));
+        let unit = pace::unit(scalar, subjects.per_second);
+        let others = format!("{title} {value} {unit} where the others have {low} to {high} {unit}");
+        Some((subject.id.clone(), format!("{others}, so it is an outlier")))
     };
-    subjects.arms.iter().filter_map(of_arm).collect()
+    outliers.into_iter().filter_map(what).collect()
 }
 
 fn loads_differ(tps: &[f64]) -> Caveat {

@@ -83,6 +83,10 @@ impl<'s, 'r> Chapter<'s, 'r> {
     /// A table by run, and one by arm if an arm has several runs. Nothing if no run has the part.
     pub(crate) fn numbers(&mut self, head: Heading<'_>, part: RunPart, quantities: &[Quantity]) {
         let subjects = self.subjects;
+        let part = match subjects.is_any_process() {
+            true if part == RunPart::FromExecution => RunPart::All,
+            _ => part,
+        };
         if subjects.all.iter().all(|one| part.of(one).is_none()) {
             return;
         }

@@ -1,9 +1,9 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::cells::{self, count, estimate_or, number, table, without_missing};
-use super::model::{Block, Cell, Section, Table};
+use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
-use super::scalars::{Better, SCALARS, Scalar};
+use super::scalars::{Better, Scalar};
 use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
@@ -21,6 +21,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    pub(crate) fn title(&self, scalar: &Scalar) -> String {
+        pace::title(scalar, self.per_second)
+    }
+
     pub(crate) fn unit(&self, scalar: &Scalar) -> String {
         pace::unit(scalar, self.per_second)
     }
@@ -72,14 +76,14 @@ pub(crate) fn pairs(
                 };
                 arms::compare(&values(reference), &values(other), settings)
             };
-            let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
+            let rest = subjects.scalars().filter(|scalar| scalar.id != primary.id);
             Pair {
                 reference: reference.to_owned(),
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
                 per_second: subjects.per_second,
-                refused: { SCALARS.iter() }
+                refused: { subjects.scalars() }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
                     .collect(),
             }
@@ -153,7 +157,9 @@ pub(crate) fn section(
         lowercase_first(primary.title),
         margin(settings),
         arms::RUNS_FOR_A_TEST,
-        if part == RunPart::FromTip {
+        if subjects.is_any_process() {
+            "Whole runs are compared."
+        } else if part == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
@@ -166,7 +172,7 @@ pub(crate) fn section(
         Block::Table(primary_table(subjects, primary, pairs, settings)),
     ];
     blocks.push(Block::Table(others_table(subjects, pairs)));
-    blocks.push(Block::Table(definitions()));
+    blocks.push(Block::Table(definitions(subjects)));
     blocks.extend(more);
     Some(cells::section(
         "comparison",
@@ -304,7 +310,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
                 "needs two runs in each arm, and a spread"
             };
             listed.rows.push(vec![
-                cells::words(scalar.title),
+                Cell::Text(pair.title(scalar)),
                 Cell::Text(pace::unit(scalar, subjects.per_second)),
                 Cell::Text(format!("{} against {}", pair.other, pair.reference)),
                 estimate_or(
@@ -322,7 +328,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     without_missing(listed)
 }
 
-fn definitions() -> Table {
+fn definitions(subjects: &Subjects<'_>) -> Table {
     let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
     let mut listed = table(
         "metrics",
@@ -330,7 +336,7 @@ fn definitions() -> Table {
         &columns,
         "One number a run each.",
     );
-    listed.rows = (SCALARS.iter())
+    listed.rows = (subjects.scalars())
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
                 .map(cells::words)
@@ -349,6 +355,12 @@ pub(crate) fn lowercase_first(title: &str) -> String {
         }
         _ => title.to_owned(),
     }
+}
+
+pub(crate) fn uppercase_first(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(chars).collect()
 }
 
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
@@ -385,18 +397,25 @@ pub(crate) fn direction_words(direction: Direction) -> &'static str {
     }
 }
 
-fn better_or_worse(direction: Direction, better: Better) -> &'static str {
+pub(crate) fn tone(direction: Direction, better: Better) -> Tone {
     match (direction, better) {
-        (_, Better::Neither) => "",
-        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => {
-            ", which is better"
-        }
-        _ => ", which is worse",
+        (_, Better::Neither) => Tone::Neutral,
+        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => Tone::Better,
+        _ => Tone::Worse,
+    }
+}
+
+fn better_or_worse(direction: Direction, better: Better) -> &'static str {
+    match tone(direction, better) {
+        Tone::Neutral => "",
+        Tone::Better => ", which is better",
+        Tone::Worse => ", which is worse",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::scalars::SCALARS;
     use super::*;
 
     #[test]

@@ -65,6 +65,11 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     blocks
 }
 
+/// `None` if nothing is proven.
+pub(super) fn proven_bytes(subject: &Subject<'_>) -> Option<f64> {
+    enough(subject, subject.from_tip.as_ref()?).proven
+}
+
 fn enough(subject: &Subject<'_>, from_tip: &Numbers) -> SufficientMemory {
     let (run, measured) = (subject.run, &subject.measured);
     let mut unproven = Vec::new();

@@ -11,7 +11,12 @@ use crate::run::Signal;
 use faultline_agave::threads::purpose;
 use faultline_stats::smooth::moving_average;
 
+/// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
+
+pub(crate) fn averaged_samples(subjects: &Subjects<'_>) -> usize {
+    subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.run.ticks.len())
+}
 
 const MAX_TABLE_POOLS: usize = 15;
 
@@ -78,12 +83,15 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         ("major", "Major", |subject| &subject.measured.series.major),
         ("minor", "Minor", |subject| &subject.measured.series.minor),
     ];
-    let caption = "Moving average over 100 samples, centred; at the ends, and around gaps, over those that there are.";
+    let size = averaged_samples(chapter.subjects);
+    let caption = format!(
+        "Moving average over {size} samples, centred; at the ends, and around gaps, over those that there are."
+    );
     for (id, kind, values) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
-        chapter.timeline((&id, &title, caption), ("Faults (/s)", "/s"), |subject| {
-            let smoothed = moving_average(values(subject), AVERAGED_SAMPLES);
+        chapter.timeline((&id, &title, &caption), ("Faults (/s)", "/s"), |subject| {
+            let smoothed = moving_average(values(subject), size);
             vec![Trace::ticks(subject, "", &smoothed)]
         });
     }
@@ -205,14 +213,15 @@ fn bars_of(
 }
 
 fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
-    let caption = "Moving average over 100 samples, centred.";
+    let size = averaged_samples(chapter.subjects);
+    let caption = &*format!("Moving average over {size} samples, centred.");
     let smooth = |subject: &Subject<'_>, name, signal, scale: f64| {
         let rates: Vec<_> = rates(subject.run, signal)
             .per_second
             .iter()
             .map(|rate| rate.map(|rate| rate * scale))
             .collect();
-        Trace::ticks(subject, name, &moving_average(&rates, AVERAGED_SAMPLES))
+        Trace::ticks(subject, name, &moving_average(&rates, size))
     };
     let head = ("refaults-over-time", "Refaults over time", caption);
     chapter.timeline(head, ("Refaults (/s)", "/s"), |subject| {

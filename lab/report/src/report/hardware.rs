@@ -12,6 +12,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         facts(subjects, id, title, note, of)
     };
     let blocks = vec![
+        Block::Fold("Machine, validator and disks".to_owned()),
         facts(
             "hardware",
             "Machine",

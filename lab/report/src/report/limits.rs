@@ -35,6 +35,9 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     }
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
+    if subjects.is_any_process() {
+        return None;
+    }
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     differ.then(|| Limits {

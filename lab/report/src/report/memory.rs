@@ -65,7 +65,9 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.numbers(head, RunPart::FromExecution, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     let head = ("memory-from-start", "RSS and VSZ from the start on", note);
-    chapter.numbers(head, RunPart::All, RSS_AND_VSZ);
+    if !subjects.is_any_process() {
+        chapter.numbers(head, RunPart::All, RSS_AND_VSZ);
+    }
     let head = ("memory-at-tip", "RSS and VSZ at the tip", gib);
     chapter.numbers(head, RunPart::FromTip, RSS_AND_VSZ);
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \

@@ -176,6 +176,17 @@ pub(crate) fn compared_value(
     }
 }
 
+/// A metric by slot has a rate as its title if rates are compared.
+pub(crate) fn title(scalar: &Scalar, per_second: bool) -> String {
+    match scalar.scales_with {
+        ScalesWith::Slot if per_second => scalar
+            .title
+            .replace(" per slot", " per second")
+            .replace(" per batch", " per second"),
+        _ => scalar.title.to_owned(),
+    }
+}
+
 pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     match scalar.scales_with {
         ScalesWith::Slot if per_second => format!("{}/s", scalar.unit),

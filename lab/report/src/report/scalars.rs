@@ -38,7 +38,23 @@ pub struct Scalar {
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
+/// Those of a process that is no validator.
+const OF_ANY_PROCESS: [&str; 8] = [
+    PROCESS_DEFAULT,
+    "anon-mean",
+    "headroom-min",
+    "major-faults",
+    "minor-faults",
+    "refaults",
+    "memory-stall",
+    "cpu",
+];
+
 impl Scalar {
+    pub(crate) fn is_of_any_process(&self) -> bool {
+        OF_ANY_PROCESS.contains(&self.id)
+    }
+
     /// `None` if it was not recorded.
     pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
         (self.of)(subject, numbers).filter(|value| value.is_finite())
@@ -46,6 +62,9 @@ impl Scalar {
 }
 
 pub const DEFAULT: &str = "replay-p95";
+
+/// The default for a process that is no validator.
+pub const PROCESS_DEFAULT: &str = "rss-mean";
 
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)
@@ -68,14 +87,14 @@ scalars! {
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, n| n.cache.misses.mean;
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
-    "cache-time" "Program cache time per batch" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions by all known seconds, zeros included" = |_, n| n.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_if_enough(&n.behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
+    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |s, _| s.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);

@@ -1,5 +1,6 @@
 use super::cells::slug;
 use super::groups::distinct;
+use super::scalars::{SCALARS, Scalar};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
@@ -26,7 +27,7 @@ pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",
     "Misses per batch",
-    "Program cache time per batch",
+    "Program cache time per slot",
 ];
 
 /// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
@@ -98,6 +99,23 @@ impl<'a> Subjects<'a> {
         Some((reference, others.map(String::as_str).collect()))
     }
 
+    /// Whether the runs are of processes that are no validators.
+    pub(crate) fn is_any_process(&self) -> bool {
+        let is_validator = |subject: &Subject<'_>| {
+            subject.measured.lifecycle.has_validator || subject.run.is_replay()
+        };
+        let has_process = |subject: &Subject<'_>| !subject.run.processes.is_empty();
+        self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
+    }
+
+    /// The metrics that these runs can have.
+    pub(crate) fn scalars(&self) -> impl Iterator<Item = &'static Scalar> {
+        let all = !self.is_any_process();
+        SCALARS
+            .iter()
+            .filter(move |scalar| all || scalar.is_of_any_process())
+    }
+
     pub(crate) fn single(&self) -> Option<&Subject<'a>> {
         if let [one] = self.all.as_slice() {
             Some(one)
@@ -127,6 +145,18 @@ impl<'a> Subjects<'a> {
         } else {
             RunPart::FromExecution
         }
+    }
+
+    /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
+    /// shows what lasts longer.
+    pub(crate) fn averaged_samples(
+        &self,
+        most: usize,
+        samples: impl Fn(&Subject<'_>) -> usize,
+    ) -> usize {
+        let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
+        let shortest = samples.min().unwrap_or(0);
+        most.min(shortest / 10).max(1)
     }
 
     pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
@@ -184,10 +214,10 @@ fn estimates(
 }
 
 impl Subject<'_> {
-    /// From first execution to first tick at the tip, in seconds.
+    /// From the first execution until the validator was near the tip, in seconds.
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
-        Some((self.measured.lifecycle.at_tip? - first).max(0.0))
+        Some((self.measured.lifecycle.near_tip? - first).max(0.0))
     }
 
     fn executed(&self) -> bool {
@@ -342,9 +372,7 @@ impl RunPart {
 
     pub(crate) fn words(self) -> &'static str {
         match self {
-            RunPart::All => {
-                "Over the whole run to the end of its process, the start of the validator included."
-            }
+            RunPart::All => "Over the whole run, to the end of its process.",
             RunPart::FromExecution => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }

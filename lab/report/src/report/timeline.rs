@@ -149,12 +149,12 @@ pub(crate) fn timeline(
         chart.bands.extend(bands(subject, origin, single));
         chart.marks.extend(marks(subject, origin, single));
     }
-    x_label(single).clone_into(&mut chart.x_label);
+    x_label(single || subjects.is_any_process()).clone_into(&mut chart.x_label);
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-fn x_label(single: bool) -> &'static str {
-    if single {
+fn x_label(from_first_tick: bool) -> &'static str {
+    if from_first_tick {
         "Time since the first tick"
     } else {
         "Time since the run's first execution"

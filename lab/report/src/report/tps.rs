@@ -130,8 +130,10 @@ fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
 }
 
 fn over_time(chapter: &mut Chapter<'_, '_>) {
-    let lengths = { chapter.subjects.all.iter() }.map(|subject| subject.measured.tps.seconds.len());
-    let size = (lengths.max().unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
+    let seconds = |subject: &Subject<'_>| subject.measured.tps.seconds.len();
+    let longest = { chapter.subjects.all.iter() }.map(seconds).max();
+    let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
+    let size = chapter.subjects.averaged_samples(size, seconds);
     let caption = format!(
         "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."
     );

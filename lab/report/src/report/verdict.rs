@@ -1,9 +1,10 @@
 use super::cells::bytes;
-use super::comparison::{Pair, direction_words, lowercase_first, margin, refusals, words};
+use super::comparison::{Pair, direction_words, lowercase_first, margin, refusals, tone, words};
+use super::effect::{self, with_unit};
 use super::floor::Floor;
 use super::groups::by_key;
 use super::limits::{self, Limits};
-use super::model::{Verdict, VerdictKind};
+use super::model::{Tone, Verdict, VerdictKind};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::lifecycle_sentences;
@@ -24,6 +25,7 @@ pub(crate) fn verdict(
             ..Verdict::default()
         },
         ([one], _) => single(one),
+        (several, []) if subjects.is_any_process() => processes(several),
         (several, []) => replicates(several, primary, floor),
         (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, settings),
     }
@@ -96,6 +98,18 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
     text
 }
 
+fn processes(several: &[Subject<'_>]) -> Verdict {
+    let arm = several.first().map_or("", |first| first.arm.as_str());
+    Verdict {
+        headline: format!("{} runs of one arm, {arm}.", several.len()),
+        points: vec![ONE_ARM.to_owned()],
+        standing: VerdictKind::Described,
+    }
+}
+
+const ONE_ARM: &str =
+    "There is no other arm to compare with: the runs are described, and nothing is tested.";
+
 fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
     let run_count = |answer| {
         several
@@ -125,10 +139,7 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) 
             standing,
         };
     }
-    let points = vec![
-        "There is no other arm to compare with: the runs are described, and nothing is tested."
-            .to_owned(),
-    ];
+    let points = vec![ONE_ARM.to_owned()];
     Verdict {
         headline,
         points,
@@ -165,14 +176,17 @@ fn comparison_verdict(
                 // Arms with equal limits have a test.
                 false => {
                     sentences.insert(0, headline(&tested, primary, settings));
-                    (sentences.join(" "), standing(&tested))
+                    (sentences.join(" "), standing(&tested, primary))
                 }
             }
         }
-        None => by_floor.unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs))),
+        None => by_floor
+            .unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs, primary))),
     };
     points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
-    points.extend(outcomes(subjects));
+    if !subjects.is_any_process() {
+        points.extend(outcomes(subjects));
+    }
     points.extend(described(pairs));
     points.extend(differing(pairs));
     Verdict {
@@ -198,33 +212,37 @@ fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
 }
 
 fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
-    let (title, what) = (primary.title, lowercase_first(primary.title));
+    let title = &*pair.title(primary);
+    let what = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
             let comma = if title.contains(',') { "," } else { "" };
-            format!(
-                "{title}{comma} is {} with {other} than with {reference}.",
-                direction_words(direction)
-            )
+            let effect = effect::effect(pair, primary, &pair.primary);
+            let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
+            let means = means(pair, primary, "instead of");
+            let is = if is_plural(title) { "are" } else { "is" };
+            format!("{title}{comma} {is} {effect} with {other} than with {reference}{means}.")
         }
         Conclusion::Equivalent { .. } => {
-            format!(
-                "By {what}, {other} and {reference} are equivalent within {} %.",
-                margin(settings)
-            )
+            let (margin, means) = (margin(settings), means(pair, primary, "and"));
+            format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
         }
         Conclusion::Inconclusive { p: None, .. } => {
             format!("{title}, {}", without_spread(pair, primary))
         }
         Conclusion::Inconclusive { .. } => {
+            let effect = effect::effect(pair, primary, &pair.primary);
+            let effect = effect.map_or_else(String::new, |effect| format!(": {effect}"));
             format!(
-                "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown."
+                "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
+            let means = effect::means(pair, primary, &pair.primary, "against");
+            let means = means.map_or_else(String::new, |means| format!(" {title}: {means}."));
             format!(
-                "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance."
+                "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
             )
         }
         Conclusion::NoValues => match pair.refusal(primary) {
@@ -254,32 +272,46 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     )
 }
 
-fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
-    format!(
-        "{} {}",
-        grouped(value, usize::from(scalar.decimals)),
-        pair.unit(scalar)
-    )
-    .trim_end()
-    .to_owned()
+/// `Misses per batch`, not `Replay time per slot`.
+fn is_plural(title: &str) -> bool {
+    title
+        .split_once(" per ")
+        .is_some_and(|(what, _)| what.ends_with('s'))
+}
+
+/// `: 0.9 instead of 5.9 ms`.
+fn means(pair: &Pair, primary: &Scalar, between: &str) -> String {
+    let means = effect::means(pair, primary, &pair.primary, between);
+    means.map_or_else(String::new, |means| format!(": {means}"))
 }
 
 fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
+    let title = pairs
+        .first()
+        .map_or_else(String::new, |pair| pair.title(primary));
     let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
         let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| joined_by_and(&arms))
     };
     let differ = |wanted: Direction| {
-        arms_where(
-            &|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == wanted),
-        )
+        let arm = |pair: &Pair| match pair.primary.conclusion {
+            Conclusion::Differs { direction, .. } if direction == wanted => {
+                let effect = effect::effect(pair, primary, &pair.primary);
+                let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
+                Some(format!("{effect} with {}", pair.other))
+            }
+            _ => None,
+        };
+        let arms: Vec<String> = pairs.iter().filter_map(arm).collect();
+        let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
+        (!arms.is_empty()).then(|| format!("{} than with {reference}", joined_by_and(&arms)))
     };
     let refused = refusals(pairs, primary);
     let parts = [
-        differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
-        differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
+        differ(Direction::Lower),
+        differ(Direction::Higher),
         arms_where(&|one| matches!(one, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
@@ -299,7 +331,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
     ];
     format!(
         "{}: {}.",
-        primary.title,
+        title,
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     )
 }
@@ -312,7 +344,7 @@ fn joined_by_and(names: &[&str]) -> String {
     }
 }
 
-fn standing(pairs: &[Pair]) -> VerdictKind {
+fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
     // Arms without values do not weaken the conclusions about others.
     let pairs = || {
         pairs
@@ -320,8 +352,17 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
             .filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues))
     };
     let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
-    if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
-        VerdictKind::Differs
+    let differences = pairs().filter_map(|pair| match pair.primary.conclusion {
+        Conclusion::Differs { direction, .. } => Some(tone(direction, primary.better)),
+        _ => None,
+    });
+    let merged = |one, other| if one == other { one } else { Tone::Neutral };
+    if let Some(tone) = differences.reduce(merged) {
+        match tone {
+            Tone::Better => VerdictKind::Better,
+            Tone::Worse => VerdictKind::Worse,
+            Tone::Neutral => VerdictKind::Differs,
+        }
     } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
         VerdictKind::Inconclusive
     } else if pairs().count() > 0
@@ -337,14 +378,15 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
     let text = words(&pair.primary, primary);
     format!(
         "{}, {} against {}: {}; {text}.",
-        primary.title,
+        pair.title(primary),
         pair.other,
         pair.reference,
-        effect(pair, primary)
+        raw_effect(pair, primary)
     )
 }
 
-fn effect(pair: &Pair, scalar: &Scalar) -> String {
+/// Means, difference and ratio, as the tables have them.
+fn raw_effect(pair: &Pair, scalar: &Scalar) -> String {
     let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
     let unit = |value: f64| with_unit(value, pair, scalar);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
@@ -428,7 +470,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
                 let text = |value| with_unit(value, pair, scalar);
                 Some(format!(
                     "{} {} against {}",
-                    lowercase_first(scalar.title),
+                    lowercase_first(&pair.title(scalar)),
                     text(other),
                     text(reference)
                 ))
@@ -454,7 +496,7 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
                 .filter_map(|(scalar, comparison)| match comparison.conclusion {
                     Conclusion::Differs { direction, .. } => Some(format!(
                         "{} ({})",
-                        lowercase_first(scalar.title),
+                        lowercase_first(&pair.title(scalar)),
                         direction_words(direction)
                     )),
                     _ => None,

@@ -19,15 +19,19 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
-    blocks.push(Block::Table(outcome(subjects)));
-    blocks.push(Block::Table(phases(subjects)));
+    if subjects.is_any_process() {
+        blocks.push(Block::Table(process_outcome(subjects)));
+    } else {
+        blocks.push(Block::Table(outcome(subjects)));
+        blocks.push(Block::Table(phases(subjects)));
+    }
     blocks.extend(
         [stalls(subjects), events(subjects), gaps(subjects)]
             .into_iter()
             .flatten()
             .map(Block::Table),
     );
-    cells::section("what-happened", "What happened, phase by phase", blocks)
+    cells::section("what-happened", "What happened", blocks)
 }
 
 pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
@@ -58,7 +62,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
     sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}, {} after the first execution.",
+                " It was at the tip {}; it had caught up {} after the first execution.",
                 after(at),
                 duration(catch_up)
             )
@@ -135,13 +139,38 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
         ],
         "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
          recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
-         replay-slot-stats). Catch-up time: from the first execution to the first tick in the phase “at tip”, which the daemon \
-         gives once the distance was small for a minute. Kept up: at the tip for 99 % of the recorded time since it was first \
+         replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
+         The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
          there, restarts included, and not OOM-killed; not known while the answer depends on time without \
          data. At the tip: that share. Gaps: time between ticks more \
          than 2.5 intervals apart, or between two sessions of the daemon.",
     );
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
+    outcome
+}
+
+/// From "First execution" to "At the tip".
+const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
+
+/// As [`outcome`] without what only validators have.
+fn process_outcome(subjects: &Subjects<'_>) -> Table {
+    let columns = [
+        "Run",
+        "Begun",
+        "Recorded for [s]",
+        "Ended after [s]",
+        "Restarts",
+        "Gaps [s]",
+        "End",
+        "Evidence",
+    ];
+    let note = "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
+                and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon.";
+    let mut outcome = table("outcome", "What became of each run", &columns, note);
+    outcome.rows = subjects.all.iter().map(outcome_row).collect();
+    for row in &mut outcome.rows {
+        row.drain(VALIDATOR_COLUMNS);
+    }
     outcome
 }
 
@@ -309,7 +338,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
         "events",
         "Events",
         &["Run", "At [s]", "Event", "Detail"],
-        "As recorded; changes of phase are in the table of phases.",
+        "Changes of phase are in the table of phases.",
     );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
@@ -328,7 +357,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
             let cells = [
                 known(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
-                words(&event.detail),
+                words(&event.sentence()),
             ];
             events.rows.push(row(&subject.name, cells));
         }

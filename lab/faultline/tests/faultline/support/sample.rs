@@ -403,6 +403,46 @@ fn curves() -> Figure {
     }
 }
 
+/// Effects on both sides, a large one, and one that is shown in neither direction.
+fn effects() -> Figure {
+    let row = |(name, ratio, ends, tone): (&str, f64, (f64, f64), Tone)| ForestRow {
+        name: name.to_owned(),
+        ratio: (ratio, Some(ends)),
+        text: format!(
+            "{:.0} % ({:.0} to {:.0} %)",
+            100.0 * ratio,
+            100.0 * ends.0,
+            100.0 * ends.1
+        ),
+        tone,
+    };
+    let rows = [
+        ("Replay time per slot, p95", 1.12, (1.1, 1.15), Tone::Worse),
+        (
+            "Program cache time per slot",
+            0.15,
+            (0.07, 0.27),
+            Tone::Better,
+        ),
+        ("Transactions per second", 0.99, (0.92, 1.06), Tone::Neutral),
+        (
+            "Major faults per second",
+            830.0,
+            (410.0, 1700.0),
+            Tone::Worse,
+        ),
+    ];
+    Figure {
+        id: "effects".to_owned(),
+        title: "What changed".to_owned(),
+        caption: "Each run counts once.".to_owned(),
+        chart: Chart::Forest(Forest {
+            x_label: "128 GiB against 256 GiB".to_owned(),
+            rows: rows.map(row).into(),
+        }),
+    }
+}
+
 fn matrix() -> Figure {
     let names = [
         "RSS",
@@ -544,6 +584,14 @@ pub(crate) fn rich() -> Report {
             ],
             standing: VerdictKind::Differs,
         },
+        answers: vec![Answers {
+            name: "128 GiB".to_owned(),
+            findings: vec![Finding {
+                verdict: "look".to_owned(),
+                text: format!("RAM: {HOSTILE}"),
+            }],
+        }],
+        overview: vec![Block::Figure(effects())],
         runs: runs(),
         caveats: vec![
             Caveat {
@@ -580,6 +628,7 @@ pub(crate) fn rich() -> Report {
             section("labels-section", HOSTILE, vec![Block::Table(hostile_table()), prose(HOSTILE)]),
         ],
         cards: String::new(),
+        unfolded: false,
         made_by: "faultline 0.1.0".to_owned(),
     }
 }

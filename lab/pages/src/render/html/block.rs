@@ -21,12 +21,27 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'~');
 
-pub(super) fn block(block: &Block, styles: &SeriesStyles) -> Value {
-    match block {
+pub(super) fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
+    let value = |(next, block): (usize, &Block)| match block {
         Block::Text(text) => json!({ "text": text }),
         Block::Table(table) => json!({ "table": self::table(table) }),
         Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
-    }
+        Block::Fold(title) => {
+            json!({ "fold": title, "titles": titles(blocks.iter().skip(next)) })
+        }
+    };
+    (1..).zip(blocks).map(value).collect()
+}
+
+/// Of the tables and figures up to the next fold.
+fn titles<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {
+    let folded = blocks.take_while(|block| !matches!(block, Block::Fold(_)));
+    let titles = folded.filter_map(|block| match block {
+        Block::Table(table) => Some(table.title.as_str()),
+        Block::Figure(figure) => Some(figure.title.as_str()),
+        Block::Text(_) | Block::Fold(_) => None,
+    });
+    titles.collect::<Vec<_>>().join("; ")
 }
 
 fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::style::{SeriesStyle, SeriesStyles, each_run_once};
 use super::super::text::{clean, fitted};
 use super::super::words::sorted_marks;
-use crate::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
+use crate::model::{Chart, Figure, Line, Report, Timeline, rounded};
 
 /// Maximum number of points of a line on the page, so that a browser opens it at once.
 pub(super) const MAX_POINTS: usize = 6_000;
@@ -16,13 +16,8 @@ pub(super) fn script(report: &Report, styles: &SeriesStyles) -> anyhow::Result<S
         .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
-    let blocks = report.sections.iter().flat_map(|section| &section.blocks);
-    let charts: Vec<Value> = blocks
-        .filter_map(|block| match block {
-            Block::Figure(figure) => chart(figure, styles),
-            _ => None,
-        })
-        .collect();
+    let figures = super::super::figures(report);
+    let charts: Vec<Value> = figures.filter_map(|one| chart(one, styles)).collect();
     let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
     let mut safe = String::with_capacity(text.len());

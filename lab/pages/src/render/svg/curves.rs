@@ -26,7 +26,8 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyl
     let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
     let sizes = points.map(|(size, _)| *size);
     let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
-    let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, space);
+    let sizes = sizes.chain(recorded.iter().copied());
+    let x = Axis::of_sizes(sizes, &recorded, |size| number(size, 0), space);
     frame.x_scale = x.scale;
     let series = chart.series.iter();
     let styles =

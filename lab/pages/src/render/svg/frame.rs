@@ -1,4 +1,4 @@
-use super::super::axis::{Axis, Scale};
+use super::super::axis::{Axis, Scale, Tick};
 use super::super::text::{fitted, width};
 use super::{Sheet, TEXT_SIZE};
 use crate::model::Bar;
@@ -41,6 +41,10 @@ impl Frame {
     /// The vertical position of a share of the height, counted from the bottom.
     fn y_at(&self, share: f64) -> f64 {
         self.bottom - share * (self.bottom - self.top)
+    }
+
+    pub(super) fn x_of_tick(&self, tick: &Tick) -> f64 {
+        self.x_at(tick.at)
     }
 
     /// The horizontal position of a value, within the box.
@@ -109,10 +113,10 @@ pub(super) fn draw_horizontal_axis(sheet: &mut Sheet, frame: &Frame, axis: &Axis
         (frame.right, frame.bottom),
     );
     for tick in &axis.ticks {
-        let x = frame.x_at(tick.at);
+        let x = frame.x_of_tick(tick);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
-        let label_x = x.min(sheet.width - half - 1.0);
+        let label_x = x.min(sheet.width - half - 1.0).max(half + 1.0);
         sheet.text("m", "middle", (label_x, frame.bottom + 18.0), &tick.label);
     }
     draw_axis_label(sheet, frame, 24.0, label);

@@ -1,0 +1,126 @@
+//! One row an effect: its name, its interval around the line of no effect, and the effect in words.
+
+use super::super::axis::{Axis, range};
+use super::super::text::{escaped, fitted, number, width};
+use super::frame::{
+    Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value,
+};
+use super::{Coordinate, Sheet, TEXT_SIZE};
+use crate::model::{Forest, ForestRow, Tone};
+
+const ROW: f64 = 24.0;
+
+/// A narrow drawing has the words of a row above its interval.
+const WORDS: f64 = 18.0;
+
+const NARROW: f64 = 500.0;
+
+/// The ends of the axis are two of these, so a larger effect is drawn at its end.
+const RATIOS: [f64; 19] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
+    50.0, 100.0,
+];
+
+pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
+    let is_narrow = sheet.width < NARROW;
+    let above = if is_narrow { WORDS } else { 0.0 };
+    let empty = Axis::of_sizes(std::iter::empty(), &[], percent, |_| 0.0);
+    let mut frame = Frame::for_axis(&empty, sheet);
+    let longest = |text: fn(&ForestRow) -> &str| {
+        let widths = chart.rows.iter().map(|row| width(text(row)));
+        (widths.fold(0.0, f64::max) * TEXT_SIZE + 24.0).min(sheet.width * 0.34)
+    };
+    let (names, words) = (longest(|row| &row.name), longest(|row| &row.text));
+    (frame.left, frame.right) = match is_narrow {
+        true => (16.0, sheet.width - 16.0),
+        false => (names, sheet.width - words - 12.0),
+    };
+    let x = axis(chart, &frame);
+    frame.x_scale = x.scale;
+    let height = (ROW + above) * chart.rows.len() as f64;
+    draw_vertical_axis(sheet, &mut frame, (&empty, ""), (0.0, height));
+    for tick in x.ticks.iter().map(|tick| frame.x_of_tick(tick)) {
+        sheet.line("g", (tick, frame.top), (tick, frame.bottom));
+    }
+    let none = frame.x(1.0).unwrap_or(frame.left);
+    sheet.line("ax", (none, frame.top), (none, frame.bottom));
+    for (index, row) in chart.rows.iter().enumerate() {
+        let y = frame.top + (ROW + above) * index as f64 + above + ROW / 2.0;
+        interval(sheet, &frame, (row, y));
+        match is_narrow {
+            true => {
+                let text = format!("{}: {}", row.name, row.text);
+                let text = fitted(&text, (sheet.width - 20.0) / TEXT_SIZE);
+                sheet.text(class(row.tone), "start", (8.0, y - 10.0), &text);
+            }
+            false => {
+                let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
+                sheet.text("t", "start", (8.0, y + 4.0), &name);
+                let text = fitted(&row.text, (words - 16.0) / TEXT_SIZE);
+                let at = (frame.right + 16.0, y + 4.0);
+                sheet.text(class(row.tone), "start", at, &text);
+            }
+        }
+    }
+    if chart.rows.is_empty() {
+        draw_no_values(sheet, &frame);
+    }
+    draw_horizontal_axis(sheet, &frame, &x, &chart.x_label);
+}
+
+fn axis(chart: &Forest, frame: &Frame) -> Axis {
+    let ends = chart.rows.iter().flat_map(|row| {
+        let (low, high) = interval_or_value(row.ratio);
+        [row.ratio.0, low, high]
+    });
+    let (low, high) = range(ends.chain([0.9, 1.1])).unwrap_or((0.9, 1.1));
+    let [first, .., last] = RATIOS;
+    let from = RATIOS.iter().rev().find(|ratio| **ratio <= low);
+    let to = RATIOS.iter().find(|ratio| **ratio >= high);
+    let (from, to) = (*from.unwrap_or(&first), *to.unwrap_or(&last));
+    let shown = RATIOS.iter().copied();
+    let shown = shown.filter(|ratio| (from..=to).contains(ratio));
+    let space = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
+    Axis::of_sizes(shown, &[1.0], percent, space)
+}
+
+/// `−50 %`, `0`, `+25 %`, `×2`.
+fn percent(ratio: f64) -> String {
+    let change = 100.0 * (ratio - 1.0);
+    match ratio {
+        2.0.. => format!("×{}", number(ratio, 0)),
+        _ if change.abs() < 0.5 => "0".to_owned(),
+        _ if change > 0.0 => format!("+{} %", number(change, 0)),
+        _ => format!("{} %", number(change, 0)),
+    }
+}
+
+fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Neutral => "m",
+        Tone::Better => "better f",
+        Tone::Worse => "worse f",
+    }
+}
+
+fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
+    let class = match row.tone {
+        Tone::Neutral => "kn",
+        Tone::Better => "better",
+        Tone::Worse => "worse",
+    };
+    let (low, high) = interval_or_value(row.ratio);
+    if let Some((low, high)) = frame.x(low).zip(frame.x(high)) {
+        let [low, high, y] = [low, high, y].map(Coordinate);
+        sheet.add(format_args!(
+            r#"<path class="{class} l" stroke-width="2" d="M{low} {y}H{high}"/>"#
+        ));
+    }
+    if let Some(x) = frame.x(row.ratio.0) {
+        let (x, y) = (Coordinate(x), Coordinate(y));
+        let title = escaped(&format!("{}: {}", row.name, row.text));
+        sheet.add(format_args!(
+            r#"<circle class="{class} f" cx="{x}" cy="{y}" r="4.5"><title>{title}</title></circle>"#
+        ));
+    }
+}

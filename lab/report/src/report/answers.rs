@@ -1,0 +1,124 @@
+//! The three lines of the status page, from the numbers of a run or of an arm's runs.
+
+use super::cache::last_capacity;
+use super::enough;
+use super::groups::distinct;
+use super::model::{Answers, Finding};
+use super::subject::{Subject, Subjects};
+use crate::measure::{Numbers, growth};
+use crate::run::Signal;
+use faultline_phase::Phase;
+use faultline_stats::summary::{mean, summary};
+use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
+
+/// Nothing for a process that is no validator, and for a replay of a fixed range.
+pub(crate) fn of(subjects: &Subjects<'_>) -> Vec<Answers> {
+    let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
+    if subjects.all.is_empty() || subjects.is_any_process() || is_replay {
+        return Vec::new();
+    }
+    let can_change = can_change_capacity(subjects);
+    let of_arm = |arm: &String| {
+        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
+        let answers = answers(&inputs(&runs, can_change));
+        Answers {
+            name: arm.clone(),
+            findings: answers.iter().map(finding).collect(),
+        }
+    };
+    subjects.arms.iter().map(of_arm).collect()
+}
+
+fn finding(answer: &Answer) -> Finding {
+    Finding {
+        verdict: answer.verdict.word().to_owned(),
+        text: answer.line(),
+    }
+}
+
+/// `Some(true)` if one release ran with two sizes of the program cache.
+fn can_change_capacity(subjects: &Subjects<'_>) -> Option<bool> {
+    let runs = || subjects.all.iter().map(|subject| subject.run);
+    let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
+    let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
+    (sizes.len() > 1 && versions.len() == 1).then_some(true)
+}
+
+/// Means over the runs; of headroom and unreclaimable memory the worst.
+fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInputs {
+    let known = |of: fn(&Subject<'_>, &Numbers) -> Option<f64>| -> Vec<f64> {
+        let numbers =
+            |run: &&Subject<'_>| of(run, run.from_tip.as_ref().unwrap_or(&run.from_execution));
+        runs.iter().filter_map(numbers).collect()
+    };
+    let average = |of| mean(&known(of));
+    let installed = known(|run, _| run.run.facts.memory.map(|bytes| bytes as f64));
+    let installed = installed.into_iter().reduce(f64::min);
+    let limit = known(|run, _| run.limit()).into_iter().reduce(f64::min);
+    let share = known(|run, n| Some(n.levels.unreclaimable.max? / run.limit()?));
+    let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
+    let first = runs.first();
+    AnswerInputs {
+        installed,
+        limit: limit.filter(|limit| installed.is_none_or(|installed| *limit < installed)),
+        headroom: known(|_, n| n.levels.headroom.min)
+            .into_iter()
+            .reduce(f64::min),
+        unreclaimable_share: share.into_iter().reduce(f64::max),
+        swap: average(|_, n| n.levels.swap.max),
+        memory_stalled_share: average(|run, n| {
+            growth(run.run, Signal::MemorySome, n.window).mean()
+        }),
+        major_faults_per_second: average(|_, n| n.major.mean()),
+        proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
+        ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
+        reloads_per_slot: average(|_, n| n.cache.reloads.mean),
+        cache_seconds_per_slot: average(|_, n| n.cache.time.mean.map(|us| us / 1e6)),
+        replay_seconds_per_slot: average(|_, n| summary(&n.replay).mean.map(|ms| ms / 1e3)),
+        cache_capacity: average(|run, _| last_capacity(run.run, Signal::CapacityConfigured)),
+        can_change_capacity,
+        prediction: first.and_then(|run| prediction(run)),
+        cache_unknown: first.map(|run| run.why_no_points().to_owned()),
+        consensus: first.and_then(|run| consensus(run)),
+        is_at_tip: first.and_then(|run| is_at_tip(run)),
+        rewards_unknown: Some("a recording does not have votes and rewards".to_owned()),
+        ..AnswerInputs::default()
+    }
+}
+
+fn prediction(subject: &Subject<'_>) -> Option<CachePrediction> {
+    let prediction = subject.run.cache_sizes.as_ref()?.as_ref().ok()?;
+    let entries = prediction.enough_entries?;
+    let size = prediction
+        .sizes
+        .iter()
+        .find(|size| size.entries == entries)?;
+    let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
+    let slots = subject.all.cache.time.n as f64;
+    (slots > 0.0).then(|| CachePrediction {
+        entries: entries as f64,
+        saved_seconds: match entries > prediction.recorded_entries {
+            true => saved / slots,
+            false => 0.0,
+        },
+        measured_on: None,
+    })
+}
+
+fn consensus(subject: &Subject<'_>) -> Option<Consensus> {
+    let (_, protocol) = subject.run.consensus.last()?;
+    match protocol.as_str() {
+        "tower" => Some(Consensus::Tower),
+        "migrating" => Some(Consensus::Migrating),
+        "alpenglow" => Some(Consensus::Alpenglow),
+        _ => None,
+    }
+}
+
+/// At the end of the run.
+fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
+    let lifecycle = &subject.measured.lifecycle;
+    let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
+    let last = ticks.filter(|(tick, _)| tick.process.is_some()).last();
+    Some(last?.1.as_ref()? == &Phase::AtTip)
+}

@@ -1,0 +1,123 @@
+//! A chapter shows its first table and its first figure over time, and folds the rest, unless it
+//! has folds of its own.
+
+use super::comparison::uppercase_first;
+use super::groups::by_key;
+use super::model::{Block, Cell, Chart, Section, Table};
+
+/// In the order of the page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    ByArm,
+    ByRun,
+    AtTip,
+    Tables,
+    Figures,
+}
+
+impl Group {
+    fn title(self) -> &'static str {
+        match self {
+            Group::ByArm => "By arm",
+            Group::ByRun => "By run",
+            Group::AtTip => "At the tip",
+            Group::Tables => "More tables",
+            Group::Figures => "More figures",
+        }
+    }
+}
+
+/// One sentence says why a chapter has no data.
+pub(crate) fn folded(section: Section) -> Section {
+    let blocks = match without_data(&section.blocks) {
+        Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
+        None => with_folds(section.blocks),
+    };
+    Section { blocks, ..section }
+}
+
+fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
+    if blocks.iter().any(|block| matches!(block, Block::Fold(_))) {
+        return blocks;
+    }
+    let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
+    let (mut shown, mut groups) = (Vec::new(), Vec::new());
+    // A text is about the table or figure that follows.
+    let mut texts = Vec::new();
+    for (index, block) in blocks.into_iter().enumerate() {
+        let group = group(&block);
+        texts.push(block);
+        match group {
+            None => {}
+            Some(_) if [table, figure].contains(&Some(index)) => shown.append(&mut texts),
+            Some(group) => groups.extend(texts.drain(..).map(|block| (group, block))),
+        }
+    }
+    shown.append(&mut texts);
+    let mut groups = by_key(groups);
+    groups.sort_by_key(|(group, _)| *group);
+    for (group, folded) in groups {
+        shown.push(Block::Fold(group.title().to_owned()));
+        shown.extend(folded);
+    }
+    shown
+}
+
+/// `None` for a text.
+fn group(block: &Block) -> Option<Group> {
+    match block {
+        Block::Text(_) | Block::Fold(_) => None,
+        Block::Figure(_) => Some(Group::Figures),
+        Block::Table(table) if table.id.contains("-at-tip") => Some(Group::AtTip),
+        Block::Table(table) => Some(match table.columns.first() {
+            Some(column) if column.title == "Arm" => Group::ByArm,
+            Some(column) if column.title == "Run" => Group::ByRun,
+            _ => Group::Tables,
+        }),
+    }
+}
+
+/// The first table, or the one by arm about the same.
+fn first_table(blocks: &[Block]) -> Option<usize> {
+    let ids = || {
+        { blocks.iter() }.map(|block| match block {
+            Block::Table(table) => table.id.as_str(),
+            _ => "",
+        })
+    };
+    let first = ids().position(|id| !id.is_empty())?;
+    let by_arm = format!("{}-by-arm", ids().nth(first)?);
+    ids().position(|id| id == by_arm).or(Some(first))
+}
+
+fn first_timeline(blocks: &[Block]) -> Option<usize> {
+    let is_timeline = |block: &Block| matches!(block, Block::Figure(figure) if matches!(figure.chart, Chart::Timeline(_)));
+    blocks.iter().position(is_timeline)
+}
+
+/// The most frequent reason, if every number of a chapter is missing or counts nothing.
+fn without_data(blocks: &[Block]) -> Option<String> {
+    let mut reasons = Vec::new();
+    for block in blocks {
+        match block {
+            Block::Table(table) => reasons.extend(reasons_of(table)?),
+            Block::Figure(_) => return None,
+            Block::Text(_) | Block::Fold(_) => {}
+        }
+    }
+    let reasons = by_key(reasons.into_iter().map(|why| (why, ())));
+    let (why, _) = reasons.into_iter().max_by_key(|(_, all)| all.len())?;
+    Some(why.clone())
+}
+
+fn reasons_of(table: &Table) -> Option<Vec<&String>> {
+    let mut reasons = Vec::new();
+    for cell in table.rows.iter().flat_map(|row| row.iter().skip(1)) {
+        match cell {
+            Cell::Missing(why) => reasons.push(why),
+            Cell::Number { value, .. } if *value == 0.0 => {}
+            _ => return None,
+        }
+    }
+    Some(reasons)
+}

@@ -1,0 +1,123 @@
+//! The first pictures: effects with their intervals, and the primary metric over time.
+
+use super::cells::figure;
+use super::comparison::{Pair, tone};
+use super::effect::effect;
+use super::model::{Block, Chart, Forest, ForestRow, Section, Tone};
+use super::scalars::Scalar;
+use faultline_stats::arms::{Comparison, Conclusion};
+
+/// Shown next to the primary metric.
+const SHOWN: [&str; 10] = [
+    "replay-p95",
+    "cache-time",
+    "cache-misses",
+    "read-cache-hits",
+    "tps",
+    "behind-p95",
+    "catch-up",
+    "rss-mean",
+    "headroom-min",
+    "major-faults",
+];
+
+const MAX_ROWS: usize = 12;
+
+/// By the beginning of a metric's name, the figure that has it over time.
+const OVER_TIME: [(&str, &str); 12] = [
+    ("replay", "replay-over-time"),
+    ("cache", "cache-time-over-time"),
+    ("read-cache", "read-cache-over-time"),
+    ("account", "read-cache-over-time"),
+    ("behind", "behind-over-time"),
+    ("catch-up", "behind-over-time"),
+    ("rss", "rss-over-time"),
+    ("anon", "anon-and-file"),
+    ("headroom", "headroom-over-time"),
+    ("major", "major-faults-over-time"),
+    ("minor", "minor-faults-over-time"),
+    ("refaults", "refaults-over-time"),
+];
+
+/// Drawn if the primary metric has no figure over time.
+const OTHERS: [&str; 2] = ["tps-over-time", "rss-over-time"];
+
+/// The figure over time is moved here from its section.
+pub(crate) fn overview(
+    primary: &'static Scalar,
+    pairs: &[Pair],
+    sections: &mut [Section],
+) -> Vec<Block> {
+    let of_primary = OVER_TIME.iter();
+    let of_primary = of_primary.filter(|(name, _)| primary.id.starts_with(name));
+    let mut ids = of_primary.map(|(_, id)| *id).chain(OTHERS);
+    let over_time = ids.find_map(|id| take_figure(sections, id));
+    forest(primary, pairs)
+        .into_iter()
+        .chain(over_time)
+        .collect()
+}
+
+fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
+    let is_it = |block: &Block| matches!(block, Block::Figure(figure) if figure.id == id);
+    sections.iter_mut().find_map(|section| {
+        let index = section.blocks.iter().position(is_it)?;
+        Some(section.blocks.remove(index))
+    })
+}
+
+fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
+    let reference = &pairs.first()?.reference;
+    let ids = std::iter::once(primary.id).chain(SHOWN);
+    let rows = ids.enumerate().flat_map(|(index, id)| {
+        pairs.iter().filter_map(move |pair| {
+            let (scalar, comparison) = match index {
+                0 => (primary, &pair.primary),
+                _ => {
+                    let (scalar, comparison) = pair.others.iter().find(|(one, _)| one.id == id)?;
+                    (*scalar, comparison)
+                }
+            };
+            let mut row = row(pair, scalar, comparison)?;
+            if pairs.len() > 1 {
+                row.name = format!("{}, {}", row.name, pair.other);
+            }
+            Some(row)
+        })
+    });
+    let rows: Vec<ForestRow> = rows.take(MAX_ROWS).collect();
+    let caption = "Each run counts once. Lines are 95 % intervals; \u{2713} better and \u{2717} worse: a difference is shown. The \
+                   first metric is the primary one, the others are exploratory.";
+    let x_label = match pairs {
+        [pair] => format!("{} against {reference}", pair.other),
+        _ => format!("Change against {reference}"),
+    };
+    (!rows.is_empty()).then(|| {
+        let chart = Chart::Forest(Forest { x_label, rows });
+        figure("effects", "What changed", caption, chart)
+    })
+}
+
+fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRow> {
+    let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
+    let ratio = match comparison.ratio {
+        Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
+        None => (after / before, None),
+    };
+    let tone = match comparison.conclusion {
+        Conclusion::Differs { direction, .. } => tone(direction, scalar.better),
+        _ => Tone::Neutral,
+    };
+    let sign = match tone {
+        Tone::Better => "\u{2713} ",
+        Tone::Worse => "\u{2717} ",
+        Tone::Neutral => "",
+    };
+    let effect = effect(pair, scalar, comparison)?;
+    (ratio.0.is_finite() && ratio.0 > 0.0).then(|| ForestRow {
+        name: pair.title(scalar),
+        ratio,
+        text: format!("{sign}{effect}"),
+        tone,
+    })
+}
