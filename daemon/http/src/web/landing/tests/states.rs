@@ -62,7 +62,10 @@ fn states() -> [(&'static str, String); 8] {
         ),
         ("behind", of(Source::Conclusions, behind)),
         ("nearly full", of(Source::Cgroup, nearly_full)),
-        ("cache", show(Some(&replaying(90)), &history, at(90.3))),
+        (
+            "cache too small",
+            show(Some(&replaying(90)), &history, at(90.3)),
+        ),
     ]
 }
 
