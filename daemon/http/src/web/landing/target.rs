@@ -1,6 +1,6 @@
 use super::View;
 use faultline_metrics::AMBIGUOUS;
-use faultline_status::{Figure, Status, Target};
+use faultline_status::{Figure, Status};
 use faultline_text::{escaped, short};
 use std::fmt::{self, Write};
 
@@ -14,7 +14,7 @@ pub(super) fn write(view: &View<'_>, status: &Status, out: &mut String) -> fmt::
     )?;
     if target.name.is_none() {
         out.push_str("</div>\n");
-        return not_found(view, target, out);
+        return not_found(view, status, out);
     }
     super::badges(&target.state, out)?;
     write!(out, "</div>\n<p class=\"lead\">{}", target.explanation)?;
@@ -34,8 +34,8 @@ pub(super) fn write(view: &View<'_>, status: &Status, out: &mut String) -> fmt::
     Ok(())
 }
 
-fn not_found(view: &View<'_>, target: &Target, out: &mut String) -> fmt::Result {
-    let problem = target.search_problem.as_deref();
+fn not_found(view: &View<'_>, status: &Status, out: &mut String) -> fmt::Result {
+    let problem = status.target.search_problem.as_deref();
     let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS));
     let who = several.and_then(|problem| problem.splitn(3, ": ").last());
     match who {
@@ -46,6 +46,8 @@ fn not_found(view: &View<'_>, target: &Target, out: &mut String) -> fmt::Result 
             escaped(&view.info.search)
         )?,
     }
-    out.push_str("</p>\n</section>\n");
+    out.push_str("</p>\n");
+    super::answers::write(&status.answers, out)?;
+    out.push_str("</section>\n");
     Ok(())
 }

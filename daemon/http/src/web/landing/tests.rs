@@ -480,3 +480,4 @@ fn a_stale_value_is_not_shown_as_current() {
 }
 
 mod answers;
+mod states;

@@ -10,7 +10,7 @@ fn both(tick: &Tick) -> [String; 2] {
     [show(Some(tick), &History::default(), now), card]
 }
 
-fn with(mut tick: Tick, source: Source, readings: Vec<Reading>) -> Tick {
+pub(super) fn with(mut tick: Tick, source: Source, readings: Vec<Reading>) -> Tick {
     let now = tick.number as f64;
     tick.batches.push(Arc::new(batch(source, now, readings)));
     tick
@@ -149,8 +149,8 @@ fn memory_says_whose_it_is() {
     assert!(both(&tick)[0].contains("<h2>Memory of this machine</h2>"));
 }
 
-/// Two slots a second, each with three reloads, 8 ms in the cache and 20 ms of replay.
-fn replaying(second: u64) -> Tick {
+/// Two slots a second, each with twelve reloads, 8 ms in the cache and 20 ms of replay.
+pub(super) fn replaying(second: u64) -> Tick {
     let times = |metric, label: &'static str, seconds: f64| {
         let mut histogram = Histogram::new(&TIME_BOUNDS);
         (0..2 * second).for_each(|_| histogram.observe(seconds));
@@ -162,7 +162,11 @@ fn replaying(second: u64) -> Tick {
     };
     let faults = (second * 50) as f64;
     let readings = vec![
-        reading(&metrics::validator::CACHE_RELOADS, &[], (6 * second) as f64),
+        reading(
+            &metrics::validator::CACHE_RELOADS,
+            &[],
+            (24 * second) as f64,
+        ),
         times(&metrics::validator::CACHE_TIME, "replay", 0.008),
         times(&metrics::validator::REPLAY_TIME, "total", 0.020),
         reading(
@@ -181,9 +185,9 @@ fn the_cache_card_has_means_per_slot_trends_and_pools_that_fault() {
     let html = show(Some(&replaying(90)), &history, at(90.3));
     assert_well_formed(&html);
     for text in [
-        "<strong>3 reloads and 8 ms per slot; replay takes 20 ms</strong>",
+        "<strong>12 reloads and 8 ms per slot; replay takes 20 ms</strong>",
         "<p class=\"quiet\">Major faults by pool: solReplay&lt;1&gt; 50/s.</p>",
-        "Reloads per slot, five minutes, from 3 to 3",
+        "Reloads per slot, five minutes, from 12 to 12",
         "Cache time per slot, five minutes, from 8 ms to 8 ms",
         "Replay time per slot, five minutes, from 20 ms to 20 ms",
     ] {
