@@ -134,6 +134,9 @@ const CROWDED: &str = r##"(() => {
   return bad;
 })()"##;
 
+/// Whether every timeline has the width of its box.
+const DRAWN: &str = "[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)";
+
 #[test]
 fn page_elements_never_overlap_or_overflow_in_light_or_dark() {
     let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
@@ -149,9 +152,7 @@ fn page_elements_never_overlap_or_overflow_in_light_or_dark() {
         for (dark, name) in [(false, "light"), (true, "dark")] {
             page.browser.window(width, height, dark).unwrap();
             page.ask("scrollTo(0, 0)");
-            page.wait(
-                "[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)",
-            );
+            page.wait(DRAWN);
             let first = pictures().join(format!("{width}-{name}-first.png"));
             page.browser.screenshot(&first, false).unwrap();
             let crowded = page.ask(CROWDED);
@@ -169,7 +170,7 @@ fn nearly_empty_figures_and_long_tables_fit_the_page() {
     };
     for width in [400, 1280] {
         page.browser.window(width, 900, false).unwrap();
-        page.wait("[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)");
+        page.wait(DRAWN);
         page.browser
             .screenshot(&pictures().join(format!("degenerate-{width}.png")), true)
             .unwrap();
@@ -605,6 +606,51 @@ fn headings_landmarks_and_tables_are_what_a_screen_reader_needs() {
     assert_eq!(bad, json!([]));
 }
 
+/// Whether the first picture is on the first screen, and how long the page is.
+fn begins_with_a_picture_and_folds(page: &mut Page, name: &str) {
+    page.browser.window(1400, 900, false).unwrap();
+    let bottom = page.ask(
+        "Math.max(...[...document.querySelector('figure').querySelectorAll('.live, .still')]
+           .map((part) => part.getBoundingClientRect().bottom)) + scrollY",
+    );
+    let bottom = bottom.as_f64().unwrap();
+    let mut screens = |open: bool| {
+        let fold = format!(
+            "document.querySelectorAll('.fold').forEach((one) => {{ one.open = {open}; }})"
+        );
+        page.ask(&fold);
+        let height = page.ask("document.documentElement.scrollHeight");
+        height.as_f64().unwrap() / 900.0
+    };
+    let (folded, unfolded) = (screens(false), screens(true));
+    let seen = format!(
+        "{name}: the first picture ends at {bottom:.0} px; {folded:.1} screens, {unfolded:.1} unfolded"
+    );
+    println!("{seen}");
+    assert!(
+        bottom <= 900.0 && folded <= MAX_FOLDED_SCREENS && unfolded > folded,
+        "{seen}"
+    );
+}
+
+#[test]
+fn the_sample_report_begins_with_a_picture_and_fits() {
+    if !Browser::is_installed() {
+        println!("{SKIP_MESSAGE}");
+        return;
+    }
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sample-report/report.html");
+    let mut page = shown(tempfile::tempdir().unwrap(), file, (1400, 900, false));
+    begins_with_a_picture_and_folds(&mut page, "sample");
+    for (width, dark) in [(360, true), (390, false), (1400, true)] {
+        page.browser.window(width, 900, dark).unwrap();
+        page.wait(DRAWN);
+        let picture = pictures().join(format!("sample-{width}.png"));
+        page.browser.screenshot(&picture, false).unwrap();
+        assert_eq!(page.ask(CROWDED), json!([]), "{width}");
+    }
+}
+
 #[test]
 fn recording_report_pages_fit_without_requests_or_console_errors() {
     if !Browser::is_installed() {
@@ -638,36 +684,10 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
         );
         let file = folder.path().join("report.html");
         let mut page = shown(folder, file, (1280, 900, false));
-        page.browser.window(1400, 900, false).unwrap();
-        let bottom = "Math.max(...[...document.querySelectorAll('figure')[0].querySelectorAll('.live, .still')]
-            .map((part) => part.getBoundingClientRect().bottom)) + scrollY";
-        let bottom = page.ask(bottom).as_f64().unwrap();
-        println!("{name}: the first picture ends at {bottom} px");
-        let height = |page: &mut Page, open: bool| {
-            let fold = format!(
-                "document.querySelectorAll('.fold').forEach((one) => {{ one.open = {open}; }})"
-            );
-            page.ask(&fold);
-            page.ask("document.documentElement.scrollHeight")
-                .as_f64()
-                .unwrap()
-                / 900.0
-        };
-        let (folded, unfolded) = (height(&mut page, false), height(&mut page, true));
-        println!("{name}: {folded:.1} screens folded, {unfolded:.1} unfolded");
-        assert!(
-            folded <= MAX_FOLDED_SCREENS && unfolded > folded,
-            "{name}: {folded}"
-        );
-        assert!(
-            bottom <= 900.0,
-            "{name}: the first picture ends at {bottom} px"
-        );
+        begins_with_a_picture_and_folds(&mut page, name);
         for (width, dark) in [(400, true), (1280, false)] {
             page.browser.window(width, 900, dark).unwrap();
-            page.wait(
-                "[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)",
-            );
+            page.wait(DRAWN);
             page.browser
                 .screenshot(&pictures().join(format!("{name}-{width}.png")), true)
                 .unwrap();

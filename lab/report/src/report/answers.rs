@@ -119,6 +119,6 @@ fn consensus(subject: &Subject<'_>) -> Option<Consensus> {
 fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
     let lifecycle = &subject.measured.lifecycle;
     let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
-    let last = ticks.filter(|(tick, _)| tick.process.is_some()).last();
-    Some(last?.1.as_ref()? == &Phase::AtTip)
+    let mut followed = ticks.rev().filter(|(tick, _)| tick.process.is_some());
+    Some(followed.next()?.1.as_ref()? == &Phase::AtTip)
 }

@@ -154,7 +154,7 @@ pub(crate) fn section(
          {}",
         first.reference,
         without_values(subjects, &first.reference, primary),
-        lowercase_first(primary.title),
+        lowercase_first(&pace::title(primary, subjects.per_second)),
         margin(settings),
         arms::RUNS_FOR_A_TEST,
         if subjects.is_any_process() {
@@ -227,7 +227,10 @@ fn primary_table(
     }
     let mut listed = table(
         "primary",
-        &format!("Primary metric: {}", lowercase_first(primary.title)),
+        &format!(
+            "Primary metric: {}",
+            lowercase_first(&pace::title(primary, subjects.per_second))
+        ),
         &columns,
         &note,
     );

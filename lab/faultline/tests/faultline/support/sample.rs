@@ -559,6 +559,31 @@ fn hostile_table() -> Table {
     }
 }
 
+fn answers() -> Vec<Answers> {
+    vec![Answers {
+        name: "128 GiB".to_owned(),
+        findings: vec![Finding {
+            verdict: "look".to_owned(),
+            text: format!("RAM: {HOSTILE}"),
+        }],
+    }]
+}
+
+fn caveats() -> Vec<Caveat> {
+    vec![
+        Caveat {
+            what:
+                "The runs of one arm were made on three days; the network's load differed by 8 %."
+                    .to_owned(),
+            remedy: "Replay the same slots in all arms (pairing by slot).".to_owned(),
+        },
+        Caveat {
+            what: format!("The daemon of 256 GiB, run 2 missed 10 minutes; its label is {HOSTILE}"),
+            remedy: "Leave the gap out of rates, as was done here, or repeat the run.".to_owned(),
+        },
+    ]
+}
+
 /// Three arms of three runs, every kind of block, values that are missing, and [`HOSTILE`] wherever words come from
 /// outside.
 pub(crate) fn rich() -> Report {
@@ -584,25 +609,10 @@ pub(crate) fn rich() -> Report {
             ],
             standing: VerdictKind::Differs,
         },
-        answers: vec![Answers {
-            name: "128 GiB".to_owned(),
-            findings: vec![Finding {
-                verdict: "look".to_owned(),
-                text: format!("RAM: {HOSTILE}"),
-            }],
-        }],
+        answers: answers(),
         overview: vec![Block::Figure(effects())],
         runs: runs(),
-        caveats: vec![
-            Caveat {
-                what: "The runs of one arm were made on three days; the network's load differed by 8 %.".to_owned(),
-                remedy: "Replay the same slots in all arms (pairing by slot).".to_owned(),
-            },
-            Caveat {
-                what: format!("The daemon of 256 GiB, run 2 missed 10 minutes; its label is {HOSTILE}"),
-                remedy: "Leave the gap out of rates, as was done here, or repeat the run.".to_owned(),
-            },
-        ],
+        caveats: caveats(),
         sections: vec![
             section(
                 "throughput",
@@ -627,9 +637,8 @@ pub(crate) fn rich() -> Report {
             section("program-cache", "Program cache", vec![Block::Figure(bars()), Block::Figure(curves())]),
             section("labels-section", HOSTILE, vec![Block::Table(hostile_table()), prose(HOSTILE)]),
         ],
-        cards: String::new(),
-        unfolded: false,
         made_by: "faultline 0.1.0".to_owned(),
+        ..Report::default()
     }
 }
 

@@ -49,9 +49,12 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
         interval(sheet, &frame, (row, y));
         match is_narrow {
             true => {
-                let text = format!("{}: {}", row.name, row.text);
-                let text = fitted(&text, (sheet.width - 20.0) / TEXT_SIZE);
-                sheet.text(class(row.tone), "start", (8.0, y - 10.0), &text);
+                let words = fitted(&row.text, sheet.width / 2.0 / TEXT_SIZE);
+                let space = sheet.width / TEXT_SIZE - width(&words) - 2.0;
+                let name = fitted(&row.name, space);
+                sheet.text("t halo", "start", (8.0, y - 10.0), &name);
+                let class = format!("{} halo", class(row.tone));
+                sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
             }
             false => {
                 let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
