@@ -1,15 +1,17 @@
+mod outliers;
+
 use super::cache::last_capacity;
 use super::cells::duration;
 use super::comparison::lowercase_first;
 use super::groups::{by_key, distinct};
 use super::model::Caveat;
 use super::pace;
-use super::scalars::{Scalar, scalar};
+use super::scalars::Scalar;
 use super::subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects};
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
-use faultline_stats::caveat::{self, counts_hits_as_before_4_4, not_interleaved};
+use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::min_values_for;
 use faultline_text::{moment, number};
 
@@ -18,17 +20,11 @@ pub(crate) fn caveats(subjects: &Subjects<'_>, primary: &Scalar, same_slots: boo
     let part = several.then(|| subjects.compared_part());
     let mut caveats = merged_caveats(subjects, recording_caveat);
     caveats.extend(merged_caveats(subjects, clock_set));
-    let outliers = outliers(subjects, primary);
+    let outliers = outliers::outliers(subjects, primary);
     caveats.extend(merged_caveats(subjects, |one| {
-        outliers
-            .iter()
-            .filter(|(id, _)| *id == one.id)
-            .map(|(_, what)| {
-                let remedy =
-                    "Find out what disturbed it, and run it again; or leave it out, and say so.";
-                RunCaveat::new(one, what.clone(), remedy)
-            })
-            .collect::<Vec<_>>()
+        let of_run = outliers.iter().filter(|(id, _)| *id == one.id);
+        let caveat = |(_, what): &(String, String)| RunCaveat::new(one, what, outliers::REMEDY);
+        of_run.map(caveat).collect::<Vec<_>>()
     }));
     if several {
         caveats.extend(arm_caveats(subjects, same_slots));
@@ -119,7 +115,7 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
         found.push(too_few_runs(&two));
     }
     if !same_slots && !subjects.is_any_process() {
-        found.push(loads_differ(&tps_of_runs(subjects)));
+        found.push(loads_differ(&outliers::tps_of_runs(subjects)));
     }
     let versions = distinct(
         subjects
@@ -152,15 +148,10 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
 }
 
 fn one_run(arms: &[String]) -> Caveat {
-    let arms_have = if arms.len() == 1 {
-        "One arm has"
-    } else {
-        "Arms have"
-    };
     let arms = arms.join(", ");
     Caveat::new(
         format!(
-            "{arms_have} a single run ({arms}): the variation between runs is unknown, so nothing is tested."
+            "Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."
         ),
         "Run each arm at least three times.",
     )
@@ -174,57 +165,6 @@ fn too_few_runs(arms: &[String]) -> Caveat {
         ),
         "Run each arm at least once more.",
     )
-}
-
-fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
-    let part = subjects.compared_part();
-    let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
-    tps.map(|tps| tps.mean_of_all).collect()
-}
-
-/// Ids of runs, and what is unusual: the load among all runs, the primary metric within an arm.
-fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String, String)> {
-    let all: Vec<&Subject<'_>> = { subjects.all.iter() }
-        .filter(|subject| subjects.is_averaged(subject))
-        .collect();
-    let load = scalar("tps").filter(|_| !subjects.is_any_process());
-    let mut found: Vec<_> = load
-        .into_iter()
-        .flat_map(|load| outliers_among(subjects, load, &all))
-        .collect();
-    for arm in subjects.arms.iter().filter(|_| primary.id != "tps") {
-        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
-        found.extend(outliers_among(subjects, primary, &runs));
-    }
-    found
-}
-
-fn outliers_among(
-    subjects: &Subjects<'_>,
-    scalar: &Scalar,
-    runs: &[&Subject<'_>],
-) -> Vec<(String, String)> {
-    let value = |subject: &&Subject<'_>| pace::compared_value(subjects, scalar, subject);
-    let known: Vec<(&Subject<'_>, f64)> = { runs.iter() }
-        .filter_map(|subject| Some((*subject, value(subject)?)))
-        .collect();
-    let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
-    let outliers = caveat::outliers(&values);
-    let usual = (0..)
-        .zip(&values)
-        .filter(|(index, _)| !outliers.contains(index));
-    let usual = usual.map(|(_, value)| *value);
-    let [low, high] = [f64::min, f64::max].map(|end| usual.clone().reduce(end).unwrap_or(0.0));
-    let text = |value| number(value, usize::from(scalar.decimals));
-    let what = |index: usize| {
-        let (subject, value) = known.get(index)?;
-        let title = lowercase_first(scalar.title);
-        let (value, low, high) = (text(*value), text(low), text(high));
-        let unit = pace::unit(scalar, subjects.per_second);
-        let others = format!("{title} {value} {unit} where the others have {low} to {high} {unit}");
-        Some((subject.id.clone(), format!("{others}, so it is an outlier")))
-    };
-    outliers.into_iter().filter_map(what).collect()
 }
 
 fn loads_differ(tps: &[f64]) -> Caveat {

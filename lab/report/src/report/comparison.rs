@@ -3,7 +3,7 @@
 use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
-use super::scalars::{Better, Scalar};
+use super::scalars::{Better, Scalar, scalars_of};
 use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
@@ -76,14 +76,14 @@ pub(crate) fn pairs(
                 };
                 arms::compare(&values(reference), &values(other), settings)
             };
-            let rest = subjects.scalars().filter(|scalar| scalar.id != primary.id);
+            let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
             Pair {
                 reference: reference.to_owned(),
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
                 per_second: subjects.per_second,
-                refused: { subjects.scalars() }
+                refused: { scalars_of(subjects) }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
                     .collect(),
             }
@@ -339,7 +339,7 @@ fn definitions(subjects: &Subjects<'_>) -> Table {
         &columns,
         "One number a run each.",
     );
-    listed.rows = (subjects.scalars())
+    listed.rows = (scalars_of(subjects))
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
                 .map(cells::words)

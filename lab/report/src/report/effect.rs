@@ -77,6 +77,39 @@ pub(crate) fn means(
     )
 }
 
+/// Means, difference and ratio, as the tables have them.
+pub(crate) fn raw(pair: &Pair, scalar: &Scalar) -> String {
+    let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
+    let unit = |value: f64| with_unit(value, pair, scalar);
+    let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
+        return "not recorded in both".to_owned();
+    };
+    let means = format!("{} against {}", unit(other), unit(reference));
+    match (comparison.difference, comparison.ratio) {
+        (Some(difference), ratio) => {
+            let ratio = ratio.map_or_else(String::new, |ratio| {
+                format!(
+                    ", ratio {:.3} [{:.3}, {:.3}]",
+                    ratio.value, ratio.low, ratio.high
+                )
+            });
+            let (low, high) = (
+                number(difference.low, decimals),
+                number(difference.high, decimals),
+            );
+            format!(
+                "difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}",
+                unit(difference.value)
+            )
+        }
+        (None, _) if reference > 0.0 => format!(
+            "{means}, ratio {:.3}, without an interval",
+            other / reference
+        ),
+        (None, _) => format!("{means}, without an interval"),
+    }
+}
+
 pub(crate) fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
     let text = format!("{} {}", decimal(value, scalar), pair.unit(scalar));
     text.trim_end().to_owned()

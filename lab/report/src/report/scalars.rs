@@ -1,6 +1,6 @@
 use super::accounts;
 use super::cells::GIB;
-use super::subject::Subject;
+use super::subject::{Subject, Subjects};
 use crate::measure::{Numbers, growth};
 use crate::run::Signal;
 
@@ -50,11 +50,13 @@ const OF_ANY_PROCESS: [&str; 8] = [
     "cpu",
 ];
 
-impl Scalar {
-    pub(crate) fn is_of_any_process(&self) -> bool {
-        OF_ANY_PROCESS.contains(&self.id)
-    }
+/// The metrics that these runs can have.
+pub(crate) fn scalars_of(subjects: &Subjects<'_>) -> impl Iterator<Item = &'static Scalar> {
+    let all = !subjects.is_any_process();
+    { SCALARS.iter() }.filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))
+}
 
+impl Scalar {
     /// `None` if it was not recorded.
     pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
         (self.of)(subject, numbers).filter(|value| value.is_finite())

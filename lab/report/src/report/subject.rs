@@ -1,6 +1,5 @@
 use super::cells::slug;
 use super::groups::distinct;
-use super::scalars::{SCALARS, Scalar};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
@@ -106,14 +105,6 @@ impl<'a> Subjects<'a> {
         };
         let has_process = |subject: &Subject<'_>| !subject.run.processes.is_empty();
         self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
-    }
-
-    /// The metrics that these runs can have.
-    pub(crate) fn scalars(&self) -> impl Iterator<Item = &'static Scalar> {
-        let all = !self.is_any_process();
-        SCALARS
-            .iter()
-            .filter(move |scalar| all || scalar.is_of_any_process())
     }
 
     pub(crate) fn single(&self) -> Option<&Subject<'a>> {

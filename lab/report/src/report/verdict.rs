@@ -381,41 +381,8 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
         pair.title(primary),
         pair.other,
         pair.reference,
-        raw_effect(pair, primary)
+        effect::raw(pair, primary)
     )
-}
-
-/// Means, difference and ratio, as the tables have them.
-fn raw_effect(pair: &Pair, scalar: &Scalar) -> String {
-    let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
-    let unit = |value: f64| with_unit(value, pair, scalar);
-    let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
-        return "not recorded in both".to_owned();
-    };
-    let means = format!("{} against {}", unit(other), unit(reference));
-    match (comparison.difference, comparison.ratio) {
-        (Some(difference), ratio) => {
-            let ratio = ratio.map_or_else(String::new, |ratio| {
-                format!(
-                    ", ratio {:.3} [{:.3}, {:.3}]",
-                    ratio.value, ratio.low, ratio.high
-                )
-            });
-            let (low, high) = (
-                grouped(difference.low, decimals),
-                grouped(difference.high, decimals),
-            );
-            format!(
-                "difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}",
-                unit(difference.value)
-            )
-        }
-        (None, _) if reference > 0.0 => format!(
-            "{means}, ratio {:.3}, without an interval",
-            other / reference
-        ),
-        (None, _) => format!("{means}, without an interval"),
-    }
 }
 
 fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
