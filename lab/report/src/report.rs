@@ -116,8 +116,7 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     }
     report.verdict.points.splice(0..0, context.points);
     report.caveats.splice(0..0, context.caveats);
-    let sections = context.sections.into_iter().map(folds::folded);
-    report.sections.splice(0..0, sections);
+    report.sections.splice(0..0, context.sections);
     report
 }
 
