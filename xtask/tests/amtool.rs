@@ -145,7 +145,7 @@ fn inhibitions_name_existing_alerts() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .any(|label| label == "instance"),
+                .any(|label| label == "instance" || label == "site"),
             "of all hosts: {rule}"
         );
         let matchers =

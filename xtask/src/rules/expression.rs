@@ -8,12 +8,13 @@ use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-/// Labels that Prometheus adds to every series: its own two, and the one of
-/// `grafana/prometheus/targets`.
-const TARGET_LABELS: [&str; 3] = ["job", "instance", "hardware"];
+/// Labels that Prometheus adds to every series: its own two, the one of `grafana/prometheus/targets`,
+/// and those of an agent.
+const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
 /// Metrics of Prometheus itself, with their labels beyond the target's.
-const PROMETHEUS_METRICS: [(&str, &[&str]); 5] = [
+/// `grafana/prometheus/fleet/hosts.yml` has the last.
+const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
     ("scrape_samples_scraped", &[]),
@@ -22,6 +23,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 5] = [
         "ALERTS",
         &["alertname", "alertstate", "severity", "because"],
     ),
+    ("fleet_host_expected", &[]),
 ];
 
 /// Known metrics with their labels; `None` if these are not known.
