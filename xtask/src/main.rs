@@ -5,6 +5,7 @@ mod budget;
 mod dashboards;
 mod members;
 mod metrics_doc;
+mod metricsql;
 mod modules;
 mod pages;
 mod rules;
@@ -23,6 +24,7 @@ cargo run -p xtask -- CHORE
   metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
   dashboards            put the files of grafana/dashboards in order, and say what is wrong with them
   dashboards --check    fail if they are not in order, or name what does not exist
+  metricsql             write the rules for VictoriaMetrics from those for Prometheus
   tidy                  fail where the tree breaks a house rule or a document does not match it
   book MDBOOK           make the documents as a site in target/book with this mdBook, and check its links
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["metrics-doc", "--check"] => metrics_doc::check(&root()),
         ["dashboards"] => dashboards::write(&root()),
         ["dashboards", "--check"] => dashboards::check(&root()),
+        ["metricsql"] => metricsql::write(&root()),
         ["tidy"] => tidy::check(&root()),
         ["book", mdbook] => book::make(&root(), mdbook, env!("CARGO_PKG_VERSION")),
         ["sbom", program, target] => sbom::print(&root(), program, target),

@@ -108,6 +108,11 @@ pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String
         .collect())
 }
 
+pub(crate) fn expressions(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+    let rules = parse::<RuleFile>(root, file)?.rules();
+    Ok(rules.map(|rule| rule.expr).collect())
+}
+
 pub(crate) fn names(root: &Path) -> anyhow::Result<Names> {
     Ok(names_with(&all(root)?))
 }

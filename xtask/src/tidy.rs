@@ -1,7 +1,7 @@
 //! House rules: sizes of files, dependencies, unwanted words.
 
 use crate::run::{has_extension, output, production, read};
-use crate::{budget, members, modules, pages, rules, words};
+use crate::{budget, members, metricsql, modules, pages, rules, words};
 use anyhow::bail;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         .collect();
     modules::check(root, &files, &folders, &mut broken)?;
     rules::check(root, &mut broken)?;
+    metricsql::check(root)?;
     words::check(root, &files, &mut broken)?;
     budget::check(root, &files, &mut broken)?;
     if broken.is_empty() {

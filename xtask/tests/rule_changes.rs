@@ -19,14 +19,44 @@ mod cases;
 #[path = "rule_changes/samples.rs"]
 mod samples;
 
-/// What promtool has against a file of tests; none where there is no promtool.
-#[expect(clippy::disallowed_methods, reason = "the witness is a program")]
-fn failures(file: &Path) -> Option<String> {
-    match Command::new("promtool")
-        .args(["test", "rules"])
-        .arg(file)
-        .output()
-    {
+/// A program that evaluates rules over invented samples.
+#[derive(Debug, Clone, Copy)]
+enum Witness {
+    Promtool,
+    Vmalert,
+}
+
+impl Witness {
+    #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+    fn command(self, file: &Path) -> Command {
+        let path = match self {
+            Witness::Promtool => "promtool".into(),
+            Witness::Vmalert => victoriametrics().join("vmalert-tool"),
+        };
+        let mut command = Command::new(path);
+        match self {
+            Witness::Promtool => command.args(["test", "rules"]).arg(file),
+            Witness::Vmalert => command
+                .args(["unittest", "-disableAlertgroupLabel", "--files"])
+                .arg(file),
+        };
+        command
+    }
+}
+
+/// Where `scripts/install-victoriametrics` puts it, unless `FAULTLINE_VICTORIAMETRICS` names another folder.
+fn victoriametrics() -> PathBuf {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    variable("FAULTLINE_VICTORIAMETRICS").unwrap_or_else(|| {
+        let home = || variable("HOME").unwrap_or_default().join(".cache");
+        let cache = variable("XDG_CACHE_HOME").unwrap_or_else(home);
+        cache.join("faultline/victoriametrics")
+    })
+}
+
+/// What a program has against a file of tests; none where there is no such program.
+fn failures(witness: Witness, file: &Path) -> Option<String> {
+    match witness.command(file).output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(
             [output.stdout, output.stderr]
@@ -34,27 +64,32 @@ fn failures(file: &Path) -> Option<String> {
                 .concat(),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("SKIPPED: no promtool");
+            eprintln!(
+                "SKIPPED: no {witness:?}; scripts/install-victoriametrics builds vmalert-tool"
+            );
             None
         }
-        Err(error) => panic!("promtool cannot be run: {error}"),
+        Err(error) => panic!("{witness:?} cannot be run: {error}"),
     }
 }
 
 /// Runs these cases, those of one alert together.
 #[track_caller]
 fn check(name: &str, cases: Vec<Case>, ignored: &str) {
+    run(Witness::Promtool, write(name, cases, ignored, "rules"));
+}
+
+fn write(name: &str, cases: Vec<Case>, ignored: &str, rules: &str) -> Vec<PathBuf> {
     let mut groups: BTreeMap<Vec<String>, Vec<Case>> = BTreeMap::new();
     for case in cases {
         let alerts = case.alerts().into_iter().map(str::to_owned).collect();
         groups.entry(alerts).or_default().push(case);
     }
     let folder = folder(name);
-    let files: Vec<PathBuf> = groups
-        .iter()
-        .map(|(alerts, cases)| cases::write(&folder.join(alerts.join("+")), cases, ignored))
-        .collect();
-    run(files);
+    let file = |(alerts, cases): (Vec<String>, Vec<Case>)| {
+        cases::write(&folder.join(alerts.join("+")), &cases, ignored, rules)
+    };
+    groups.into_iter().map(file).collect()
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -65,13 +100,13 @@ fn folder(name: &str) -> PathBuf {
 
 /// Runs these files of tests, two at a time.
 #[track_caller]
-fn run(files: Vec<PathBuf>) {
+fn run(witness: Witness, files: Vec<PathBuf>) {
     let (files, failed) = (Mutex::new(files), Mutex::new(String::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(file) = { files.lock().unwrap().pop() } {
-                    let failures = failures(&file).unwrap_or_default();
+                    let failures = failures(witness, &file).unwrap_or_default();
                     *failed.lock().unwrap() += &failures;
                 }
             });
@@ -79,6 +114,39 @@ fn run(files: Vec<PathBuf>) {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{failed}");
+}
+
+/// Files with these cases and rules, as vmalert-tool reads them.
+fn write_for_vmalert(name: &str, cases: Vec<Case>, rules: &str) -> Vec<PathBuf> {
+    let files = write(name, cases, "", rules);
+    for file in &files {
+        let text = std::fs::read_to_string(file).unwrap();
+        std::fs::write(file, text.replace("promql_expr", "metricsql_expr")).unwrap();
+    }
+    files
+}
+
+#[test]
+#[ignore = "takes five minutes of two cores; part of .ci/run --long"]
+fn vmalert_fires_the_same_alerts_as_prometheus() {
+    let files = write_for_vmalert("vmalert", cases::all(), "metricsql");
+    run(Witness::Vmalert, files);
+}
+
+/// The reason for the folder `metricsql`.
+#[test]
+fn vmalert_needs_rules_of_its_own() {
+    let is_first_scrape = |case: &Case| case.name.contains("the first scrapes of a host");
+    let cases: Vec<Case> = cases::all().into_iter().filter(is_first_scrape).collect();
+    assert_eq!(cases.len(), 1);
+    let files = write_for_vmalert("vmalert-own", cases.clone(), "metricsql");
+    run(Witness::Vmalert, files);
+    let files = write_for_vmalert("vmalert-shipped", cases, "rules");
+    if let Some(failures) = failures(Witness::Vmalert, &files[0]) {
+        assert!(failures.contains("AgaveOomHappened"), "{failures}");
+    } else if victoriametrics().join("vmalert-tool").is_file() {
+        panic!("the shipped rules would do");
+    }
 }
 
 /// Cases of which a slower scrape sees nothing, or always the same moment.
@@ -98,7 +166,10 @@ fn scraped_each(seconds: u64) {
 
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
-    run(cases::write_unchanged(&folder("unchanged")));
+    run(
+        Witness::Promtool,
+        cases::write_unchanged(&folder("unchanged")),
+    );
 }
 
 #[test]

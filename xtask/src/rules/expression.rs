@@ -127,7 +127,7 @@ impl Names {
     }
 }
 
-fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
@@ -145,6 +145,26 @@ fn used_names(expression: &Expr) -> UsedNames {
     let mut used_names = UsedNames::default();
     let Ok(_) = walk_expr(&mut used_names, expression);
     used_names
+}
+
+/// How often an expression calls one of these functions.
+pub(crate) fn calls(expression: &str, functions: &[&str]) -> usize {
+    struct Calls<'a>(&'a [&'a str], usize);
+    impl ExprVisitor for Calls<'_> {
+        type Error = Infallible;
+
+        fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
+            if let Expr::Call(call) = expression {
+                self.1 += usize::from(self.0.contains(&call.func.name));
+            }
+            Ok(true)
+        }
+    }
+    let mut calls = Calls(functions, 0);
+    if let Ok(parsed) = parse(expression) {
+        let Ok(_) = walk_expr(&mut calls, &parsed);
+    }
+    calls.1
 }
 
 impl UsedNames {

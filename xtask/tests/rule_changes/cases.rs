@@ -92,7 +92,7 @@ pub(crate) fn write_unchanged(into: &Path) -> Vec<PathBuf> {
     }
     let mut written = Vec::new();
     for (number, ((alerts, interval), tests)) in of_alerts.iter().enumerate() {
-        let groups = groups(&alerts.iter().map(String::as_str).collect());
+        let groups = groups(&alerts.iter().map(String::as_str).collect(), "rules");
         let folder = into.join(number.to_string());
         written.push(write_file(&folder, &groups, tests, *interval));
     }
@@ -248,8 +248,7 @@ impl Moment {
                     .map(|(name, value)| format!(",{name}={value:?}"))
                     .collect();
                 let alert = &self.alert;
-                let labels =
-                    format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{labels}}}");
+                let labels = format!("{{alertname=\"{alert}\",alertstate=\"firing\"{labels}}}");
                 json!({ "labels": labels, "value": 1 })
             })
             .collect();
@@ -259,7 +258,8 @@ impl Moment {
         };
         let alert = &self.alert;
         json!({
-            "expr": format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{except}}}"),
+            // vmalert's own label is its group.
+            "expr": format!("max without (alertgroup) (ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{except}}})"),
             "eval_time": format!("{}s", self.time.as_secs()),
             "exp_samples": firing,
         })
@@ -268,9 +268,9 @@ impl Moment {
 
 /// A file of tests, with the rules of these alerts alone and the recording rules that they read: promtool evaluates all that
 /// it is given.
-pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str) -> PathBuf {
+pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str, rules: &str) -> PathBuf {
     let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
-    let groups = groups(&cases.iter().flat_map(Case::alerts).collect());
+    let groups = groups(&cases.iter().flat_map(Case::alerts).collect(), rules);
     write_file(into, &groups, &tests, EVALUATION)
 }
 
@@ -291,10 +291,10 @@ fn write_file(into: &Path, groups: &[Value], tests: &[Value], evaluation: Durati
     file
 }
 
-/// The groups of rules with these alerts; with all if none is named.
-fn groups(alerts: &BTreeSet<&str>) -> Vec<Value> {
+/// The groups of rules with these alerts, of a folder; with all if none is named.
+fn groups(alerts: &BTreeSet<&str>, rules: &str) -> Vec<Value> {
     let [mut recorded, mut groups] = ["recording", "alerts"].map(|name| {
-        let rules = yaml(&folder().join(format!("rules/faultline.{name}.yml")));
+        let rules = yaml(&folder().join(rules).join(format!("faultline.{name}.yml")));
         list(&rules["groups"]).cloned().collect::<Vec<_>>()
     });
     keep(&mut groups, |rule| {

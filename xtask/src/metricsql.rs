@@ -1,0 +1,98 @@
+//! The rules for vmalert. In MetricsQL a series that appears has increased and changed from 0, unless
+//! the function ends with `_prometheus`. `rate` needs two samples there too, and stays:
+//! `rate_prometheus` does not extrapolate and is a fifth too low with scrapes of 60 s.
+
+use crate::rules::{RULES, expression, expressions, files};
+use crate::run::read;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "grafana/prometheus/metricsql";
+
+const HEAD: &str = "\
+# Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
+";
+
+pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
+    for (file, text) in variants(root)? {
+        let path = root.join(file);
+        std::fs::write(&path, text)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
+    for (file, text) in variants(root)? {
+        if read(root, &file)? != text {
+            bail!(
+                "{} does not match the rules; run: cargo run -p xtask -- metricsql",
+                file.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn variants(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let variant = |file: PathBuf| {
+        let name = file.file_name().context("a file without a name")?;
+        let (text, replaced) = replace(&read(root, &file)?);
+        let calls: usize = expressions(root, &file)?
+            .iter()
+            .map(|one| expression::calls(one, &FUNCTIONS))
+            .sum();
+        if replaced != calls {
+            bail!(
+                "{}: {replaced} calls were replaced, its expressions have {calls}",
+                file.display()
+            );
+        }
+        Ok((Path::new(FOLDER).join(name), HEAD.to_owned() + &text))
+    };
+    files(root, RULES, "yml")?
+        .into_iter()
+        .map(variant)
+        .collect()
+}
+
+const FUNCTIONS: [&str; 3] = ["changes", "delta", "increase"];
+
+/// The text without comments and empty lines, and how many calls were replaced.
+fn replace(text: &str) -> (String, usize) {
+    let mut result = String::new();
+    let mut replaced = 0;
+    let is_kept = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    for line in text.lines().filter(is_kept) {
+        let mut parts = line.split('(').peekable();
+        while let Some(part) = parts.next() {
+            result.push_str(part);
+            if parts.peek().is_some() {
+                let word = part.rsplit(|c: char| !expression::is_name(c)).next();
+                if word.is_some_and(|word| FUNCTIONS.contains(&word)) {
+                    result.push_str("_prometheus");
+                    replaced += 1;
+                }
+                result.push('(');
+            }
+        }
+        result.push('\n');
+    }
+    (result, replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_are_replaced() {
+        let text = "# increase(a)\n\nexpr: increase(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n";
+        let (variant, replaced) = replace(text);
+        assert_eq!(
+            variant,
+            "expr: increase_prometheus(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n"
+        );
+        assert_eq!(replaced, 1);
+    }
+}
