@@ -8,6 +8,7 @@
 )]
 
 use cases::Case;
+use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, victoriametrics};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,44 +20,26 @@ mod cases;
 #[path = "rule_changes/samples.rs"]
 mod samples;
 
-/// A program that evaluates rules over invented samples.
-#[derive(Debug, Clone, Copy)]
-enum Witness {
-    Promtool,
-    Vmalert,
+/// A program that evaluates rules over invented samples, and its arguments before the file.
+type Evaluator = (PathBuf, &'static [&'static str]);
+
+fn promtool() -> Evaluator {
+    ("promtool".into(), &["test", "rules"])
 }
 
-impl Witness {
-    #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
-    fn command(self, file: &Path) -> Command {
-        let path = match self {
-            Witness::Promtool => "promtool".into(),
-            Witness::Vmalert => victoriametrics().join("vmalert-tool"),
-        };
-        let mut command = Command::new(path);
-        match self {
-            Witness::Promtool => command.args(["test", "rules"]).arg(file),
-            Witness::Vmalert => command
-                .args(["unittest", "-disableAlertgroupLabel", "--files"])
-                .arg(file),
-        };
-        command
-    }
-}
-
-/// Where `scripts/install-victoriametrics` puts it, unless `FAULTLINE_VICTORIAMETRICS` names another folder.
-fn victoriametrics() -> PathBuf {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    variable("FAULTLINE_VICTORIAMETRICS").unwrap_or_else(|| {
-        let home = || variable("HOME").unwrap_or_default().join(".cache");
-        let cache = variable("XDG_CACHE_HOME").unwrap_or_else(home);
-        cache.join("faultline/victoriametrics")
-    })
+fn vmalert_tool() -> Option<Evaluator> {
+    let Some(path) = victoriametrics("vmalert-tool") else {
+        eprintln!("{NO_VICTORIAMETRICS_MESSAGE}");
+        return None;
+    };
+    let arguments = &["unittest", "-disableAlertgroupLabel", "--files"];
+    Some((path, arguments))
 }
 
 /// What a program has against a file of tests; none where there is no such program.
-fn failures(witness: Witness, file: &Path) -> Option<String> {
-    match witness.command(file).output() {
+#[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+fn failures((path, arguments): &Evaluator, file: &Path) -> Option<String> {
+    match Command::new(path).args(*arguments).arg(file).output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(
             [output.stdout, output.stderr]
@@ -64,19 +47,17 @@ fn failures(witness: Witness, file: &Path) -> Option<String> {
                 .concat(),
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!(
-                "SKIPPED: no {witness:?}; scripts/install-victoriametrics builds vmalert-tool"
-            );
+            eprintln!("SKIPPED: no {}", path.display());
             None
         }
-        Err(error) => panic!("{witness:?} cannot be run: {error}"),
+        Err(error) => panic!("{} cannot be run: {error}", path.display()),
     }
 }
 
 /// Runs these cases, those of one alert together.
 #[track_caller]
 fn check(name: &str, cases: Vec<Case>, ignored: &str) {
-    run(Witness::Promtool, write(name, cases, ignored, "rules"));
+    run(&promtool(), write(name, cases, ignored, "rules"));
 }
 
 fn write(name: &str, cases: Vec<Case>, ignored: &str, rules: &str) -> Vec<PathBuf> {
@@ -100,13 +81,13 @@ fn folder(name: &str) -> PathBuf {
 
 /// Runs these files of tests, two at a time.
 #[track_caller]
-fn run(witness: Witness, files: Vec<PathBuf>) {
+fn run(evaluator: &Evaluator, files: Vec<PathBuf>) {
     let (files, failed) = (Mutex::new(files), Mutex::new(String::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(file) = { files.lock().unwrap().pop() } {
-                    let failures = failures(witness, &file).unwrap_or_default();
+                    let failures = failures(evaluator, &file).unwrap_or_default();
                     *failed.lock().unwrap() += &failures;
                 }
             });
@@ -127,26 +108,31 @@ fn write_for_vmalert(name: &str, cases: Vec<Case>, rules: &str) -> Vec<PathBuf> 
 }
 
 #[test]
-#[ignore = "takes five minutes of two cores; part of .ci/run --long"]
+#[ignore = "takes three minutes of two cores; part of .ci/run --long"]
 fn vmalert_fires_the_same_alerts_as_prometheus() {
+    let Some(vmalert) = vmalert_tool() else {
+        return;
+    };
     let files = write_for_vmalert("vmalert", cases::all(), "metricsql");
-    run(Witness::Vmalert, files);
+    run(&vmalert, files);
 }
 
 /// The reason for the folder `metricsql`.
 #[test]
 fn vmalert_needs_rules_of_its_own() {
+    let Some(vmalert) = vmalert_tool() else {
+        return;
+    };
     let is_first_scrape = |case: &Case| case.name.contains("the first scrapes of a host");
     let cases: Vec<Case> = cases::all().into_iter().filter(is_first_scrape).collect();
     assert_eq!(cases.len(), 1);
-    let files = write_for_vmalert("vmalert-own", cases.clone(), "metricsql");
-    run(Witness::Vmalert, files);
+    run(
+        &vmalert,
+        write_for_vmalert("vmalert-own", cases.clone(), "metricsql"),
+    );
     let files = write_for_vmalert("vmalert-shipped", cases, "rules");
-    if let Some(failures) = failures(Witness::Vmalert, &files[0]) {
-        assert!(failures.contains("AgaveOomHappened"), "{failures}");
-    } else if victoriametrics().join("vmalert-tool").is_file() {
-        panic!("the shipped rules would do");
-    }
+    let failures = failures(&vmalert, &files[0]).expect("the shipped rules would do");
+    assert!(failures.contains("AgaveOomHappened"), "{failures}");
 }
 
 /// Cases of which a slower scrape sees nothing, or always the same moment.
@@ -166,10 +152,7 @@ fn scraped_each(seconds: u64) {
 
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
-    run(
-        Witness::Promtool,
-        cases::write_unchanged(&folder("unchanged")),
-    );
+    run(&promtool(), cases::write_unchanged(&folder("unchanged")));
 }
 
 #[test]

@@ -35,9 +35,25 @@ pub fn geth() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("FAULTLINE_GETH_BIN") {
         return existing(PathBuf::from(given));
     }
+    existing(cache()?.join("geth/geth"))
+}
+
+/// What to print when a test is skipped because [`victoriametrics`] found nothing.
+pub const NO_VICTORIAMETRICS_MESSAGE: &str = "SKIPPED: no VictoriaMetrics here. Build it with scripts/install-victoriametrics, or set \
+     FAULTLINE_VICTORIAMETRICS to its folder";
+
+/// A program of VictoriaMetrics, from the folder `FAULTLINE_VICTORIAMETRICS` or where `scripts/install-victoriametrics` puts it.
+pub fn victoriametrics(program: &str) -> Option<PathBuf> {
+    let given = std::env::var_os("FAULTLINE_VICTORIAMETRICS").map(PathBuf::from);
+    let folder = given.or_else(|| Some(cache()?.join("victoriametrics")))?;
+    existing(folder.join(program))
+}
+
+/// Where the installers of `scripts` put programs.
+fn cache() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-    existing(cache.join("faultline/geth/geth"))
+    Some(cache.join("faultline"))
 }
 
 /// What to print when a test is skipped because [`starknet_devnet`] found nothing.
