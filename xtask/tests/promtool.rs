@@ -57,6 +57,20 @@ fn the_examples_of_remote_writes_are_valid_configurations() {
     promtool(&["check", "config"], &files(&folder().join("remote-write")));
 }
 
+#[test]
+fn the_configurations_of_a_fleet_are_valid() {
+    let fleet = folder().join("fleet");
+    promtool(
+        &["check", "rules", "--lint-fatal"],
+        &[fleet.join("hosts.yml")],
+    );
+    let centre = fleet.join("prometheus-centre.yml");
+    promtool(&["check", "config"], &[centre]);
+    // The file with the password is not here.
+    let agent = fleet.join("prometheus-agent.yml");
+    promtool(&["check", "config", "--agent", "--syntax-only"], &[agent]);
+}
+
 /// With what Grafana puts in the place of its variables.
 #[test]
 fn every_query_of_a_dashboard_is_promql() {

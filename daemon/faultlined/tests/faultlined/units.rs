@@ -49,6 +49,8 @@ fn installed() -> tempfile::TempDir {
         let text = text
             .replace("/usr/bin/faultline ", "/bin/true ")
             .replace("/usr/bin/faultlined ", "/bin/true ")
+            .replace("/usr/local/bin/vmagent ", "/bin/true ")
+            .replace("/usr/local/bin/%i ", "/bin/true ")
             .replace("/home/sol/bin/validator.sh", "/bin/true");
         fs::write(folder.path().join(name), text).expect("a file");
     }
@@ -145,7 +147,12 @@ fn systemd_security_exposure_is_low_even_as_the_validators_user() {
     };
     for more in [None, Some("faultlined/same-user.conf")] {
         let folder = installed();
-        for unit in ["faultlined.service", "faultlined@.service"] {
+        for unit in [
+            "faultlined.service",
+            "faultlined@.service",
+            "faultline-vmagent.service",
+            "faultline-centre@.service",
+        ] {
             more.iter()
                 .for_each(|which| drop_in(folder.path(), unit, which));
             let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else {
