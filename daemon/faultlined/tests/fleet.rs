@@ -217,7 +217,7 @@ impl Fleet {
 }
 
 #[test]
-#[ignore = "takes two minutes; part of .ci/run --long"]
+#[ignore = "takes a minute; part of .ci/run --long"]
 fn an_outage_of_the_centres_and_a_restart_of_the_agent_lose_no_sample() -> Result<()> {
     let found = [
         victoriametrics("vmagent"),
