@@ -97,6 +97,15 @@ impl Fleet {
         started.expect("it starts")
     }
 
+    fn start_daemons(&self) -> Result<Vec<Daemon>> {
+        let start = |number: usize| {
+            let folder = self.folder.path().join(number.to_string());
+            fs::create_dir(&folder).expect("a folder");
+            Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], &folder)
+        };
+        (0..HOSTS).map(start).collect()
+    }
+
     /// Port 1 is VictoriaMetrics by TLS, 2 the same without, 3 Prometheus.
     fn start_centres(&self) -> [Running; 2] {
         let text = shipped(
@@ -208,7 +217,7 @@ impl Fleet {
 }
 
 #[test]
-#[ignore = "takes two minutes; part of .ci/run --long"]
+#[ignore = "takes a minute; part of .ci/run --long"]
 fn an_outage_of_the_centres_and_a_restart_of_the_agent_lose_no_sample() -> Result<()> {
     let found = [
         victoriametrics("vmagent"),
@@ -225,13 +234,7 @@ fn an_outage_of_the_centres_and_a_restart_of_the_agent_lose_no_sample() -> Resul
         ports: PortBlock::claim(21_000)?,
         programs: [agent, victoria, prometheus],
     };
-    let daemons: Vec<Daemon> = (0..HOSTS)
-        .map(|number| {
-            let folder = fleet.folder.path().join(number.to_string());
-            fs::create_dir(&folder).expect("a folder");
-            Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], &folder)
-        })
-        .collect::<Result<_>>()?;
+    let daemons = fleet.start_daemons()?;
     fleet.write_configurations(&daemons)?;
     let centres = fleet.start_centres();
     let agent = fleet.start_agent();

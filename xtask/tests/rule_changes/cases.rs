@@ -163,20 +163,20 @@ impl Case {
         case
     }
 
-    /// Next to each instance are copies of it: two that differ by `site`, two that differ by `replica`, and one
-    /// whose `site` changes at `share` of the time until its alert fires.
+    /// Next to each instance are copies of it: two that differ by `rack`, two that differ by `replica`, and one
+    /// whose `rack` changes at `share` of the time until its alert fires.
     pub(crate) fn with_changes(&self, share: f64) -> Self {
         let change = self.first_firing().mul_f64(share);
         let mut case = self.clone();
         for (series, samples) in &self.series {
             let [ended, goes_on] = samples.split(change);
             for (suffix, label, samples) in [
-                (" doubled", "site=\"one\"", samples),
-                (" doubled", "site=\"two\"", samples),
+                (" doubled", "rack=\"one\"", samples),
+                (" doubled", "rack=\"two\"", samples),
                 (" replicas", "replica=\"a\"", samples),
                 (" replicas", "replica=\"b\"", samples),
-                (" changed", "site=\"one\"", &ended),
-                (" changed", "site=\"two\"", &goes_on),
+                (" changed", "rack=\"one\"", &ended),
+                (" changed", "rack=\"two\"", &goes_on),
             ] {
                 let name = renamed(series, suffix, label);
                 case.series.extend(name.map(|name| (name, samples.clone())));
