@@ -42,9 +42,12 @@ fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
     }
     let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
     let (mut shown, mut groups) = (Vec::new(), Vec::new());
-    // A text is about the table or figure that follows.
+    // A text is about the table or figure that follows; the first ones are about the chapter.
     let mut texts = Vec::new();
     for (index, block) in blocks.into_iter().enumerate() {
+        if index == texts.len() && !matches!(block, Block::Text(_)) {
+            shown.append(&mut texts);
+        }
         let group = group(&block);
         texts.push(block);
         match group {
@@ -95,7 +98,7 @@ fn first_timeline(blocks: &[Block]) -> Option<usize> {
     blocks.iter().position(is_timeline)
 }
 
-/// The most frequent reason, if every number of a chapter is missing or counts nothing.
+/// The most frequent reason, if every number of a chapter is missing. 0 is a number.
 fn without_data(blocks: &[Block]) -> Option<String> {
     let mut reasons = Vec::new();
     for block in blocks {
@@ -115,7 +118,6 @@ fn reasons_of(table: &Table) -> Option<Vec<&String>> {
     for cell in table.rows.iter().flat_map(|row| row.iter().skip(1)) {
         match cell {
             Cell::Missing(why) => reasons.push(why),
-            Cell::Number { value, .. } if *value == 0.0 => {}
             _ => return None,
         }
     }
