@@ -45,7 +45,12 @@ def tables(db):
                 columns.append((f"{table.removesuffix('_sample')}_{column[1]}", column[2]))
                 terms.append(f"{table}.{column[1]}")
     joins = " ".join(f"LEFT JOIN {table} ON {table}.tick = tick.id" for table in SAMPLES)
-    yield "wide", columns, db.execute(f"SELECT {', '.join(terms)} FROM tick {joins} ORDER BY tick.id").fetchall()
+    rows = db.execute(f"SELECT {', '.join(terms)} FROM tick {joins} ORDER BY tick.id").fetchall()
+    labels = dict(db.execute("SELECT * FROM label ORDER BY 1"))
+    named = [(name, labels.pop(name, None)) for name in ("arm", "run")]
+    named += [(f"label_{name}", value) for name, value in labels.items()]
+    columns += [(name, "TEXT") for name, _ in named]
+    yield "wide", columns, [(*row, *(value for _, value in named)) for row in rows]
 
 
 def expected(columns, rows):

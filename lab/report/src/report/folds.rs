@@ -98,12 +98,16 @@ fn first_timeline(blocks: &[Block]) -> Option<usize> {
     blocks.iter().position(is_timeline)
 }
 
-/// The most frequent reason, if every number of a chapter is missing. 0 is a number.
+/// The most frequent reason, if each row of every table lacks numbers and has no others but 0.
 fn without_data(blocks: &[Block]) -> Option<String> {
     let mut reasons = Vec::new();
     for block in blocks {
         match block {
-            Block::Table(table) => reasons.extend(reasons_of(table)?),
+            Block::Table(table) => {
+                for row in &table.rows {
+                    reasons.extend(missing(row)?);
+                }
+            }
             Block::Figure(_) => return None,
             Block::Text(_) | Block::Fold(_) => {}
         }
@@ -113,13 +117,15 @@ fn without_data(blocks: &[Block]) -> Option<String> {
     Some(why.clone())
 }
 
-fn reasons_of(table: &Table) -> Option<Vec<&String>> {
+/// Why cells are missing; `None` if the row has data. Zeros without a missing cell are data.
+fn missing(row: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
-    for cell in table.rows.iter().flat_map(|row| row.iter().skip(1)) {
+    for cell in row.iter().skip(1) {
         match cell {
             Cell::Missing(why) => reasons.push(why),
+            Cell::Number { value, .. } if *value == 0.0 => {}
             _ => return None,
         }
     }
-    Some(reasons)
+    (!reasons.is_empty()).then_some(reasons)
 }
