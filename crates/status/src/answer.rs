@@ -1,7 +1,7 @@
 //! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what does the node earn.
 //!
-//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes this moment: what an alert
-//! requires for minutes (its `for`) is not awaited. RAM growth that meets the limit in days is in the line and in no verdict.
+//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes the present
+//! moment and ignores the `for` duration of an alert. The text names RAM growth that reaches the limit in days; the verdict ignores it.
 
 mod cache;
 pub(crate) mod inputs;
@@ -38,7 +38,7 @@ pub enum Verdict {
     Fine,
     Look,
     Act,
-    /// The text says why. Also stands for a verdict of a newer release.
+    /// The text says why. Deserialization also maps unknown verdicts of newer releases to this.
     #[default]
     #[serde(other)]
     Unknown,
@@ -90,7 +90,7 @@ pub struct AnswerInputs {
     pub headroom: Option<f64>,
     /// Largest share of a level's limit that cannot be dropped.
     pub unreclaimable_share: Option<f64>,
-    /// Until a level meets its limit at the pace of the last four minutes; `None` if it does not grow, or while it starts.
+    /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth or during startup.
     pub seconds_to_limit: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
@@ -126,7 +126,7 @@ pub struct AnswerInputs {
     pub is_at_tip: Option<bool>,
     /// It catches up, and its start was less than 90 minutes ago.
     pub is_catching_up: Option<bool>,
-    /// False on a node whose votes are known to be nobody's.
+    /// False if the vote source searched all accounts and found none of this node.
     pub has_vote_account: Option<bool>,
     /// Another node votes with the account.
     pub is_standby: Option<bool>,
@@ -135,9 +135,9 @@ pub struct AnswerInputs {
     /// By Tower credits.
     pub rank: Option<f64>,
     /// Tower credits over those of the best.
-    pub credits_of_best: Option<f64>,
+    pub credits_share_of_best: Option<f64>,
     /// Alpenglow's lamports per stake over those of the best.
-    pub reward_of_best: Option<f64>,
+    pub reward_share_of_best: Option<f64>,
     /// Tower: slots since the newest vote that landed.
     pub vote_distance: Option<f64>,
     /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
@@ -226,8 +226,8 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     (worst, texts.map(|finding| finding.text).collect())
 }
 
-/// What takes the place of evidence: the price of it, unless there is a file that is of no use.
-fn no_evidence(inputs: &AnswerInputs, price: &str) -> String {
+/// Says why the configured evidence is unusable, else how to obtain evidence.
+fn missing_evidence_text(inputs: &AnswerInputs, price: &str) -> String {
     let problem = inputs.evidence_problem.as_deref();
     problem.map_or(price.to_owned(), |why| {
         format!("no evidence is used: {why}")

@@ -20,7 +20,7 @@ pub struct Evidence {
 pub struct RamEvidence {
     /// The upper end of the interval.
     pub proven_bytes: u64,
-    /// Of 90 %.
+    /// Bounds of the 90 % interval.
     pub interval_bytes: [u64; 2],
     /// The validator's version.
     pub release: Option<String>,
@@ -32,7 +32,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size from which no larger one saves 1 % of the replay time.
+    /// The smallest size at which every larger size saves less than 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -125,12 +125,12 @@ pub struct Background {
     /// Why the configured file is of no use.
     pub evidence_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
-    pub has_own_capacity: bool,
+    pub has_custom_capacity: bool,
 }
 
 impl Background {
     pub(crate) fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
-        let own = self.has_own_capacity.then_some(true);
+        let own = self.has_custom_capacity.then_some(true);
         AnswerInputs {
             evidence_problem: self.evidence_problem.clone(),
             can_change_capacity: own.or(known.can_change_capacity),

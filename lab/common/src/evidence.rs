@@ -1,4 +1,4 @@
-//! The file with which the daemon says what is proven and predicted.
+//! Writes the evidence file, from which the daemon reports how much RAM is proven and which cache size is predicted.
 
 use crate::clock;
 use crate::files::{AtPath, TempFile};
@@ -19,7 +19,8 @@ pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> anyhow::Result
     };
     change(&mut evidence);
     let file = TempFile::create(path).at(path)?;
-    let json = serde_json::to_string_pretty(&evidence).context("the evidence is no JSON")?;
+    let json = serde_json::to_string_pretty(&evidence)
+        .context("the evidence cannot be written as JSON")?;
     writeln!(file.file(), "{json}").at(path)?;
     file.finish(path).at(path)
 }

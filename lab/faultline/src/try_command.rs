@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Entries of each run in turn. Forwards, then backwards, cancels what changes steadily.
+/// Entries of each run in turn. The order reduces the effect of a steady drift; six runs cannot cancel it.
 const ORDER: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
 /// What starting and ending a daemon takes at most, on an idle machine.
 const OVERHEAD_SECONDS: u64 = 3;
@@ -33,7 +33,7 @@ pub(crate) struct TryArgs {
     /// Seconds of each of the six runs.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(3..=3600))]
     pub(crate) seconds: u64,
-    /// Print the report's path only. Else a terminal on a desktop also opens it.
+    /// Do not open the report. By default, it opens if the command runs in a terminal on a desktop.
     #[arg(long)]
     pub(crate) no_open: bool,
     /// The daemon's program [default: in the folder of this program, else in PATH].
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<u8> {
     make_folder(&args.out)?;
     let mut signals = Signals::listen().context("signals cannot be received")?;
     say(&format!(
-        "simulated validator, no real numbers: {} runs of {} s in {}, ready in about {} s",
+        "simulated validator, so the results hold for no real one: {} runs of {} s in {}, ready in about {} s",
         ORDER.len(),
         args.seconds,
         args.out.display(),
@@ -72,9 +72,9 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<u8> {
 
 /// Creates the folder; an empty one may exist.
 fn make_folder(out: &Path) -> anyhow::Result<()> {
-    let is_new = std::fs::create_dir(out);
+    let created = std::fs::create_dir(out);
     let is_empty = || std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
-    match is_new {
+    match created {
         Err(_) if is_empty() => Ok(()),
         Err(_) if out.symlink_metadata().is_ok() => bail!(
             "{}: exists already; name another folder with --out DIR, or remove it first",
@@ -93,8 +93,8 @@ fn record_run(
     signals: &mut Signals,
 ) -> anyhow::Result<Option<PathBuf>> {
     let arm = format!("simulated-{entries}");
-    let of_arm = ORDER.iter().take(recorded.len() + 1);
-    let run = of_arm.filter(|other| **other == entries).count();
+    let runs_so_far = ORDER.iter().take(recorded.len() + 1);
+    let run = runs_so_far.filter(|other| **other == entries).count();
     let out = args.out.join(format!("{arm}-{run}.fltl"));
     let labels = [
         ("experiment", "simulated".to_owned()),
@@ -126,7 +126,7 @@ fn record_run(
     Ok(summary.map(|_| out))
 }
 
-/// What there is after an end before the report.
+/// Says which recordings are complete if the command ends before the report.
 fn remaining(recorded: &[PathBuf], folder: &Path) -> String {
     let folder = folder.display();
     match recorded.len() {

@@ -26,7 +26,7 @@ const MAX_POOL_LINES: u16 = 30;
 const EVENT_LINES: u16 = 6;
 
 /// Rows that a terminal too short for all rows does not have.
-const SHORT_WITHOUT: [&str; 3] = ["Votes", "Capacity", "TPS"];
+const ROWS_HIDDEN_WHEN_SHORT: [&str; 3] = ["Votes", "Capacity", "TPS"];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -52,9 +52,9 @@ fn fill(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer
         Line::from(words).render(area, buffer);
         return;
     }
-    let (head, rest) = cut_below(area, 1);
+    let (head, rest) = split_top(area, 1);
     foot::head(scene, head, buffer);
-    let (body, foot) = cut_below(rest, rest.height.saturating_sub(FOOT_HEIGHT));
+    let (body, foot) = split_top(rest, rest.height.saturating_sub(FOOT_HEIGHT));
     if scene.session.help {
         help::draw(scene, body, buffer);
     } else {
@@ -97,7 +97,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
         rows = rows::rows(scene, width, false);
     }
     if rows.len() > usize::from(body.height) {
-        rows.retain(|row| !SHORT_WITHOUT.contains(&&*row.name.content));
+        rows.retain(|row| !ROWS_HIDDEN_WHEN_SHORT.contains(&&*row.name.content));
     }
     let extra_rows = rows::extra_rows(scene);
     if rows.len() + extra_rows.len() <= usize::from(available) {
@@ -106,13 +106,13 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     let plot_height = row::height_of_plots(&rows, available, max_plot_height);
     let heights: u16 = rows.iter().map(|row| row.height(plot_height)).sum();
     let (figures, below) = if is_wide {
-        cut_right(body, width)
+        split_left(body, width)
     } else {
-        cut_below(body, heights.min(body.height))
+        split_top(body, heights.min(body.height))
     };
     row::draw(&rows, plot_height, scene.theme, figures, buffer);
     let below_pools = pools::draw(scene, below, buffer);
-    let (_, below_figures) = cut_below(figures, heights);
+    let (_, below_figures) = split_top(figures, heights);
     events::draw(
         scene,
         if is_wide { below_figures } else { below_pools },
@@ -128,7 +128,7 @@ fn width_of_figures(width: u16) -> u16 {
     }
 }
 
-fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
+fn split_top(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
     let rest = Rect {
         y: area.y + height,
@@ -138,7 +138,7 @@ fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     (Rect { height, ..area }, rest)
 }
 
-fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
+fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
     let rest = Rect {
         x: area.x + width,

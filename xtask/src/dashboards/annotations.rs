@@ -26,7 +26,7 @@ impl Annotations {
         self.list.iter().map(|annotation| &annotation.expr)
     }
 
-    /// Only the operator before `$instance` may differ: some dashboards choose several.
+    /// Replaces `=~` before `$instance` with `=`, because some dashboards select several instances. Annotations must otherwise be equal.
     fn for_one_instance(&self) -> Vec<Annotation> {
         let mut list = self.list.clone();
         for annotation in &mut list {

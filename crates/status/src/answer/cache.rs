@@ -1,8 +1,10 @@
-use super::{Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, no_evidence};
+use super::{
+    Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, missing_evidence_text,
+};
 use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{percent, short};
 
-const PRICE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
+const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
     (`faultline cache predict RUN.fltl`)";
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
@@ -56,7 +58,7 @@ fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
 
 fn predicted(inputs: &AnswerInputs) -> String {
     let Some(prediction) = &inputs.prediction else {
-        return no_evidence(inputs, PRICE);
+        return missing_evidence_text(inputs, HOW_TO_MEASURE);
     };
     let CachePrediction {
         entries,

@@ -67,7 +67,7 @@ fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
         let entries = readings.number(&v::CACHE_CAPACITY, &[kind]);
         entries.filter(|entries| *entries > 0.0)
     });
-    // A capacity that is not its version's is that of a changed build.
+    // An observed capacity other than the version's default means a modified build.
     let is_changed = configured.map(|entries| observed.is_some_and(|seen| seen != entries));
     AnswerInputs {
         cache_capacity: observed.or(configured),
@@ -113,8 +113,8 @@ fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
         has_active_stake: number(&m::STAKE, &["active"]).map(|sol| sol > 0.0),
         is_delinquent,
         rank: number(&m::VOTE_RANK, &[]),
-        credits_of_best: number(&m::VOTE_SHARE, &[]),
-        reward_of_best: number(&m::VOTE_REWARD_OF_BEST, &[]),
+        credits_share_of_best: number(&m::VOTE_SHARE, &[]),
+        reward_share_of_best: number(&m::VOTE_REWARD_OF_BEST, &[]),
         vote_distance: number(&m::VOTE_DISTANCE, &["last_vote"]),
         reward_distance: number(&m::CERTIFICATE_DISTANCE, &["reward"]),
         is_admitted: readings.flag(&m::ADMITTED, &["epoch_after_next"]),

@@ -1,12 +1,13 @@
 use super::{
-    Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on, no_evidence, worst,
+    Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on,
+    missing_evidence_text, worst,
 };
 use crate::thresholds as t;
 use faultline_text::{bytes_f64, day, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-const PRICE: &str = "how little is enough is not proven: a search takes 6 to 12 h \
+const HOW_TO_MEASURE: &str = "how little is enough is not proven: a search takes 6 to 12 h \
     (`faultline experiment run least-ram.toml`)";
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
@@ -23,7 +24,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
     clauses.extend(headroom(inputs));
     clauses.extend(inputs.forecast.as_ref().map(forecast));
     if inputs.proven.is_none() {
-        clauses.push(no_evidence(inputs, PRICE));
+        clauses.push(missing_evidence_text(inputs, HOW_TO_MEASURE));
     }
     Answer::new(Subject::Ram, verdict, clauses)
 }
@@ -102,7 +103,7 @@ fn size(bytes: f64) -> String {
     format!("{} GiB", plain_size(bytes))
 }
 
-/// [`size`] without its unit where that is GiB: the number before it has the unit.
+/// [`size`] without the unit GiB, which the preceding number already shows.
 fn plain_size(bytes: f64) -> String {
     if bytes < GIB {
         return bytes_f64(bytes);

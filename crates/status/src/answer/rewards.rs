@@ -3,7 +3,7 @@ use crate::thresholds as t;
 use faultline_text::{percent, short};
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
-    if let Some(why) = not_judged(inputs) {
+    if let Some(why) = why_no_verdict(inputs) {
         let clauses = [why].into_iter().chain(share_of_best(inputs));
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());
     }
@@ -14,7 +14,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
 }
 
 /// Why there is no verdict. The alerts are silent then, too.
-fn not_judged(inputs: &AnswerInputs) -> Option<String> {
+fn why_no_verdict(inputs: &AnswerInputs) -> Option<String> {
     let is_unsettled = inputs.is_delinquent == Some(true) && inputs.is_catching_up == Some(true);
     let why = match inputs {
         AnswerInputs {
@@ -101,10 +101,10 @@ fn skipped(slots: LeaderSlots) -> Option<String> {
 
 /// With Tower by credits, with Alpenglow by lamports per stake.
 fn share_of_best(inputs: &AnswerInputs) -> Option<String> {
-    let reward = inputs.reward_of_best.map(percent);
+    let reward = inputs.reward_share_of_best.map(percent);
     let reward = reward.map(|share| format!("{share} of the best per stake"));
     let rank = inputs.rank.map(|rank| format!("rank {}", short(rank)));
-    let credits = inputs.credits_of_best.map(percent);
+    let credits = inputs.credits_share_of_best.map(percent);
     let credits = credits.map(|share| format!("{share} of the best"));
     let by_credits: Vec<String> = rank.into_iter().chain(credits).collect();
     reward.or((!by_credits.is_empty()).then(|| by_credits.join(", ")))

@@ -38,9 +38,9 @@ fn voter(consensus: Consensus) -> AnswerInputs {
         has_active_stake: Some(true),
         is_delinquent: Some(false),
         rank: tower.map(|()| 3.0),
-        credits_of_best: tower.map(|()| 0.992),
+        credits_share_of_best: tower.map(|()| 0.992),
         vote_distance: Some(2.0),
-        reward_of_best: tower.is_none().then_some(0.997),
+        reward_share_of_best: tower.is_none().then_some(0.997),
         reward_distance: tower.is_none().then_some(1.0),
         ..AnswerInputs::default()
     }
@@ -243,7 +243,7 @@ static CHANGEABLE: States = &[
 static TOWER: States = &[
     (|_| {}, "fine", "rank 3, 99.2 % of the best."),
     (
-        |votes| (votes.rank, votes.credits_of_best) = (None, None),
+        |votes| (votes.rank, votes.credits_share_of_best) = (None, None),
         "fine",
         "how it compares with the best is not known yet.",
     ),

@@ -13,7 +13,7 @@ pub(crate) fn background(config: &Config) -> Background {
     Background {
         evidence: read.ok().flatten().unwrap_or_default(),
         evidence_problem: problem,
-        has_own_capacity: config.target.program_cache_entries.is_some(),
+        has_custom_capacity: config.target.program_cache_entries.is_some(),
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_configured_capacity_is_one_that_can_be_changed() {
         let config = parse("[target]\nprogram_cache_entries = 1024\n").unwrap();
-        assert!(background(&config).has_own_capacity);
-        assert!(!background(&Config::default()).has_own_capacity);
+        assert!(background(&config).has_custom_capacity);
+        assert!(!background(&Config::default()).has_custom_capacity);
     }
 }

@@ -139,7 +139,7 @@ impl History {
         self.trends.lock().inputs()
     }
 
-    /// Of each interval of ten seconds: seconds before the newest one, and reloads, cache time and replay time per slot.
+    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
     pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
         self.trends.lock().per_slot()
     }

@@ -44,7 +44,7 @@ fn can_change_capacity(subjects: &Subjects<'_>) -> Option<bool> {
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Means over the runs; of headroom and unreclaimable memory the worst.
+/// Averages over the runs, but takes memory bounds from the worst run, and prediction, consensus and at-tip from the first.
 fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInputs {
     let known = |of: fn(&Subject<'_>, &Numbers) -> Option<f64>| -> Vec<f64> {
         let numbers =
@@ -115,7 +115,7 @@ fn consensus(subject: &Subject<'_>) -> Option<Consensus> {
     }
 }
 
-/// At the end of the run.
+/// Whether the validator was at the tip in the last tick that has a process.
 fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
     let lifecycle = &subject.measured.lifecycle;
     let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);

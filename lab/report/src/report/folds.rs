@@ -27,9 +27,9 @@ impl Group {
     }
 }
 
-/// One sentence says why a chapter has no data.
+/// Folds the secondary blocks of a section. A section without data becomes one sentence that says why.
 pub(crate) fn folded(section: Section) -> Section {
-    let blocks = match without_data(&section.blocks) {
+    let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
         None => with_folds(section.blocks),
     };
@@ -80,7 +80,7 @@ fn group(block: &Block) -> Option<Group> {
     }
 }
 
-/// The first table, or the one by arm about the same.
+/// Index of the first table, or of its variant `<id>-by-arm` if the section has one.
 fn first_table(blocks: &[Block]) -> Option<usize> {
     let ids = || {
         { blocks.iter() }.map(|block| match block {
@@ -98,8 +98,8 @@ fn first_timeline(blocks: &[Block]) -> Option<usize> {
     blocks.iter().position(is_timeline)
 }
 
-/// The most frequent reason, if each row of every table lacks numbers and has no others but 0.
-fn without_data(blocks: &[Block]) -> Option<String> {
+/// The most frequent reason for missing cells. `None` if there is a figure or any row has data.
+fn why_no_data(blocks: &[Block]) -> Option<String> {
     let mut reasons = Vec::new();
     for block in blocks {
         match block {

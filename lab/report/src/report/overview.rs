@@ -8,7 +8,7 @@ use super::scalars::Scalar;
 use faultline_stats::arms::{Comparison, Conclusion};
 
 /// Shown next to the primary metric.
-const SHOWN: [&str; 10] = [
+const SECONDARY_METRICS: [&str; 10] = [
     "replay-p95",
     "cache-time",
     "cache-misses",
@@ -23,7 +23,7 @@ const SHOWN: [&str; 10] = [
 
 const MAX_ROWS: usize = 12;
 
-/// By the beginning of a metric's name, the figure that has it over time.
+/// Maps a prefix of a metric's id to the figure that plots the metric over time.
 const OVER_TIME: [(&str, &str); 12] = [
     ("replay", "replay-over-time"),
     ("cache", "cache-time-over-time"),
@@ -40,7 +40,7 @@ const OVER_TIME: [(&str, &str); 12] = [
 ];
 
 /// Drawn if the primary metric has no figure over time.
-const OTHERS: [&str; 2] = ["tps-over-time", "rss-over-time"];
+const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
 pub(crate) fn overview(
@@ -50,7 +50,7 @@ pub(crate) fn overview(
 ) -> Vec<Block> {
     let of_primary = OVER_TIME.iter();
     let of_primary = of_primary.filter(|(name, _)| primary.id.starts_with(name));
-    let mut ids = of_primary.map(|(_, id)| *id).chain(OTHERS);
+    let mut ids = of_primary.map(|(_, id)| *id).chain(FALLBACK_FIGURES);
     let over_time = ids.find_map(|id| take_figure(sections, id));
     forest(primary, pairs)
         .into_iter()
@@ -68,7 +68,7 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let ids = std::iter::once(primary.id).chain(SHOWN);
+    let ids = std::iter::once(primary.id).chain(SECONDARY_METRICS);
     let rows = ids.enumerate().flat_map(|(index, id)| {
         pairs.iter().filter_map(move |pair| {
             let (scalar, comparison) = match index {

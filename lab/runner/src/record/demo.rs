@@ -7,8 +7,8 @@ use faultline_common::signals::Signals;
 use std::path::Path;
 use std::time::Duration;
 
-/// Records the simulated validator of the daemon `program`. `started` gets the address of the
-/// daemon's page. `None` after a stop signal, else a line about the recording.
+/// Records the simulated validator of daemon `program`. Passes the page's address to
+/// `on_started`. Returns a summary, or `None` after a stop signal.
 pub fn record_demo(
     program: &Path,
     task: &Task<'_>,

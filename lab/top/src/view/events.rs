@@ -1,4 +1,4 @@
-use super::{Scene, cut_below};
+use super::{Scene, split_top};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -8,8 +8,8 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     if area.height < 3 || scene.state().events.is_empty() {
         return;
     }
-    let (_, area) = cut_below(area, 1);
-    let (head, mut rest) = cut_below(area, 1);
+    let (_, area) = split_top(area, 1);
+    let (head, mut rest) = split_top(area, 1);
     let title = format!(
         "{:<width$}",
         " What happened",
@@ -20,7 +20,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         if rest.is_empty() {
             return;
         }
-        let (line_area, after) = cut_below(rest, 1);
+        let (line_area, after) = split_top(rest, 1);
         Line::from(format!(
             " {}  {}",
             faultline_text::moment(event.at.unix_ns),

@@ -1,6 +1,6 @@
 //! Head and foot: address, state of the daemon, keys, and the newest event.
 
-use super::{Scene, cut_below};
+use super::{Scene, split_top};
 use faultline_metrics::Status as Problem;
 use faultline_status::{Figure, SourceStatus};
 use faultline_text::{bytes_f64, percent};
@@ -49,7 +49,7 @@ fn time_of_day(moment: &str) -> &str {
 }
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let (health, keys) = cut_below(area, 1);
+    let (health, keys) = split_top(area, 1);
     let (words, style) = self::health(scene, usize::from(area.width));
     Span::styled(format!(" {words}"), style).render(health, buffer);
     let last = scene.state().events.front().map(|event| {
@@ -128,7 +128,7 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     (words, style)
 }
 
-/// What a kernel or a validator does not have is no problem of a source that is up.
+/// A source that is up needs no attention if the kernel or validator merely lacks something.
 fn needs_attention(source: &SourceStatus) -> bool {
     let newest = source.newest_problem.as_ref();
     newest.is_some_and(|(kind, _)| kind != Problem::Absent.name())
@@ -145,7 +145,7 @@ fn names(sources: &[&SourceStatus], width: usize) -> String {
     fitting.unwrap_or_else(|| format!("{} of them", sources.len()))
 }
 
-/// The kinds of the problems that it has now, else of those since the start.
+/// The kind of the newest problem, else all kinds since the start.
 fn with_kinds(source: &SourceStatus) -> String {
     let kinds = match &source.newest_problem {
         Some((kind, _)) => kind.clone(),

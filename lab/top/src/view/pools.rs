@@ -1,4 +1,4 @@
-use super::{Scene, cut_below};
+use super::{Scene, split_top};
 use faultline_metrics::Source;
 use faultline_status::Pool;
 use faultline_text::{clean, percent, short};
@@ -11,7 +11,7 @@ const FIGURE_WIDTH: usize = 10;
 const MIN_NAME_WIDTH: usize = 16;
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
-    let (head, below) = cut_below(area, 1);
+    let (head, below) = split_top(area, 1);
     let width = usize::from(area.width);
     let title = format!(" Pools by {}", scene.session.order.word());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
@@ -23,7 +23,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
             None => " the source threads is disabled",
             Some(_) => " none reported",
         };
-        let (line_area, after) = cut_below(below, 1);
+        let (line_area, after) = split_top(below, 1);
         Line::from(why).render(line_area, buffer);
         return after;
     }
@@ -32,7 +32,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         if rest.is_empty() {
             break;
         }
-        let (line_area, after) = cut_below(rest, 1);
+        let (line_area, after) = split_top(rest, 1);
         Line::from(line(
             &format!(" {}", pool.name),
             &figures(scene, pool),

@@ -1,5 +1,5 @@
 use super::theme::Theme;
-use super::{cut_below, cut_right};
+use super::{split_left, split_top};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -56,14 +56,14 @@ pub(super) fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buf
         if rest.is_empty() {
             return;
         }
-        let (row_area, below) = cut_below(rest, row.height(plot_height));
+        let (row_area, below) = split_top(rest, row.height(plot_height));
         draw_row(row, theme, row_area, buffer);
         rest = below;
     }
 }
 
 fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
-    let (name, right) = cut_right(area, NAME_WIDTH);
+    let (name, right) = split_left(area, NAME_WIDTH);
     let style = theme.label().patch(row.name.style);
     Span::styled(format!(" {}", row.name.content), style).render(name, buffer);
     let least = WORDS_WIDTH.min(right.width).max(right.width * 2 / 3);
@@ -77,7 +77,7 @@ fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
             wanted.min(most).max(least)
         }
     };
-    let (words, graphic) = cut_right(right, words_width);
+    let (words, graphic) = split_left(right, words_width);
     // A blank before what follows.
     let blank = u16::from(graphic.width > 0);
     fitting(&row.words, words.width.saturating_sub(blank)).render(words, buffer);

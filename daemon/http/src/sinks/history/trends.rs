@@ -99,7 +99,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
 
 /// Totals of one minute's tick, for windows of up to three hours.
 #[derive(Debug, Clone)]
-struct SlowRow {
+struct MinuteRow {
     at: Duration,
     kills: Option<f64>,
     cgroup_kills: Option<f64>,
@@ -111,7 +111,7 @@ struct SlowRow {
     cluster: [Option<f64>; 2],
 }
 
-impl SlowRow {
+impl MinuteRow {
     fn of(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
@@ -119,7 +119,7 @@ impl SlowRow {
             let times = histogram(tick, &consensus::FINALIZATION, path);
             times.map(|(count, _)| count)
         });
-        SlowRow {
+        MinuteRow {
             at: tick.at.uptime,
             kills: number(&p::ENDS, &["oom_kill"]),
             cgroup_kills: number(&cgroup::EVENTS, &["oom_kill"]),
@@ -138,7 +138,7 @@ impl SlowRow {
 #[derive(Debug, Default)]
 pub(super) struct Trends {
     rows: VecDeque<Row>,
-    slow: VecDeque<SlowRow>,
+    slow: VecDeque<MinuteRow>,
     growth: Growth,
 }
 
@@ -158,7 +158,7 @@ impl Trends {
             self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
         }
         if is_due(self.slow.back().map(|row| row.at), SLOW_INTERVAL) {
-            self.slow.push_back(SlowRow::of(tick));
+            self.slow.push_back(MinuteRow::of(tick));
             self.slow
                 .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
         }
@@ -169,7 +169,7 @@ impl Trends {
         let kills = self.increase(KILLS_SPAN, |row| row.kills);
         let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
         let host = self.increase(KILLS_SPAN, |row| row.host_kills);
-        // The count of a cgroup also rises when the validator moves to another one.
+        // The cgroup count also rises if the validator moves to another cgroup, so the host count bounds it.
         let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
         let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized);
@@ -255,7 +255,7 @@ impl Trends {
     }
 
     /// Growth within `span`. A count that fell began anew.
-    fn increase(&self, span: Duration, total: impl Fn(&SlowRow) -> Option<f64>) -> Option<f64> {
+    fn increase(&self, span: Duration, total: impl Fn(&MinuteRow) -> Option<f64>) -> Option<f64> {
         let newest = self.slow.back()?.at;
         let rows = self
             .slow

@@ -1,4 +1,4 @@
-//! One row an effect: its name, its interval around the line of no effect, and the effect in words.
+//! Draws a forest plot: each row has a metric's name, its ratio with interval, and the effect in words.
 
 use super::super::axis::{Axis, range};
 use super::super::text::{escaped, fitted, number, width};
@@ -11,11 +11,11 @@ use crate::model::{Forest, ForestRow, Tone};
 const ROW: f64 = 24.0;
 
 /// A narrow drawing has the words of a row above its interval.
-const WORDS: f64 = 18.0;
+const TEXT_HEIGHT: f64 = 18.0;
 
 const NARROW: f64 = 500.0;
 
-/// The ends of the axis are two of these, so a larger effect is drawn at its end.
+/// The axis begins and ends at one of these ratios; an effect beyond the last is drawn at the end.
 const RATIOS: [f64; 19] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
     50.0, 100.0,
@@ -23,7 +23,7 @@ const RATIOS: [f64; 19] = [
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
     let is_narrow = sheet.width < NARROW;
-    let above = if is_narrow { WORDS } else { 0.0 };
+    let above = if is_narrow { TEXT_HEIGHT } else { 0.0 };
     let empty = Axis::of_sizes(std::iter::empty(), &[], percent, |_| 0.0);
     let mut frame = Frame::for_axis(&empty, sheet);
     let longest = |text: fn(&ForestRow) -> &str| {

@@ -6,16 +6,16 @@ use faultline_stats::caveat;
 use faultline_text::number;
 
 pub(super) const REMEDY: &str =
-    "Find out what disturbed it, and run it again; or leave it out, and say so.";
+    "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
-/// At the part of each run that is compared.
+/// Each run's mean transactions per second over the part that is compared.
 pub(super) fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
     let part = subjects.compared_part();
     let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
     tps.map(|tps| tps.mean_of_all).collect()
 }
 
-/// Ids of runs, and what is unusual: the load among all runs, the primary metric within an arm.
+/// Run id and reason of each outlier. It compares the load among all runs, and the primary metric within an arm.
 pub(super) fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String, String)> {
     let all: Vec<&Subject<'_>> = { subjects.all.iter() }
         .filter(|subject| subjects.is_averaged(subject))

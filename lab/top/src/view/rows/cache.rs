@@ -11,7 +11,7 @@ const REASON_LINES: usize = 3;
 
 pub(super) fn rows(scene: &Scene<'_>, width: usize) -> Vec<Row> {
     let (state, cache) = (scene.state(), &scene.state().status.cache);
-    if let Some(reason) = no_push(scene) {
+    if let Some(reason) = why_no_datapoints(scene) {
         let mut rows = paragraph("Cache", &reason, scene.theme.warn(), width);
         rows.truncate(REASON_LINES);
         return rows;
@@ -41,8 +41,8 @@ pub(super) fn rows(scene: &Scene<'_>, width: usize) -> Vec<Row> {
     ]
 }
 
-/// Why the daemon has no push, and for how long; `None` after the first push.
-fn no_push(scene: &Scene<'_>) -> Option<String> {
+/// Says why the daemon has received no datapoints, and for how long. `None` after the first datapoint.
+fn why_no_datapoints(scene: &Scene<'_>) -> Option<String> {
     let status = &scene.state().status;
     let source = status.source(Source::Datapoints)?;
     let waits = status

@@ -5,9 +5,9 @@
 //!
 //! - there are twelve means, six hours: after a start memory grows for hours and then settles;
 //! - the interval of the slope is above zero;
-//! - the day comes within ten times the time that was seen: a line through a day tells nothing of a month.
+//! - the day lies within ten times the observed time: one day of data cannot predict a month.
 //!
-//! Consecutive means are alike, so the interval is narrower than it should be.
+//! Consecutive means are autocorrelated, so the interval is too narrow.
 
 use faultline_metrics::metrics::process;
 use faultline_metrics::{Stamp, Tick};
