@@ -3,7 +3,7 @@
 
 use super::comparison::uppercase_first;
 use super::groups::by_key;
-use super::model::{Block, Cell, Chart, Section, Table};
+use super::model::{Block, Cell, Chart, Section};
 
 /// In the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
