@@ -8,7 +8,7 @@ pub(crate) mod inputs;
 mod ram;
 mod rewards;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -92,6 +92,8 @@ pub struct AnswerInputs {
     pub unreclaimable_share: Option<f64>,
     /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth or during startup.
     pub seconds_to_limit: Option<f64>,
+    /// The same at the growth of the last half hour and of the last ten minutes, the later of both.
+    pub seconds_to_limit_by_growth: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
     pub oom_kills: Option<f64>,
@@ -103,7 +105,7 @@ pub struct AnswerInputs {
     pub major_faults_per_second: Option<f64>,
     /// Bytes that a search proved enough.
     pub proven: Option<f64>,
-    /// The release that it was measured on, if another one runs.
+    /// The release that it was measured on and the day, unless that one runs.
     pub proven_on: Option<String>,
     /// Why headroom and share are not known.
     pub ram_unknown: Option<String>,
@@ -119,10 +121,14 @@ pub struct AnswerInputs {
     /// Whether an operator can change it without a build of another program.
     pub can_change_capacity: Option<bool>,
     pub prediction: Option<CachePrediction>,
+    /// Why evidence of the program cache has no prediction for this capacity.
+    pub prediction_problem: Option<String>,
     /// Why the reloads are not known.
     pub cache_unknown: Option<String>,
 
     pub consensus: Option<Consensus>,
+    /// In the last 15 minutes.
+    pub has_migrated_lately: bool,
     pub is_at_tip: Option<bool>,
     /// It catches up, and its start was less than 90 minutes ago.
     pub is_catching_up: Option<bool>,
@@ -142,6 +148,8 @@ pub struct AnswerInputs {
     pub vote_distance: Option<f64>,
     /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
     pub reward_distance: Option<f64>,
+    /// The lowest of the last 15 minutes, if late votes are not counted.
+    pub lowest_reward_distance: Option<f64>,
     /// Alpenglow: votes sent too late over finalized slots.
     pub late_votes_share: Option<f64>,
     /// Whether the vote account would pass the admission check for the epoch after next.
@@ -170,7 +178,7 @@ pub struct CachePrediction {
     pub entries: f64,
     /// Of each slot; not positive if no larger size saves any.
     pub saved_seconds: f64,
-    /// The release that it was measured on, if another one runs.
+    /// The release that it was measured on and the day, unless that one runs.
     pub measured_on: Option<String>,
 }
 
@@ -197,6 +205,13 @@ pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
         cache::answer(inputs),
         rewards::answer(inputs),
     ]
+}
+
+/// Without those of a newer release.
+pub(crate) fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Answer>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    let known = all.into_iter().map(serde_json::from_value);
+    Ok(known.filter_map(Result::ok).collect())
 }
 
 /// What an alert would say now.

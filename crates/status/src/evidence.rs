@@ -1,6 +1,7 @@
 //! What the lab has measured or predicted, as a file that the daemon reads.
 
 use crate::answer::{AnswerInputs, CachePrediction};
+use faultline_text::short;
 use serde::{Deserialize, Serialize};
 
 /// It changes when a field changes its meaning. Readers ignore unknown fields.
@@ -78,21 +79,29 @@ impl Evidence {
 
     /// `running`: the validator's version.
     fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
-        let other = |release: &Option<String>| {
-            let release = release.clone()?;
-            (running != Some(release.as_str())).then_some(release)
+        let other = |release: &Option<String>, day: &str| {
+            let release = release.as_deref()?;
+            let differs = running != Some(release);
+            differs.then(|| format!("{release}, {day}"))
         };
         let ram = self.ram.as_ref();
         let cache = self.program_cache.as_ref();
         let prediction = cache.and_then(|cache| {
             Some(CachePrediction {
-                measured_on: other(&cache.release),
+                measured_on: other(&cache.release, &cache.measured),
                 ..cache.prediction(known.cache_capacity?)?
             })
         });
+        let prediction_problem = cache.zip(known.cache_capacity).map(|(_, entries)| {
+            format!(
+                "the evidence has no prediction for {} entries",
+                short(entries)
+            )
+        });
         AnswerInputs {
             proven: ram.map(|ram| ram.proven_bytes as f64),
-            proven_on: ram.and_then(|ram| other(&ram.release)),
+            proven_on: ram.and_then(|ram| other(&ram.release, &ram.measured)),
+            prediction_problem: prediction_problem.filter(|_| prediction.is_none()),
             prediction,
             ..known
         }
@@ -206,13 +215,19 @@ mod tests {
         assert!((prediction.saved_seconds - 0.0079).abs() < 1e-9);
         let enough = with(2048.0, "4.1.0").prediction.unwrap();
         assert_eq!(enough.saved_seconds, 0.0);
-        assert_eq!(enough.measured_on.as_deref(), Some("4.0.1"));
-        assert_eq!(with(700.0, "4.0.1").prediction, None);
+        assert_eq!(enough.measured_on.as_deref(), Some("4.0.1, 2026-11-27"));
+        let unknown = with(700.0, "4.0.1");
+        assert_eq!(unknown.prediction, None);
+        let why = unknown.prediction_problem.unwrap();
+        assert_eq!(why, "the evidence has no prediction for 700 entries");
     }
 
     #[test]
     fn evidence_of_another_release_is_named() {
-        assert_eq!(with(512.0, "4.1.0").proven_on.as_deref(), Some("4.0.1"));
+        assert_eq!(
+            with(512.0, "4.1.0").proven_on.as_deref(),
+            Some("4.0.1, 2026-11-27")
+        );
         let same = with(512.0, "4.0.1");
         assert_eq!(
             (same.proven, same.proven_on),

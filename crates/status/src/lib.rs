@@ -59,6 +59,7 @@ pub struct Status {
     /// Whether the validator is simulated.
     pub is_demo: bool,
     /// RAM, program cache and rewards. Empty from an older daemon.
+    #[serde(deserialize_with = "answer::known")]
     pub answers: Vec<Answer>,
     pub target: Target,
     /// Votes, leader slots and rewards; empty if nothing is known of them.

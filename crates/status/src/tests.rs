@@ -357,7 +357,7 @@ fn a_tick_and_trends_make_three_answers() {
     assert_eq!(
         lines,
         [
-            "RAM: 412 GiB proven enough (measured on 4.0.1) of 480 allowed; 96 GiB of headroom now.",
+            "RAM: 412 GiB proven enough (measured on 4.0.1, 2026-01-31) of 480 allowed; 96 GiB of headroom now.",
             "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
              of an hour, about 80 GB (`faultline cache predict RUN.fltl`); 512 entries are a constant of this build.",
             "Earns: its last vote that landed is 40 slots old; rank 3.",
@@ -394,4 +394,13 @@ fn what_is_missing_is_said() {
             "Earns: it has no vote account with stake, so it earns nothing by votes.",
         ]
     );
+}
+
+#[test]
+fn answers_of_a_newer_release_are_left_out() {
+    let json = r#"{"answers":[{"subject":"disks","verdict":"fine","text":"x."},
+        {"subject":"ram","verdict":"better","text":"y."}]}"#;
+    let status: Status = serde_json::from_str(json).unwrap();
+    let lines: Vec<String> = status.answers.iter().map(Answer::line).collect();
+    assert_eq!(lines, ["RAM: y."]);
 }

@@ -5,6 +5,7 @@ pub(crate) const OOM_AHEAD_SHARE: f64 = 0.95;
 /// Above this share growth counts.
 pub(crate) const OOM_AHEAD_GROWING_SHARE: f64 = 0.8;
 pub(crate) const OOM_AHEAD_SECONDS: f64 = 900.0;
+pub(crate) const OOM_AHEAD_BY_GROWTH_SECONDS: f64 = 7200.0;
 pub(crate) const SWAP_BYTES: f64 = 67_108_864.0;
 pub(crate) const MEMORY_STALLED_SHARE: f64 = 0.1;
 pub(crate) const MAJOR_FAULTS_PER_SECOND: f64 = 1000.0;

@@ -4,7 +4,7 @@ use crate::part::{StatusItem, Tone};
 use crate::readings::Readings;
 use faultline_metrics::metrics::{validator as v, votes as m};
 use faultline_metrics::{Metric, Source};
-use faultline_text::{percent, seconds, short};
+use faultline_text::{counted, percent, seconds, short};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;
 
@@ -59,13 +59,11 @@ fn balance(readings: Readings<'_>) -> Option<String> {
 /// Votes and what they earned: credits with Tower, lamports with Alpenglow.
 fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let number = |metric, labels: &[&str]| readings.number(metric, labels);
-    let distance = number(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
-        let word = if slots == 1.0 { "slot" } else { "slots" };
-        format!("last vote {} {word} ago", short(slots))
-    });
+    let distance = number(&m::VOTE_DISTANCE, &["last_vote"])
+        .map(|slots| format!("last vote {} ago", counted(slots, "slot")));
     let [reward_certificate, finalization] = ["reward", "finalization"].map(|name| {
         number(&m::CERTIFICATE_DISTANCE, &[name])
-            .map(|slots| format!("{name} certificate {} slots behind", short(slots)))
+            .map(|slots| format!("{name} certificate {} behind", counted(slots, "slot")))
     });
     let admitted = |epoch| readings.flag(&m::ADMITTED, &[epoch]);
     let admission = match (admitted("this_epoch"), admitted("epoch_after_next")) {

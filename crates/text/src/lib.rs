@@ -44,6 +44,13 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// `1 slot`, `2.5 slots`: [`short`] with a noun that forms its plural by `s`.
+pub fn counted(value: f64, noun: &str) -> String {
+    let number = short(value);
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// `0.42 %`, `99.7 %` of a share.
 pub fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))

@@ -107,8 +107,19 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     let background = app::evidence::background(config);
     let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
     let mut answers = status.answers;
-    let unknown = { answers.iter_mut() }.filter(|answer| answer.verdict == Verdict::Unknown);
-    unknown.for_each(|answer| NEEDS_DAEMON.clone_into(&mut answer.text));
+    for answer in &mut answers {
+        match answer.verdict {
+            Verdict::Unknown => NEEDS_DAEMON.clone_into(&mut answer.text),
+            // OOM kills, pressure and growth show in a window of time only.
+            Verdict::Fine => {
+                answer.verdict = Verdict::Unknown;
+                answer
+                    .text
+                    .insert_str(0, "kills and growth need a running daemon; ");
+            }
+            Verdict::Look | Verdict::Act => {}
+        }
+    }
     answers
 }
 

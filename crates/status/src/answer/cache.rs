@@ -2,7 +2,7 @@ use super::{
     Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, missing_evidence_text,
 };
 use crate::thresholds::RELOADS_PER_SLOT;
-use faultline_text::{percent, short};
+use faultline_text::{counted, percent, short};
 
 const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
     (`faultline cache predict RUN.fltl`)";
@@ -40,10 +40,9 @@ fn unknown(inputs: &AnswerInputs) -> Answer {
 
 /// `24 reloads and 8.3 ms per slot (63 % of replay)`.
 fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
-    let reloads = short(reloads);
-    let noun = if reloads == "1" { "reload" } else { "reloads" };
+    let reloads = counted(reloads, "reload");
     let Some(seconds) = inputs.cache_seconds_per_slot else {
-        return format!("{reloads} {noun} per slot");
+        return format!("{reloads} per slot");
     };
     let replay = inputs.replay_seconds_per_slot;
     let share = replay.filter(|replay| *replay > 0.0);
@@ -53,11 +52,14 @@ fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
         Some(_) => " (summed over threads, more than replay's wall time)".to_owned(),
         None => String::new(),
     };
-    format!("{reloads} {noun} and {} per slot{share}", ms(seconds))
+    format!("{reloads} and {} per slot{share}", ms(seconds))
 }
 
 fn predicted(inputs: &AnswerInputs) -> String {
     let Some(prediction) = &inputs.prediction else {
+        if let Some(why) = &inputs.prediction_problem {
+            return why.clone();
+        }
         return missing_evidence_text(inputs, HOW_TO_MEASURE);
     };
     let CachePrediction {

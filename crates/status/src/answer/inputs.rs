@@ -10,6 +10,9 @@ use faultline_metrics::{Source, Stamp};
 /// AgaveDelinquent is silent while a validator younger than this catches up.
 const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
 
+/// Between the level at which evictions begin and a full cache.
+const LATE_EVICTION_SHARE: f64 = 0.1;
+
 /// Adds what the tick has to `known`: trends and evidence.
 pub(crate) fn add(
     readings: Readings<'_>,
@@ -67,10 +70,16 @@ fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
         let entries = readings.number(&v::CACHE_CAPACITY, &[kind]);
         entries.filter(|entries| *entries > 0.0)
     });
-    // An observed capacity other than the version's default means a modified build.
-    let is_changed = configured.map(|entries| observed.is_some_and(|seen| seen != entries));
+    // The first eviction passes begin some entries late. A larger difference means a modified build.
+    let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
+    let is_changed = configured.map(|entries| observed.is_some_and(|seen| !is_near(seen, entries)));
+    let capacity = if is_changed == Some(false) {
+        configured
+    } else {
+        observed
+    };
     AnswerInputs {
-        cache_capacity: observed.or(configured),
+        cache_capacity: capacity.or(configured),
         can_change_capacity: known.can_change_capacity.or(is_changed),
         cache_unknown: Some(no_reloads(readings, now)),
         ..known

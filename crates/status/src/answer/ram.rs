@@ -12,7 +12,7 @@ const HOW_TO_MEASURE: &str = "how little is enough is not proven: a search takes
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
-    if inputs.headroom.is_none() && inputs.unreclaimable_share.is_none() {
+    if inputs.headroom.is_none() {
         let why = inputs.ram_unknown.as_deref();
         let why = why.unwrap_or("no level that limits the memory can be read");
         clauses.push(format!("the headroom is not known: {why}"));
@@ -37,6 +37,10 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let soon = inputs.seconds_to_limit;
     let soon = soon.filter(|time| grows && *time < t::OOM_AHEAD_SECONDS);
     let soon = soon.map(|time| format!("at its present pace it is full in {}", seconds(time)));
+    let grown = inputs.seconds_to_limit_by_growth;
+    let grown = grown.filter(|time| grows && *time < t::OOM_AHEAD_BY_GROWTH_SECONDS);
+    let grown =
+        grown.map(|time| format!("as it grew in half an hour it is full in {}", seconds(time)));
     let killed = inputs.oom_kills.filter(|kills| *kills > 0.0);
     let killed = killed.map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned());
     let swap = inputs.swap.filter(|bytes| *bytes > t::SWAP_BYTES);
@@ -48,7 +52,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let faults = inputs.major_faults_per_second;
     let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
     let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
-    let pages = [full, soon, killed].into_iter().flatten();
+    let pages = [full, soon.or(grown), killed].into_iter().flatten();
     let tickets = [swap, stalled, faults].into_iter().flatten();
     pages
         .map(Finding::page)

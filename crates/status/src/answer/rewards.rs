@@ -25,6 +25,7 @@ fn why_no_verdict(inputs: &AnswerInputs) -> Option<String> {
             consensus: Some(Consensus::Migrating),
             ..
         } => "it migrates to Alpenglow: votes are not judged",
+        _ if inputs.has_migrated_lately => "it migrated minutes ago: votes are not judged yet",
         _ if is_unsettled => "it catches up after its start: votes are not judged",
         AnswerInputs {
             is_delinquent: None,
@@ -74,7 +75,9 @@ fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     }
     let is_late = match inputs.late_votes_share {
         Some(share) => share > t::LATE_VOTES_SHARE,
-        None => reward.is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE),
+        None => {
+            { inputs.lowest_reward_distance }.is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE)
+        }
     };
     is_late.then(|| Finding::ticket("most of its votes come after their slots are final"))
 }

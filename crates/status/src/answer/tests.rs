@@ -71,6 +71,23 @@ fn check(subject: usize, usual: impl Fn() -> AnswerInputs, states: States) {
 
 static RAM: States = &[
     (
+        |ram| {
+            ram.headroom = None;
+            ram.ram_unknown = Some("a level that limits it cannot be read".to_owned());
+        },
+        "unknown",
+        "the headroom is not known: a level that limits it cannot be read; 412 GiB proven enough of 512 installed.",
+    ),
+    (
+        |ram| {
+            ram.unreclaimable_share = Some(0.85);
+            ram.seconds_to_limit_by_growth = Some(5400.0);
+        },
+        "act",
+        "as it grew in half an hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
+         96 GiB of headroom now.",
+    ),
+    (
         |_| {},
         "fine",
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
@@ -172,6 +189,15 @@ static RAM: States = &[
 ];
 
 static STOCK: States = &[
+    (
+        |cache| {
+            (cache.reloads_per_slot, cache.prediction) = (Some(1.0), None);
+            cache.prediction_problem =
+                Some("the evidence has no prediction for 512 entries".to_owned());
+        },
+        "fine",
+        "large enough, 1 reload and 8.3 ms per slot (62.9 % of replay); the evidence has no prediction for 512 entries.",
+    ),
     (
         |cache| cache.reloads_per_slot = Some(0.3),
         "fine",
@@ -323,6 +349,14 @@ static TOWER: States = &[
 ];
 
 static ALPENGLOW: States = &[
+    (
+        |votes| {
+            votes.has_migrated_lately = true;
+            votes.reward_distance = Some(44.0);
+        },
+        "unknown",
+        "it migrated minutes ago: votes are not judged yet; 99.7 % of the best per stake.",
+    ),
     (|_| {}, "fine", "99.7 % of the best per stake."),
     (
         |votes| votes.vote_distance = Some(45.0),
@@ -330,12 +364,12 @@ static ALPENGLOW: States = &[
         "99.7 % of the best per stake.",
     ),
     (
-        |votes| votes.reward_distance = Some(6.0),
+        |votes| votes.lowest_reward_distance = Some(6.0),
         "look",
         "most of its votes come after their slots are final; 99.7 % of the best per stake.",
     ),
     (
-        |votes| (votes.reward_distance, votes.late_votes_share) = (Some(6.0), Some(0.1)),
+        |votes| (votes.lowest_reward_distance, votes.late_votes_share) = (Some(6.0), Some(0.1)),
         "fine",
         "99.7 % of the best per stake.",
     ),
@@ -403,6 +437,12 @@ static ALERTS: &[(&str, &str, &str, f64)] = &[
         t::OOM_AHEAD_GROWING_SHARE,
     ),
     ("OomAhead", "page", "[4m:15s], ", t::OOM_AHEAD_SECONDS),
+    (
+        "OomAhead",
+        "page",
+        "[30m:15s], ",
+        t::OOM_AHEAD_BY_GROWTH_SECONDS,
+    ),
     ("OomHappened", "page", "[15m])) > ", 0.0),
     ("SwapInUse", "ticket", "[10m])) > ", t::SWAP_BYTES),
     (

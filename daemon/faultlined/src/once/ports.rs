@@ -84,7 +84,7 @@ async fn fetch(
     Ok((status, beginning))
 }
 
-/// The answers of a daemon that runs; `None` if none answers without a password.
+/// The answers of a daemon that runs; `None` if none answers without a password, or with old values.
 pub(super) async fn answers(config: &Config) -> Option<Vec<Answer>> {
     let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
@@ -92,7 +92,12 @@ pub(super) async fn answers(config: &Config) -> Option<Vec<Answer>> {
         .ok()?
         .ok()?;
     let status: Status = serde_json::from_slice(&json).ok()?;
-    Some(status.answers).filter(|answers| !answers.is_empty())
+    let mut answers = status.answers;
+    if status.is_demo {
+        let texts = answers.iter_mut().map(|answer| &mut answer.text);
+        texts.for_each(|text| text.insert_str(0, "of the demo's simulated validator: "));
+    }
+    Some(answers).filter(|answers| status.stale.is_none() && !answers.is_empty())
 }
 
 async fn ingest_listener(address: SocketAddr) -> PortState {

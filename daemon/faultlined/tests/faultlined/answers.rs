@@ -88,7 +88,7 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let answers = same_lines(&daemon);
     let ram = answers[0].line();
     assert!(
-        ram.starts_with("RAM: 7 GiB proven enough (measured on 9.9.9) of "),
+        ram.starts_with("RAM: 7 GiB proven enough (measured on 9.9.9, 2026-11-27) of "),
         "{ram}"
     );
 
@@ -105,12 +105,9 @@ fn page_status_card_and_once_have_the_same_three_lines() {
         verdicts.eq(answers.iter().map(|answer| answer.verdict.word())),
         "{report:#}"
     );
-    assert!(
-        report["answers"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("measured on 9.9.9")
-    );
+    let text = report["answers"][0]["text"].as_str().unwrap();
+    let is_named = text.starts_with("of the demo's simulated validator: ");
+    assert!(is_named && text.contains("measured on 9.9.9"), "{text}");
 
     std::fs::write(&evidence, r#"{"version":2}"#).unwrap();
     daemon.signal("HUP").unwrap();

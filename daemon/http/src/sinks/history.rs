@@ -136,7 +136,15 @@ impl History {
     }
 
     pub fn answer_inputs(&self) -> AnswerInputs {
-        self.trends.lock().inputs()
+        // The tick waits for this lock, so the slopes are sorted without it.
+        let (inputs, growth) = {
+            let trends = self.trends.lock();
+            (trends.inputs(), trends.growth().clone())
+        };
+        AnswerInputs {
+            forecast: growth.forecast(),
+            ..inputs
+        }
     }
 
     /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.

@@ -6,14 +6,11 @@ use super::row::{Graphic, NAME_WIDTH, Row, clauses, wrap};
 use super::theme::Theme;
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, StatusItem, Tone};
-use faultline_text::{bytes_f64, clean, percent, short};
+use faultline_text::{bytes_f64, clean, counted, percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
 const MAX_PLOTTED: usize = 600;
-
-/// Shares of the memory limit: above the first a warning, above the second the OOM killer is near.
-const MEMORY_THRESHOLDS: (f64, f64) = (0.75, 0.9);
 
 /// Slots behind the tip: above the first a warning, above the second an alarm. These are the
 /// daemon's thresholds.
@@ -209,9 +206,7 @@ fn phase(scene: &Scene<'_>) -> Vec<StatusItem> {
 
 fn behind(scene: &Scene<'_>) -> Row {
     let status = &scene.state().status;
-    let words = value_or_reason(scene, Figure::SlotsBehind, |slots| {
-        format!("{} slots", short(slots))
-    });
+    let words = value_or_reason(scene, Figure::SlotsBehind, |slots| counted(slots, "slot"));
     let tone = level(scene, status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
     let mut spans = vec![Span::styled(words, tone)];
     let own = status.figure(Figure::Slot);

@@ -16,10 +16,14 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Shorter windows make no rate per second.
 const MIN_SPAN: Duration = Duration::from_secs(60);
 
-const SLOW_SPAN: Duration = Duration::from_secs(3 * 3600);
+/// AgaveOomAhead compares with the six hours before the last half hour.
+const SLOW_SPAN: Duration = Duration::from_secs(390 * 60);
+const LEADER_SPAN: Duration = Duration::from_secs(3 * 3600);
 const SLOW_INTERVAL: Duration = Duration::from_secs(60);
 const KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
+const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
+const SETTLING_SPAN: Duration = Duration::from_secs(900);
 
 /// AgaveOomAhead looks at the pace of four minutes, and at growth since the last two.
 const PACE_SPAN: Duration = Duration::from_secs(240);
@@ -58,7 +62,6 @@ impl Row {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = histogram(tick, &v::REPLAY_TIME, "total");
         let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
-        let starting = |phase: &&str| number(&v::PHASE, &[phase]) == Some(1.0);
         let faults = tick
             .readings()
             .filter_map(|reading| match &reading.labels[..] {
@@ -78,10 +81,15 @@ impl Row {
             stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
-            is_starting: STARTING.iter().any(starting),
+            is_starting: is_starting(tick),
             pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
         }
     }
+}
+
+fn is_starting(tick: &Tick) -> bool {
+    let mut phases = STARTING.iter();
+    phases.any(|phase| tick.value_of(&v::PHASE, &[phase]) == Some(1.0))
 }
 
 /// Count and sum.
@@ -97,7 +105,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
     }
 }
 
-/// Totals of one minute's tick, for windows of up to three hours.
+/// Totals and levels of one minute's tick, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
     at: Duration,
@@ -106,6 +114,11 @@ struct MinuteRow {
     host_kills: Option<f64>,
     late_votes: Option<f64>,
     finalized: Option<f64>,
+    reward_distance: Option<f64>,
+    is_migrating: bool,
+    is_starting: bool,
+    unreclaimable: Option<f64>,
+    limit: Option<f64>,
     /// Passed and skipped leader slots of this epoch: of the node, and of the cluster.
     leader: [Option<f64>; 2],
     cluster: [Option<f64>; 2],
@@ -129,6 +142,11 @@ impl MinuteRow {
                 .into_iter()
                 .flatten()
                 .reduce(|sum, more| sum + more),
+            reward_distance: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
+            is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
+            is_starting: is_starting(tick),
+            unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
+            limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             leader: states.map(|state| number(&votes::LEADER_SLOTS, &[state])),
             cluster: states.map(|state| number(&votes::CLUSTER_LEADER_SLOTS, &[state])),
         }
@@ -164,7 +182,11 @@ impl Trends {
         }
     }
 
-    /// The inputs that need a window; the others are `None`.
+    pub(super) fn growth(&self) -> &Growth {
+        &self.growth
+    }
+
+    /// The inputs that need a window, without the forecast; the others are `None`.
     pub(super) fn inputs(&self) -> AnswerInputs {
         let kills = self.increase(KILLS_SPAN, |row| row.kills);
         let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
@@ -177,7 +199,9 @@ impl Trends {
         let faults = self.per_second(|row| row.major_faults);
         AnswerInputs {
             seconds_to_limit: self.seconds_to_limit(),
-            forecast: self.growth.forecast(),
+            seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
+            has_migrated_lately: self.lately().any(|row| row.is_migrating),
+            lowest_reward_distance: self.lowest_reward_distance(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
             memory_stalled_share: self.per_second(|row| row.stalled),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
@@ -254,14 +278,50 @@ impl Trends {
         (now > recent && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
     }
 
+    /// Rows of the last 15 minutes.
+    fn lately(&self) -> impl Iterator<Item = &MinuteRow> {
+        self.within(SETTLING_SPAN)
+    }
+
+    fn within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
+        let newest = self.slow.back().map_or(Duration::ZERO, |row| row.at);
+        let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.at) <= span;
+        self.slow.iter().filter(is_within)
+    }
+
+    /// `None` if late votes are counted.
+    fn lowest_reward_distance(&self) -> Option<f64> {
+        let is_counted = self.slow.back()?.late_votes.is_some();
+        let distances = self.lately().filter_map(|row| row.reward_distance);
+        distances.reduce(f64::min).filter(|_| !is_counted)
+    }
+
+    /// As AgaveOomAhead: by least squares over half an hour and over ten minutes. A level that it had
+    /// before in this process met no limit.
+    fn seconds_to_limit_by_growth(&self) -> Option<f64> {
+        let newest = self.slow.back()?;
+        let (now, limit) = (newest.unreclaimable?, newest.limit?);
+        let age = |row: &MinuteRow| newest.at.saturating_sub(row.at);
+        let mut before = self.slow.iter().filter(|row| age(row) >= GROWTH_SPANS[0]);
+        let had_it = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
+        if had_it || self.lately().any(|row| row.is_starting) {
+            return None;
+        }
+        let times = GROWTH_SPANS.map(|span| {
+            let rows = self.within(span).filter(|row| row.limit == Some(limit));
+            let points: Vec<(f64, f64)> = rows
+                .filter_map(|row| Some((-age(row).as_secs_f64(), row.unreclaimable?)))
+                .collect();
+            let slope = slope(&points).filter(|slope| *slope > 0.0)?;
+            Some((limit - now).max(0.0) / slope)
+        });
+        let [long, short] = times;
+        Some(long?.max(short?))
+    }
+
     /// Growth within `span`. A count that fell began anew.
     fn increase(&self, span: Duration, total: impl Fn(&MinuteRow) -> Option<f64>) -> Option<f64> {
-        let newest = self.slow.back()?.at;
-        let rows = self
-            .slow
-            .iter()
-            .filter(|row| newest.saturating_sub(row.at) <= span);
-        let mut known = rows.filter_map(total);
+        let mut known = self.within(span).filter_map(total);
         let mut before = known.next()?;
         let mut sum = 0.0;
         for now in known {
@@ -272,11 +332,11 @@ impl Trends {
     }
 
     fn leader_slots(&self) -> Option<LeaderSlots> {
-        let passed = self.increase(SLOW_SPAN, |row| row.leader[0]);
-        let skipped = self.increase(SLOW_SPAN, |row| row.leader[1])?;
-        let of_cluster = self.increase(SLOW_SPAN, |row| row.cluster[0]);
+        let passed = self.increase(LEADER_SPAN, |row| row.leader[0]);
+        let skipped = self.increase(LEADER_SPAN, |row| row.leader[1])?;
+        let of_cluster = self.increase(LEADER_SPAN, |row| row.cluster[0]);
         let of_cluster = of_cluster.filter(|passed| *passed > 0.0);
-        let cluster_skipped = self.increase(SLOW_SPAN, |row| row.cluster[1]);
+        let cluster_skipped = self.increase(LEADER_SPAN, |row| row.cluster[1]);
         Some(LeaderSlots {
             passed: passed.filter(|passed| *passed > 0.0)?,
             skipped,
@@ -285,6 +345,19 @@ impl Trends {
                 .map(|(skipped, all)| skipped / all),
         })
     }
+}
+
+/// Of the line of least squares. `None` before half of ten minutes was seen.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    if points.len() < 6 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (time, bytes) = (mean(|point| point.0), mean(|point| point.1));
+    let products = points.iter().map(|(x, y)| (x - time) * (y - bytes));
+    let squares = points.iter().map(|(x, _)| (x - time).powi(2));
+    Some(products.sum::<f64>() / squares.sum::<f64>())
 }
 
 /// `None` without a replayed slot.

@@ -4,7 +4,7 @@ use super::bar;
 use super::plots::{Curve, figure};
 use crate::sinks::history::{History, TREND_SPAN};
 use faultline_status::{PerSlot, Status, Tone};
-use faultline_text::{escaped, short};
+use faultline_text::{counted, escaped, short};
 use std::fmt::{self, Write};
 
 /// Seconds. Pushes come every ten seconds, and samples as well: one of two may have no slot.
@@ -38,17 +38,16 @@ pub(super) fn write(status: &Status, history: &History, out: &mut String) -> fmt
     Ok(())
 }
 
-/// `24 reloads and 8.3 ms per slot, of 13.2 ms of replay`
+/// `24 reloads, 8.3 ms, 13.2 ms of replay per slot`
 fn means(means: PerSlot) -> Option<String> {
-    let reloads = short(means.reloads?);
-    let cache = means.cache_seconds.map(|time| format!(" and {}", ms(time)));
-    let replay = means.replay_seconds;
-    let replay = replay.map(|time| format!("; replay takes {}", ms(time)));
-    Some(format!(
-        "{reloads} reloads{} per slot{}",
-        cache.unwrap_or_default(),
-        replay.unwrap_or_default()
-    ))
+    let reloads = means.reloads.map(|reloads| counted(reloads, "reload"));
+    let times = [
+        ("", means.cache_seconds),
+        (" of replay", means.replay_seconds),
+    ];
+    let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));
+    let known: Vec<String> = { [reloads].into_iter() }.chain(times).flatten().collect();
+    (!known.is_empty()).then(|| format!("{} per slot", known.join(", ")))
 }
 
 fn pools(history: &History, out: &mut String) -> fmt::Result {

@@ -1,11 +1,8 @@
-use super::{
-    MEMORY_THRESHOLDS, absent, level, per_second, plot, row, text_row, value_or_dash,
-    value_or_reason,
-};
+use super::{absent, per_second, plot, row, text_row, value_or_dash, value_or_reason};
 use crate::view::Scene;
 use crate::view::row::{Graphic, Row, clauses};
 use faultline_metrics::Source;
-use faultline_status::{Figure, Status};
+use faultline_status::{Figure, LevelStatus, Status, Tone};
 use faultline_text::{bytes_f64, clean, percent, short};
 use ratatui::text::Span;
 
@@ -52,7 +49,9 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
             format!(", limit {}", value_or_dash(scene, limit, bytes_f64)),
         ],
     };
-    let tone = level(scene, share, MEMORY_THRESHOLDS);
+    let binding = status.memory.as_ref().and_then(|memory| memory.binding());
+    let tone = binding.map_or(Tone::Plain, LevelStatus::tone);
+    let tone = scene.theme.tone(tone);
     let words = { words.into_iter() }.map(|words| Span::styled(words, tone));
     let cached = of_limit(Figure::PageCache).unwrap_or_default();
     let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));

@@ -25,8 +25,8 @@ const MAX_TIMES_SEEN: f64 = 10.0;
 /// Of the normal distribution, for an interval of 95 %.
 const QUANTILE: f64 = 1.96;
 
-#[derive(Debug, Default)]
-pub(super) struct Growth {
+#[derive(Debug, Clone, Default)]
+pub(in crate::sinks::history) struct Growth {
     /// Start time of the process, and the limit. A change begins anew.
     series: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
@@ -63,7 +63,7 @@ impl Growth {
         self.current = Some((now, bytes, 1.0));
     }
 
-    pub(super) fn forecast(&self) -> Option<LimitForecast> {
+    pub(in crate::sinks::history) fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
         let (expected, earliest, latest) = time_to_limit(&means, self.series.1?)?;
         let age = self.newest.uptime.as_secs_f64() - means.last()?.0;

@@ -96,13 +96,13 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
     for second in hours(0, 10) {
         trends.tick(&tick(second, memory(50 * GIB + second * GIB / 3600)));
     }
-    let forecast = trends.inputs().forecast.unwrap();
+    let forecast = trends.growth().forecast().unwrap();
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
     let mut other = memory(50 * GIB);
     other[2] = Reading::whole(&p::START_TIME, [], 2);
     trends.tick(&tick(36_000, other));
-    assert_eq!(trends.inputs().forecast, None);
+    assert_eq!(trends.growth().forecast(), None);
 }
 
 #[test]
@@ -155,4 +155,42 @@ fn pools_that_fault_are_sorted_by_their_rate() {
         ("solScHandler".to_owned(), 5.0),
     ];
     assert_eq!(trends.pool_faults(), expected);
+}
+
+#[test]
+fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
+    let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
+    let seconds = grows.inputs().seconds_to_limit_by_growth.unwrap();
+    assert!((seconds - 7200.0).abs() < 60.0, "{seconds}");
+    let was_higher = trends(3600, |second| {
+        let before = if second < 600 { 95 * GIB } else { 70 * GIB };
+        memory(before + second * GIB / 360)
+    });
+    assert_eq!(was_higher.inputs().seconds_to_limit_by_growth, None);
+    let falls = trends(3600, |second| memory(90 * GIB - second * GIB / 360));
+    assert_eq!(falls.inputs().seconds_to_limit_by_growth, None);
+}
+
+#[test]
+fn after_a_migration_votes_settle_for_fifteen_minutes() {
+    let migrates = |second| Reading::flag(&v::CONSENSUS, ["migrating".into()], second < 300);
+    let distance = |second| {
+        let slots = if second == 1000 { 2 } else { 9 };
+        Reading::whole(&votes::CERTIFICATE_DISTANCE, ["reward".into()], slots)
+    };
+    let after = |last| {
+        trends(last, |second| {
+            vec![migrates(second), distance(second / 60 * 60)]
+        })
+    };
+    assert!(after(600).inputs().has_migrated_lately);
+    assert!(!after(1800).inputs().has_migrated_lately);
+    assert_eq!(after(600).inputs().lowest_reward_distance, Some(9.0));
+    let counted = trends(600, |second| {
+        vec![
+            distance(second),
+            Reading::counter(&consensus::VOTES_MISSED, ["late".into()], 0),
+        ]
+    });
+    assert_eq!(counted.inputs().lowest_reward_distance, None);
 }
