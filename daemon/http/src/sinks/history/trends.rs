@@ -303,8 +303,8 @@ impl Trends {
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.at.saturating_sub(row.at);
         let mut before = self.slow.iter().filter(|row| age(row) >= GROWTH_SPANS[0]);
-        let had_it = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
-        if had_it || self.lately().any(|row| row.is_starting) {
+        let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
+        if was_reached || self.lately().any(|row| row.is_starting) {
             return None;
         }
         let times = GROWTH_SPANS.map(|span| {

@@ -12,14 +12,14 @@ fn owners(status: &Status) -> Vec<String> {
     let Some(level) = binding else {
         return Vec::new();
     };
-    let whose = match level.level.as_str() {
+    let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),
         "numa" => "its NUMA nodes".to_owned(),
         _ => clean(&level.title),
     };
     let others = level.others.filter(|others| *others > 0.0);
     let others = others.map(|others| format!(", others {}", bytes_f64(others)));
-    [Some(format!(" of {whose}")), others]
+    [Some(format!(" of {owner}")), others]
         .into_iter()
         .flatten()
         .collect()
