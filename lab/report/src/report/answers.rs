@@ -20,7 +20,11 @@ pub(crate) fn of(subjects: &Subjects<'_>) -> Vec<Answers> {
     let can_change = can_change_capacity(subjects);
     let of_arm = |arm: &String| {
         let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
-        let answers = answers(&inputs(&runs, can_change));
+        let mut ends = subjects.of(arm).map(|run| &run.measured.lifecycle.end);
+        let answers = answers(&AnswerInputs {
+            was_oom_killed: ends.any(|end| end.oom),
+            ..inputs(&runs, can_change)
+        });
         Answers {
             name: arm.clone(),
             findings: answers.iter().map(finding).collect(),
@@ -59,6 +63,7 @@ fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInp
     let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
     let first = runs.first();
     AnswerInputs {
+        is_finished_run: true,
         installed,
         limit: limit.filter(|limit| installed.is_none_or(|installed| *limit < installed)),
         headroom: known(|_, n| n.levels.headroom.min)
@@ -126,7 +131,7 @@ fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Run;
+    use crate::run::{ExperimentOutcome, Run};
     use faultline_cache_prediction::prediction::{Prediction, Range, Size};
     use faultline_stats::block::Plan;
 
@@ -167,5 +172,21 @@ mod tests {
         let subjects = Subjects::new(&runs, &Plan::default(), &[]);
         let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
+    }
+
+    #[test]
+    fn an_arm_with_an_oom_kill_has_no_fine_memory() {
+        let runs = [false, true].map(|oom| Run {
+            from_experiment: Some(ExperimentOutcome {
+                oom,
+                ..ExperimentOutcome::default()
+            }),
+            ..Run::default()
+        });
+        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let answers = of(&subjects);
+        let ram = answers.iter().map(|arm| &arm.findings[0]);
+        let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
+        assert_eq!(killed.count(), 1, "{answers:#?}");
     }
 }
