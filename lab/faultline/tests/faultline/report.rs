@@ -520,6 +520,25 @@ fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
 }
 
 #[test]
+fn a_metric_that_falls_to_zero_stays_among_the_effects() {
+    let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
+    let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
+    for point in runs[3..].iter_mut().flat_map(|run| &mut run.points.cache) {
+        point.misses = Some(0);
+    }
+    let report = build(&runs, &Options::default());
+    let Some(Chart::Forest(forest)) = chart(&report, "effects") else {
+        panic!("no effects")
+    };
+    let mut texts = forest.rows.iter().map(|row| &row.text);
+    assert!(
+        texts.any(|text| text.ends_with("100 % lower")),
+        "{:#?}",
+        forest.rows
+    );
+}
+
+#[test]
 fn a_run_and_each_arm_has_the_three_lines_of_the_status_page() {
     let lines = |report: &Report| -> Vec<Vec<String>> {
         let answers = report.answers.iter();
