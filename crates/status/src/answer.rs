@@ -83,6 +83,8 @@ impl Answer {
 /// `None` is not known. Rates are those of the last five minutes, or of a whole run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AnswerInputs {
+    /// Not the present: levels are the worst of the run.
+    pub is_finished_run: bool,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
     /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
@@ -97,6 +99,8 @@ pub struct AnswerInputs {
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
     pub oom_kills: Option<f64>,
+    /// An OOM kill ended a finished run.
+    pub was_oom_killed: bool,
     /// Bytes of the process or of its cgroup.
     pub swap: Option<f64>,
     /// Share of the time in which a task waited for memory.

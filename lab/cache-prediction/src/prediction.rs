@@ -24,6 +24,8 @@ pub struct Prediction {
     pub reasons: Vec<String>,
     /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
     pub recorded_seconds: Option<f64>,
+    /// Recorded slots of the trace, over which seconds are summed.
+    pub slots: u64,
     pub sizes: Vec<Size>,
     /// Sizes without a prediction, because the cache's content at the start decides.
     pub unknown: Vec<u64>,
@@ -163,6 +165,7 @@ impl Prediction {
             self_test_passed: passed,
             reasons: prepared.reasons(),
             recorded_seconds: recorded_seconds(prepared),
+            slots: times_in_trace(prepared).count() as u64,
             sizes: points.iter().map(|point| size(point, has_sizes)).collect(),
             unknown: unknown.iter().map(|unknown| unknown.entries).collect(),
             enough_entries: curve.as_ref().and_then(knee),
@@ -170,15 +173,18 @@ impl Prediction {
     }
 }
 
-fn recorded_seconds(prepared: &Prepared) -> Option<f64> {
+/// Recorded program cache time of each slot in the trace, in µs.
+fn times_in_trace(prepared: &Prepared) -> impl Iterator<Item = Option<u64>> {
     let slots = prepared.trace.slots();
     let in_trace = |slot: u64| slots.binary_search_by_key(&slot, |s| s.slot).is_ok();
-    let times = prepared
-        .recorded
-        .observed
-        .iter()
-        .filter(|o| in_trace(o.slot))
-        .map(|o| o.cache_us);
+    let observed = prepared.recorded.observed.iter();
+    observed
+        .filter(move |o| in_trace(o.slot))
+        .map(|o| o.cache_us)
+}
+
+fn recorded_seconds(prepared: &Prepared) -> Option<f64> {
+    let times = times_in_trace(prepared);
     times.map(|us| us.map(|us| us as f64 * 1e-6)).sum()
 }
 

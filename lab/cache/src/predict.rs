@@ -13,7 +13,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let prediction = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;
     if let Some(path) = &args.evidence {
-        write_evidence(path, &prepared, &prediction)?;
+        write_evidence(path, &prediction)?;
     }
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
@@ -23,11 +23,8 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
 
-fn write_evidence(path: &Path, prepared: &Prepared, prediction: &Prediction) -> anyhow::Result<()> {
-    let slots = prepared.trace.slots();
-    let in_trace = |slot: u64| slots.binary_search_by_key(&slot, |one| one.slot).is_ok();
-    let observed = prepared.recorded.observed.iter();
-    let slots = observed.filter(|one| in_trace(one.slot)).count() as f64;
+fn write_evidence(path: &Path, prediction: &Prediction) -> anyhow::Result<()> {
+    let slots = prediction.slots as f64;
     let sizes: Vec<PredictedSize> = { prediction.sizes.iter() }
         .filter_map(|size| {
             let seconds_per_slot = size.seconds?.mean / slots;

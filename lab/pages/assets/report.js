@@ -536,11 +536,16 @@
   const folds = [...document.querySelectorAll("details.fold")];
   const unfold = document.getElementById("Unfold");
   unfold.hidden = !folds.length;
+  const isAnyClosed = () => folds.some((fold) => !fold.open);
+  const labelButton = () => {
+    unfold.textContent = isAnyClosed() ? "Unfold all" : "Fold all";
+  };
   unfold.addEventListener("click", () => {
-    const open = folds.some((fold) => !fold.open);
+    const open = isAnyClosed();
     for (const fold of folds) fold.open = open;
-    unfold.textContent = open ? "Fold all" : "Unfold all";
   });
+  for (const fold of folds) fold.addEventListener("toggle", labelButton);
+  labelButton();
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = folds.filter((fold) => !fold.open);

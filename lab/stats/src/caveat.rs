@@ -31,20 +31,46 @@ const MIN_OUTLIER_DISTANCE: f64 = 0.1;
 /// Indices of outliers: their distance from the median, times 0.6745 and divided by the median
 /// absolute deviation, exceeds 3.5 (Iglewicz and Hoaglin 1993, the modified z-score).
 pub fn outliers(values: &[f64]) -> Vec<usize> {
-    let median = |values: Vec<Option<f64>>| quantile(&values, 0.5).unwrap_or(0.0);
-    let middle = median(values.iter().copied().map(Some).collect());
-    let distance = |value: &f64| (value - middle).abs();
-    let deviation = median(values.iter().map(|value| Some(distance(value))).collect());
-    let is_outlier = |value: &f64| {
-        0.6745 * distance(value) > 3.5 * deviation
-            && distance(value) > MIN_OUTLIER_DISTANCE * middle.abs()
-    };
+    indices_where(values, |value| is_outlier(value, values))
+}
+
+/// As [`outliers`], of an arm. Too few values are compared with those of `all` arms, if more than
+/// half of the arm agrees with them.
+pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
+    if arm.len() >= VALUES_FOR_AN_OUTLIER {
+        return outliers(arm);
+    }
+    let middle = median(arm.iter().copied());
+    let found = indices_where(arm, |value| {
+        is_outlier(value, all) && is_distant(value, middle)
+    });
+    match 2 * found.len() < arm.len() {
+        true => found,
+        false => Vec::new(),
+    }
+}
+
+fn is_outlier(value: f64, among: &[f64]) -> bool {
+    let middle = median(among.iter().copied());
+    let deviation = median(among.iter().map(|value| (value - middle).abs()));
+    among.len() >= VALUES_FOR_AN_OUTLIER
+        && 0.6745 * (value - middle).abs() > 3.5 * deviation
+        && is_distant(value, middle)
+}
+
+/// Never from a median of 0, which has no share.
+fn is_distant(value: f64, median: f64) -> bool {
+    median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    quantile(&values.map(Some).collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
+}
+
+fn indices_where(values: &[f64], is_meant: impl Fn(f64) -> bool) -> Vec<usize> {
     let indexed = values.iter().enumerate();
-    let indexed = indexed.filter(|_| values.len() >= VALUES_FOR_AN_OUTLIER);
-    indexed
-        .filter(|(_, value)| is_outlier(value))
-        .map(|(index, _)| index)
-        .collect()
+    let meant = indexed.filter(|(_, value)| is_meant(**value));
+    meant.map(|(index, _)| index).collect()
 }
 
 /// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if
@@ -84,6 +110,21 @@ mod tests {
         assert_eq!(outliers(&[5.0, 5.0, 5.0, 5.4]), [0; 0], "within a tenth");
         assert_eq!(outliers(&[5.0, 5.0, 5.0, 6.0]), [3]);
         assert_eq!(outliers(&[230.0, 239.0, 78.0]), [0; 0], "too few");
+        assert_eq!(outliers(&[0.0, 0.0, 0.0, 1.0]), [0; 0], "median 0");
         assert_eq!(outliers(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn an_arm_of_three_is_compared_with_all_runs_if_its_others_agree_with_them() {
+        let all = [230.0, 232.0, 231.0, 230.0, 229.0, 233.0, 78.0, 79.0, 78.0];
+        assert_eq!(outliers_of_arm(&all[6..], &all), [0; 0], "another load");
+        let all = [230.0, 239.0, 78.0, 235.0, 231.0, 236.0];
+        assert_eq!(outliers_of_arm(&all[..3], &all), [2]);
+        assert_eq!(outliers_of_arm(&all[..1], &all), [0; 0]);
+        assert_eq!(outliers_of_arm(&all[2..3], &all), [0; 0], "all of its arm");
+        let all = [230.0, 230.0, 230.0, 230.0, 208.0, 208.0, 205.0];
+        assert_eq!(outliers_of_arm(&all[4..], &all), [0; 0], "near its own arm");
+        let steady = [50.0, 50.0, 50.0, 50.0, 20.0];
+        assert_eq!(outliers_of_arm(&steady, &all), [4], "within the arm");
     }
 }

@@ -43,6 +43,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         grown.map(|time| format!("as it grew in half an hour it is full in {}", seconds(time)));
     let killed = inputs.oom_kills.filter(|kills| *kills > 0.0);
     let killed = killed.map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned());
+    let ended = (inputs.was_oom_killed).then(|| "a run was OOM-killed".to_owned());
     let swap = inputs.swap.filter(|bytes| *bytes > t::SWAP_BYTES);
     let swap = swap.map(|bytes| format!("{} are swapped out", bytes_f64(bytes)));
     let stalled = inputs.memory_stalled_share;
@@ -52,7 +53,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let faults = inputs.major_faults_per_second;
     let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
     let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
-    let pages = [full, soon.or(grown), killed].into_iter().flatten();
+    let pages = [full, soon.or(grown), killed, ended].into_iter().flatten();
     let tickets = [swap, stalled, faults].into_iter().flatten();
     pages
         .map(Finding::page)
@@ -84,7 +85,11 @@ fn headroom(inputs: &AnswerInputs) -> Option<String> {
         (None, None, Some(installed)) => format!(" of {} installed", plain_size(installed)),
         _ => String::new(),
     };
-    Some(format!("{headroom} of headroom now{of}"))
+    let when = match inputs.is_finished_run {
+        true => "at least",
+        false => "now",
+    };
+    Some(format!("{headroom} of headroom {when}{of}"))
 }
 
 fn forecast(forecast: &LimitForecast) -> String {

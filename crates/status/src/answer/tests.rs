@@ -99,6 +99,16 @@ static RAM: States = &[
          (`faultline experiment run least-ram.toml`).",
     ),
     (
+        |ram| ram.is_finished_run = true,
+        "fine",
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom at least.",
+    ),
+    (
+        |ram| ram.was_oom_killed = true,
+        "act",
+        "a run was OOM-killed; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+    ),
+    (
         |ram| {
             ram.limit = Some(400.0 * GIB);
             ram.proven_on = Some("4.0.1".to_owned());

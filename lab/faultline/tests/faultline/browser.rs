@@ -563,9 +563,17 @@ fn print_and_one_button_open_everything_folded() {
     assert_eq!(page.ask(shown), json!(true));
     page.ask("dispatchEvent(new Event('afterprint'))");
     assert_eq!(page.ask(shown), json!(false));
+    let label = "document.getElementById('Unfold').textContent";
     page.ask("document.getElementById('Unfold').click()");
     assert_eq!(page.ask(shown), json!(true));
+    page.wait(&format!("{label} === 'Fold all'"));
+    page.ask("document.querySelector('.fold').open = false");
+    page.wait(&format!("{label} === 'Unfold all'"));
     report.unfolded = true;
+    let Some(mut unfolded) = self::page(&report, 1280, 900, false) else {
+        return;
+    };
+    assert_eq!(unfolded.ask(label), json!("Fold all"));
     assert!(
         render::html::page(&report)
             .unwrap()

@@ -358,6 +358,23 @@ fn wild_curve() -> Curve {
 }
 
 #[test]
+fn the_answers_of_several_arms_do_not_need_a_picture() {
+    let mut report = sample::rich();
+    report.overview.clear();
+    let [one] = &report.answers[..] else {
+        panic!("one arm")
+    };
+    report.answers = ["256 GiB", "64 GiB"]
+        .map(|name| Answers {
+            name: name.to_owned(),
+            ..one.clone()
+        })
+        .to_vec();
+    let page = html::page(&report).unwrap();
+    assert_eq!(page.matches("<div class=\"answers\">").count(), 2);
+}
+
+#[test]
 fn a_plot_line_breaks_at_missing_values_and_gaps_are_shaded() {
     let report = sample::rich();
     let looks = SeriesStyles::of(&report);

@@ -502,8 +502,39 @@ fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
         found[0].starts_with("512, run 2: transactions per second ")
-            && found[0].contains(" where the others have "),
+            && found[0].contains(" where the others of its arm have "),
         "{found:?}"
+    );
+    for run in [0, 2] {
+        for point in &mut runs[run].points.costs {
+            point.transaction_count = point.transaction_count.map(|count| count / 3);
+        }
+    }
+    let mut larger = runs[3..].to_vec();
+    for run in &mut larger {
+        run.labels.retain(|(name, _)| name != "arm");
+        run.labels.push(("arm".to_owned(), "2048".to_owned()));
+    }
+    let runs = [runs.to_vec(), larger].concat();
+    assert_eq!(outliers(&runs), [""; 0], "a whole arm is no outlier");
+}
+
+#[test]
+fn a_metric_that_falls_to_zero_stays_among_the_effects() {
+    let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
+    let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
+    for point in runs[3..].iter_mut().flat_map(|run| &mut run.points.cache) {
+        point.misses = Some(0);
+    }
+    let report = build(&runs, &Options::default());
+    let Some(Chart::Forest(forest)) = chart(&report, "effects") else {
+        panic!("no effects")
+    };
+    let mut texts = forest.rows.iter().map(|row| &row.text);
+    assert!(
+        texts.any(|text| text.ends_with("100 % lower")),
+        "{:#?}",
+        forest.rows
     );
 }
 

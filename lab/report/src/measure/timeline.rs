@@ -68,7 +68,7 @@ fn slot_times_of_stretch(stretch: &[(&Tick, f64)]) -> Vec<f64> {
     let spans = (seconds / SLOT_TIME_SPAN).floor();
     let ends = (0..=spans as usize).map(|end| first.at + end as f64 * seconds / spans.max(1.0));
     let ends: Vec<_> = ends
-        .filter_map(|end| stretch.iter().find(|(tick, _)| tick.at >= end - 1e-6))
+        .filter_map(|end| stretch.get(stretch.partition_point(|(tick, _)| tick.at < end - 1e-6)))
         .collect();
     let spans = ends.windows(2).filter(|_| spans >= 1.0);
     let advances = spans.map(|span| (span[1].0.at - span[0].0.at, span[1].1 - span[0].1));

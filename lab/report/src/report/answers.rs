@@ -20,7 +20,11 @@ pub(crate) fn of(subjects: &Subjects<'_>) -> Vec<Answers> {
     let can_change = can_change_capacity(subjects);
     let of_arm = |arm: &String| {
         let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
-        let answers = answers(&inputs(&runs, can_change));
+        let mut ends = subjects.of(arm).map(|run| &run.measured.lifecycle.end);
+        let answers = answers(&AnswerInputs {
+            was_oom_killed: ends.any(|end| end.oom),
+            ..inputs(&runs, can_change)
+        });
         Answers {
             name: arm.clone(),
             findings: answers.iter().map(finding).collect(),
@@ -59,6 +63,7 @@ fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInp
     let proven: Option<Vec<f64>> = runs.iter().map(|run| enough::proven_bytes(run)).collect();
     let first = runs.first();
     AnswerInputs {
+        is_finished_run: true,
         installed,
         limit: limit.filter(|limit| installed.is_none_or(|installed| *limit < installed)),
         headroom: known(|_, n| n.levels.headroom.min)
@@ -94,7 +99,7 @@ fn prediction(subject: &Subject<'_>) -> Option<CachePrediction> {
         .iter()
         .find(|size| size.entries == entries)?;
     let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
-    let slots = subject.all.cache.time.n as f64;
+    let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
         entries: entries as f64,
         saved_seconds: match entries > prediction.recorded_entries {
@@ -121,4 +126,67 @@ fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
     let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
     let mut followed = ticks.rev().filter(|(tick, _)| tick.process.is_some());
     Some(followed.next()?.1.as_ref()? == &Phase::AtTip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{ExperimentOutcome, Run};
+    use faultline_cache_prediction::prediction::{Prediction, Range, Size};
+    use faultline_stats::block::Plan;
+
+    #[test]
+    fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {
+        let range = |mean| Range {
+            mean,
+            low: mean,
+            high: mean,
+        };
+        let size = Size {
+            entries: 1024,
+            misses: range(0.0),
+            reloads: range(0.0),
+            evictions: range(0.0),
+            insertions: range(0.0),
+            seconds: Some(range(1.0)),
+            code_bytes: None,
+        };
+        let predicted = Prediction {
+            version: String::new(),
+            recorded_entries: 512,
+            coverage_percent: None,
+            seeds: 1,
+            self_test: Vec::new(),
+            self_test_passed: true,
+            reasons: Vec::new(),
+            recorded_seconds: Some(3.0),
+            slots: 100,
+            sizes: vec![size],
+            unknown: Vec::new(),
+            enough_entries: Some(1024),
+        };
+        let runs = [Run {
+            cache_sizes: Some(Ok(predicted)),
+            ..Run::default()
+        }];
+        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
+        assert_eq!(saved, Some(0.02));
+    }
+
+    #[test]
+    fn an_arm_with_an_oom_kill_has_no_fine_memory() {
+        let runs = [false, true].map(|oom| Run {
+            from_experiment: Some(ExperimentOutcome {
+                oom,
+                ..ExperimentOutcome::default()
+            }),
+            ..Run::default()
+        });
+        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let answers = of(&subjects);
+        let ram = answers.iter().map(|arm| &arm.findings[0]);
+        let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
+        assert_eq!(killed.count(), 1, "{answers:#?}");
+    }
 }

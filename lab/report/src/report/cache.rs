@@ -1,6 +1,6 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
-use super::chapter::{Chapter, Quantity, quantity};
+use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
@@ -125,7 +125,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 fn over_time(chapter: &mut Chapter<'_, '_>) {
     let slots = |subject: &Subject<'_>| subject.from_execution.replay.len();
     let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
-    let caption = format!("Moving average over {size} replayed slots, centred.");
+    let caption = averaged(size, "replayed slot", "replayed slots") + ".";
     let title = "Program cache time per slot over time";
     let head = ("cache-time-over-time", title, caption.as_str());
     chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {

@@ -333,6 +333,7 @@ mod tests {
             self_test_passed: true,
             reasons: vec!["it began in the middle".to_owned()],
             recorded_seconds: None,
+            slots: 100,
             sizes: vec![size(256), size(512)],
             unknown: vec![1_024, 2_048],
             enough_entries: None,

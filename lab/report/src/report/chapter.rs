@@ -154,3 +154,21 @@ fn by_arm(
     }
     table
 }
+
+/// `Moving average over 6 samples, centred`; one sample is no average.
+pub(super) fn averaged(size: usize, sample: &str, samples: &str) -> String {
+    match size {
+        1 => format!("One value for each {sample}"),
+        size => format!("Moving average over {size} {samples}, centred"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_sample_is_no_moving_average() {
+        let text = |size| super::averaged(size, "slot", "slots");
+        assert_eq!(text(1), "One value for each slot");
+        assert_eq!(text(6), "Moving average over 6 slots, centred");
+    }
+}

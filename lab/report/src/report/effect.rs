@@ -15,6 +15,9 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
         true => Direction::Lower,
         false => Direction::Higher,
     };
+    if after == 0.0 && before > 0.0 {
+        return Some(format!("100 % {}", direction_words(direction)));
+    }
     if let Some(ratio) = comparison.ratio {
         return Some(relative(direction, ratio));
     }
@@ -50,6 +53,14 @@ fn relative(direction: Direction, ratio: Interval) -> String {
         "{value} % {} ({low} to {high} %)",
         direction_words(direction)
     )
+}
+
+/// The word before the reference: `as` after a multiple, else `than`.
+pub(crate) fn comparative(effect: &str) -> &'static str {
+    match effect.contains("times as high") {
+        true => "as",
+        false => "than",
+    }
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
@@ -143,5 +154,7 @@ mod tests {
         assert_eq!(higher, "4.2 % higher (\u{2212}1.0 to 10.0 %)");
         let multiple = text(Direction::Higher, [2.6, 2.1, 3.2]);
         assert_eq!(multiple, "2.6 times as high (2.1 to 3.2 times)");
+        let words = [lower, multiple].map(|effect| comparative(&effect));
+        assert_eq!(words, ["than", "as"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cells::{GIB, bytes, number, table, text};
 use super::model::{Block, Cell};
-use super::subject::{Subject, Subjects};
+use super::subject::{MIN_TIP_SECONDS, Subject, Subjects};
 use crate::measure::{self, Numbers, Span, within};
 use crate::run::Signal;
 
@@ -65,9 +65,14 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     blocks
 }
 
-/// `None` if nothing is proven.
+/// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
 pub(super) fn proven_bytes(subject: &Subject<'_>) -> Option<f64> {
-    enough(subject, subject.from_tip.as_ref()?).proven
+    let from_tip = subject.from_tip.as_ref()?;
+    let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
+    let is_less = |bytes: &f64| installed.is_none_or(|installed| *bytes < installed);
+    let is_long = from_tip.window.seconds() >= MIN_TIP_SECONDS;
+    let proven = enough(subject, from_tip).proven.filter(is_less);
+    proven.filter(|_| is_long)
 }
 
 fn enough(subject: &Subject<'_>, from_tip: &Numbers) -> SufficientMemory {
@@ -137,10 +142,11 @@ fn proven(
             ),
         },
         (Some(true), Some(pages)) => {
-            let pages = faultline_text::number(pages, 0);
-            let unproven = format!(
-                "that less than its limit is enough: {pages} pages came back after they were reclaimed"
-            );
+            let pages = match faultline_text::number(pages, 0) {
+                one if one == "1" => "1 page came back after it was reclaimed".to_owned(),
+                pages => format!("{pages} pages came back after they were reclaimed"),
+            };
+            let unproven = format!("that less than its limit is enough: {pages}");
             return (limit, Some(unproven));
         }
         (Some(true), None) => (

@@ -1,7 +1,7 @@
 //! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
 use super::cells::{number, row, table, words};
-use super::chapter::{Chapter, Quantity, quantity};
+use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
 use super::subject::{RunPart, Subject, Subjects};
@@ -84,9 +84,11 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         ("minor", "Minor", |subject| &subject.measured.series.minor),
     ];
     let size = averaged_samples(chapter.subjects);
-    let caption = format!(
-        "Moving average over {size} samples, centred; at the ends, and around gaps, over those that there are."
-    );
+    let around_gaps = match size {
+        1 => "",
+        _ => "; at the ends, and around gaps, over those that there are",
+    };
+    let caption = averaged(size, "sample", "samples") + around_gaps + ".";
     for (id, kind, values) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
@@ -214,7 +216,7 @@ fn bars_of(
 
 fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
     let size = averaged_samples(chapter.subjects);
-    let caption = &*format!("Moving average over {size} samples, centred.");
+    let caption = &*(averaged(size, "sample", "samples") + ".");
     let smooth = |subject: &Subject<'_>, name, signal, scale: f64| {
         let rates: Vec<_> = rates(subject.run, signal)
             .per_second

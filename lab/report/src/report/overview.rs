@@ -114,7 +114,8 @@ fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRo
         Tone::Neutral => "",
     };
     let effect = effect(pair, scalar, comparison)?;
-    (ratio.0.is_finite() && ratio.0 > 0.0).then(|| ForestRow {
+    // 0 and infinity are drawn at the ends of the axis.
+    (ratio.0 >= 0.0).then(|| ForestRow {
         name: pair.title(scalar),
         ratio,
         text: format!("{sign}{effect}"),

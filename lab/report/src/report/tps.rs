@@ -1,6 +1,6 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
-use super::chapter::{Chapter, Quantity, quantity};
+use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{Block, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
@@ -134,9 +134,9 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
     let longest = { chapter.subjects.all.iter() }.map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = chapter.subjects.averaged_samples(size, seconds);
-    let caption = format!(
-        "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."
-    );
+    let seconds_of_clock = "seconds of the validator's clock";
+    let average = averaged(size, "second of the validator's clock", seconds_of_clock);
+    let caption = format!("{average}. The line breaks where nothing is known.");
     let head = (
         "tps-over-time",
         "Transactions per second over time",

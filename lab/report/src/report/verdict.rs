@@ -222,7 +222,8 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
             let means = means(pair, primary, "instead of");
             let is = if is_plural(title) { "are" } else { "is" };
-            format!("{title}{comma} {is} {effect} with {other} than with {reference}{means}.")
+            let than = effect::comparative(&effect);
+            format!("{title}{comma} {is} {effect} with {other} {than} with {reference}{means}.")
         }
         Conclusion::Equivalent { .. } => {
             let (margin, means) = (margin(settings), means(pair, primary, "and"));
@@ -306,7 +307,8 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         };
         let arms: Vec<String> = pairs.iter().filter_map(arm).collect();
         let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
-        (!arms.is_empty()).then(|| format!("{} than with {reference}", joined_by_and(&arms)))
+        let than = effect::comparative(arms.last()?);
+        Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
     };
     let refused = refusals(pairs, primary);
     let parts = [

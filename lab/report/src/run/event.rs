@@ -1,3 +1,4 @@
+use faultline_text::{number, short};
 use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,9 +15,10 @@ impl Event {
     pub(crate) fn sentence(&self) -> String {
         let detail = serde_json::from_str::<Value>(&self.detail).unwrap_or(Value::Null);
         let text = |name: &str| detail.get(name).map(plain).filter(|text| !text.is_empty());
-        known(&self.kind, &text).unwrap_or_else(|| match &detail {
+        let amount = |name: &str| detail.get(name)?.as_f64();
+        known(&self.kind, &text, &amount).unwrap_or_else(|| match &detail {
             Value::Object(fields) => {
-                let pairs = fields.iter();
+                let pairs = fields.iter().filter(|(_, value)| !value.is_null());
                 let pairs = pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
                 pairs.collect::<Vec<_>>().join(", ")
             }
@@ -26,10 +28,15 @@ impl Event {
 }
 
 /// `None` for another kind, or without a field that the words need.
-fn known(kind: &str, text: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+fn known(
+    kind: &str,
+    text: &dyn Fn(&str) -> Option<String>,
+    amount: &dyn Fn(&str) -> Option<f64>,
+) -> Option<String> {
     let process = || Some(format!("process {} ({})", text("pid")?, text("comm")?));
-    let slots = text("slots_behind").map_or_else(String::new, |slots| {
-        format!(", {} slots behind", slots.trim_end_matches(".0"))
+    let slots = amount("slots_behind").map_or_else(String::new, |slots| match slots {
+        1.0 => ", 1 slot behind".to_owned(),
+        slots => format!(", {} slots behind", number(slots, 0)),
     });
     Some(match kind {
         "daemon_start" => format!("faultlined {} began to record", text("version")?),
@@ -42,12 +49,21 @@ fn known(kind: &str, text: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         "restart" => format!("the process was restarted: {}", words(&text("reason")?)),
         "at_tip" => format!("it was at the tip{slots}"),
         "behind" => format!("it fell behind{slots}"),
-        "stall" => format!("the slot stopped at {}", text("slot")?),
-        "clock_step" => format!("the wall clock was set by {} s", text("seconds")?),
-        "gap" => match text("seconds") {
-            Some(seconds) => format!("nothing was recorded for {seconds} s: {}", text("why")?),
-            None => format!("{} entries were lost: {}", text("entries")?, text("why")?),
+        "stall" => match amount("slot") {
+            Some(slot) => format!("the slot stopped at {}", number(slot, 0)),
+            None => "the slot stopped".to_owned(),
         },
+        "clock_step" => format!("the wall clock was set by {} s", short(amount("seconds")?)),
+        "gap" => {
+            let why = text("why").or_else(|| text("reason"))?;
+            match (amount("seconds"), amount("entries")) {
+                (Some(seconds), _) => {
+                    format!("nothing was recorded for {} s: {why}", short(seconds))
+                }
+                (None, Some(1.0)) => format!("1 entry was lost: {why}"),
+                (None, entries) => format!("{} entries were lost: {why}", number(entries?, 0)),
+            }
+        }
         "mark" => text("name")?,
         _ => return None,
     })
@@ -57,6 +73,7 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
+        Value::Number(value) if value.is_f64() => short(value.as_f64().unwrap_or_default()),
         value => value.to_string(),
     }
 }
@@ -69,17 +86,21 @@ fn words(name: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_kind_of_event_is_a_sentence_without_json() {
-        let sentence = |kind: &str, detail: &str| {
+    #[track_caller]
+    fn check(all: &[(&str, &str, &str)]) {
+        for (kind, detail, expected) in all {
             let event = Event {
                 at: 0.0,
-                kind: kind.to_owned(),
-                detail: detail.to_owned(),
+                kind: (*kind).to_owned(),
+                detail: (*detail).to_owned(),
             };
-            event.sentence()
-        };
-        for (kind, detail, expected) in [
+            assert_eq!(event.sentence(), *expected, "{kind} {detail}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_event_is_a_sentence_without_json() {
+        check(&[
             (
                 "daemon_start",
                 r#"{"pid":2,"version":"0.1.0"}"#,
@@ -106,11 +127,10 @@ mod tests {
                 r#"{"slots_behind":3.0}"#,
                 "it was at the tip, 3 slots behind",
             ),
-            ("stall", r#"{"slot":12}"#, "the slot stopped at 12"),
             (
                 "clock_step",
                 r#"{"seconds":-1.5}"#,
-                "the wall clock was set by -1.5 s",
+                "the wall clock was set by \u{2212}1.5 s",
             ),
             ("mark", r#"{"name":"load doubled"}"#, "load doubled"),
             (
@@ -120,8 +140,45 @@ mod tests {
             ),
             ("at_tip", "", "it was at the tip"),
             ("mark", "plain words", "plain words"),
-        ] {
-            assert_eq!(sentence(kind, detail), expected, "{kind} {detail}");
-        }
+        ]);
+    }
+
+    #[test]
+    fn numbers_of_events_are_grouped_and_have_plurals() {
+        check(&[
+            (
+                "at_tip",
+                r#"{"slots_behind":1.0}"#,
+                "it was at the tip, 1 slot behind",
+            ),
+            ("at_tip", r#"{"slots_behind":null}"#, "it was at the tip"),
+            (
+                "stall",
+                r#"{"slot":345678901.0}"#,
+                "the slot stopped at 345,678,901",
+            ),
+            ("stall", r#"{"slot":null}"#, "the slot stopped"),
+            (
+                "gap",
+                r#"{"seconds":12.000483217,"ticks":11,"why":"ticks were missed"}"#,
+                "nothing was recorded for 12 s: ticks were missed",
+            ),
+            (
+                "gap",
+                r#"{"entries":1,"why":"the queue was full"}"#,
+                "1 entry was lost: the queue was full",
+            ),
+            (
+                "gap",
+                r#"{"entries":2100,"why":"the queue was full"}"#,
+                "2,100 entries were lost: the queue was full",
+            ),
+            (
+                "gap",
+                r#"{"from_unix_ns":1,"to_unix_ns":2,"seconds":3600.25,"reason":"merge"}"#,
+                "nothing was recorded for 3,600 s: merge",
+            ),
+            ("phase", r#"{"from":null,"to":"at_tip"}"#, "to at_tip"),
+        ]);
     }
 }

@@ -76,7 +76,8 @@ fn axis(chart: &Forest, frame: &Frame) -> Axis {
         let (low, high) = interval_or_value(row.ratio);
         [row.ratio.0, low, high]
     });
-    let (low, high) = range(ends.chain([0.9, 1.1])).unwrap_or((0.9, 1.1));
+    let positive = ends.filter(|ratio| *ratio > 0.0);
+    let (low, high) = range(positive.chain([0.9, 1.1])).unwrap_or((0.9, 1.1));
     let [first, .., last] = RATIOS;
     let from = RATIOS.iter().rev().find(|ratio| **ratio <= low);
     let to = RATIOS.iter().find(|ratio| **ratio >= high);
@@ -112,14 +113,16 @@ fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
         Tone::Better => "better",
         Tone::Worse => "worse",
     };
+    // A ratio of 0 or infinity is at the end of the axis.
+    let x = |ratio: f64| frame.x(ratio.clamp(f64::MIN_POSITIVE, f64::MAX));
     let (low, high) = interval_or_value(row.ratio);
-    if let Some((low, high)) = frame.x(low).zip(frame.x(high)) {
+    if let Some((low, high)) = x(low).zip(x(high)) {
         let [low, high, y] = [low, high, y].map(Coordinate);
         sheet.add(format_args!(
             r#"<path class="{class} l" stroke-width="2" d="M{low} {y}H{high}"/>"#
         ));
     }
-    if let Some(x) = frame.x(row.ratio.0) {
+    if let Some(x) = x(row.ratio.0) {
         let (x, y) = (Coordinate(x), Coordinate(y));
         let title = escaped(&format!("{}: {}", row.name, row.text));
         sheet.add(format_args!(

@@ -1,8 +1,9 @@
 use super::lowercase_first;
+use crate::report::groups::distinct;
 use crate::report::pace;
 use crate::report::scalars::{Scalar, scalar};
 use crate::report::subject::{Subject, Subjects};
-use faultline_stats::caveat;
+use faultline_stats::caveat::{self, outliers_of_arm};
 use faultline_text::number;
 
 pub(super) const REMEDY: &str =
@@ -15,34 +16,45 @@ pub(super) fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
     tps.map(|tps| tps.mean_of_all).collect()
 }
 
-/// Run id and reason of each outlier. It compares the load among all runs, and the primary metric within an arm.
+/// Run id and reason of each outlier within its arm, by load and by the primary metric.
 pub(super) fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String, String)> {
-    let all: Vec<&Subject<'_>> = { subjects.all.iter() }
-        .filter(|subject| subjects.is_averaged(subject))
-        .collect();
-    let load = scalar("tps").filter(|_| !subjects.is_any_process());
-    let mut found: Vec<_> = load
-        .into_iter()
-        .flat_map(|load| outliers_among(subjects, load, &all))
-        .collect();
+    let mut found = Vec::new();
+    if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
+        let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
+        let arms: Vec<_> = { arms.into_iter() }
+            .map(|arm| known(subjects, load, arm))
+            .collect();
+        let all: Vec<f64> = arms.iter().flatten().map(|(_, value)| *value).collect();
+        let find = |arm: &[f64]| outliers_of_arm(arm, &all);
+        let of_arm = |arm: &Vec<_>| outliers_in(subjects, load, arm, find);
+        found.extend(arms.iter().flat_map(of_arm));
+    }
     for arm in subjects.arms.iter().filter(|_| primary.id != "tps") {
-        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
-        found.extend(outliers_among(subjects, primary, &runs));
+        let known = known(subjects, primary, arm);
+        found.extend(outliers_in(subjects, primary, &known, caveat::outliers));
     }
     found
 }
 
-fn outliers_among(
+fn known<'b, 'a>(
+    subjects: &'b Subjects<'a>,
+    scalar: &Scalar,
+    arm: &'b str,
+) -> Vec<(&'b Subject<'a>, f64)> {
+    let value = |subject| pace::compared_value(subjects, scalar, subject);
+    let runs = subjects.averaged_runs(arm);
+    runs.filter_map(|subject| Some((subject, value(subject)?)))
+        .collect()
+}
+
+fn outliers_in(
     subjects: &Subjects<'_>,
     scalar: &Scalar,
-    runs: &[&Subject<'_>],
+    known: &[(&Subject<'_>, f64)],
+    find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(String, String)> {
-    let value = |subject: &&Subject<'_>| pace::compared_value(subjects, scalar, subject);
-    let known: Vec<(&Subject<'_>, f64)> = { runs.iter() }
-        .filter_map(|subject| Some((*subject, value(subject)?)))
-        .collect();
     let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();
-    let outliers = caveat::outliers(&values);
+    let outliers = find(&values);
     let usual = (0..)
         .zip(&values)
         .filter(|(index, _)| !outliers.contains(index));
@@ -54,7 +66,9 @@ fn outliers_among(
         let title = lowercase_first(scalar.title);
         let (value, low, high) = (text(*value), text(low), text(high));
         let unit = pace::unit(scalar, subjects.per_second);
-        let others = format!("{title} {value} {unit} where the others have {low} to {high} {unit}");
+        let others = format!(
+            "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}"
+        );
         Some((subject.id.clone(), format!("{others}, so it is an outlier")))
     };
     outliers.into_iter().filter_map(what).collect()

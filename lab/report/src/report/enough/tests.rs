@@ -4,6 +4,8 @@ use faultline_stats::block::Plan;
 
 const LARGE: u64 = 512 << 30;
 
+const SECONDS: u32 = 670;
+
 /// Ten minutes at the tip, recorded from the start on: unreclaimable memory grows to 300 GiB, page cache fills up to 120 GiB.
 fn run() -> Run {
     let tick = |second: u32| Tick {
@@ -13,7 +15,7 @@ fn run() -> Run {
         phase: Some(if second < 60 { "replaying" } else { "at_tip" }.into()),
     };
     let mut run = Run {
-        ticks: (0..660).map(tick).collect(),
+        ticks: (0..SECONDS).map(tick).collect(),
         sessions: vec![Session {
             id: 1,
             interval: 1.0,
@@ -24,7 +26,7 @@ fn run() -> Run {
             started: Some(0.0),
             ..Process::default()
         }],
-        signals: vec![vec![None; 660]; Signal::ALL.len()],
+        signals: vec![vec![None; SECONDS as usize]; Signal::ALL.len()],
         ..Run::default()
     };
     run.facts.memory = Some(LARGE);
@@ -42,7 +44,7 @@ fn run() -> Run {
 }
 
 fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
-    run.signals[signal as usize] = (0..660_u32)
+    run.signals[signal as usize] = (0..SECONDS)
         .map(|second| Some(of(f64::from(second))))
         .collect();
 }
@@ -87,7 +89,7 @@ fn with_refaults_only_the_limit_is_proven_sufficient() {
         "{text}"
     );
     let mut unknown = run();
-    unknown.signals[Signal::RefaultFile as usize] = vec![None; 660];
+    unknown.signals[Signal::RefaultFile as usize] = vec![None; SECONDS as usize];
     assert!(sentences(unknown).contains("refaults were not recorded"));
 }
 
@@ -161,4 +163,38 @@ fn a_run_never_at_the_tip_gets_no_conclusions() {
     run.ticks.iter_mut().for_each(|tick| tick.phase = None);
     let runs = [run];
     assert!(blocks(&Subjects::new(&runs, &Plan::default(), &[])).is_empty());
+}
+
+fn proven_of(run: Run) -> Option<f64> {
+    let runs = [run];
+    let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+    proven_bytes(&subjects.all[0])
+}
+
+#[test]
+fn an_answer_needs_ten_minutes_at_the_tip_and_less_than_the_machine() {
+    assert_eq!(proven_of(run()), Some(420.0 * GIB));
+    let mut short = run();
+    for tick in short.ticks.iter_mut().take(500) {
+        tick.phase = Some("replaying".into());
+    }
+    assert_eq!(proven_of(short), None, "160 s at the tip");
+    let mut whole = run();
+    whole.signals[Signal::RefaultFile as usize] = vec![None; SECONDS as usize];
+    assert_eq!(proven_of(whole.clone()), Some(500.0 * GIB));
+    set(&mut whole, Signal::Limit, |_| LARGE as f64);
+    assert_eq!(proven_of(whole), None, "the machine's size");
+}
+
+#[test]
+fn one_page_is_singular() {
+    let mut refaulting = run();
+    set(&mut refaulting, Signal::RefaultFile, |second| {
+        if second < 300.0 { 7.0 } else { 8.0 }
+    });
+    let text = sentences(refaulting);
+    assert!(
+        text.contains("1 page came back after it was reclaimed"),
+        "{text}"
+    );
 }
