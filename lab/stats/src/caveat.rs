@@ -67,10 +67,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     quantile(&values.map(Some).collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
 }
 
-fn indices_where(values: &[f64], is_meant: impl Fn(f64) -> bool) -> Vec<usize> {
+fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {
     let indexed = values.iter().enumerate();
-    let meant = indexed.filter(|(_, value)| is_meant(**value));
-    meant.map(|(index, _)| index).collect()
+    let matching = indexed.filter(|(_, value)| matches(**value));
+    matching.map(|(index, _)| index).collect()
 }
 
 /// Whether `hits` of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if

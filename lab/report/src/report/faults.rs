@@ -84,11 +84,11 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         ("minor", "Minor", |subject| &subject.measured.series.minor),
     ];
     let size = averaged_samples(chapter.subjects);
-    let around_gaps = match size {
+    let at_gaps = match size {
         1 => "",
         _ => "; at the ends, and around gaps, over those that there are",
     };
-    let caption = averaged(size, "sample", "samples") + around_gaps + ".";
+    let caption = averaged(size, "sample", "samples") + at_gaps + ".";
     for (id, kind, values) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
