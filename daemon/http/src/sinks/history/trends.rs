@@ -115,6 +115,8 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized: Option<f64>,
     reward_distance: Option<f64>,
+    /// Start time of the process.
+    started: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
@@ -143,6 +145,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             reward_distance: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
+            started: number(&p::START_TIME, &[]),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -302,7 +305,9 @@ impl Trends {
         let newest = self.slow.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.at.saturating_sub(row.at);
-        let mut before = self.slow.iter().filter(|row| age(row) >= GROWTH_SPANS[0]);
+        let is_before =
+            |row: &&MinuteRow| row.started == newest.started && age(row) >= GROWTH_SPANS[0];
+        let mut before = self.slow.iter().filter(is_before);
         let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
         if was_reached || self.lately().any(|row| row.is_starting) {
             return None;

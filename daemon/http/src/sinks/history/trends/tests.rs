@@ -167,6 +167,13 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
         memory(before + second * GIB / 360)
     });
     assert_eq!(was_higher.inputs().seconds_to_limit_by_growth, None);
+    let restarted = trends(3600, |second| {
+        let is_old = second < 600;
+        let mut readings = memory(if is_old { 95 * GIB } else { 70 * GIB } + second * GIB / 360);
+        readings[2] = Reading::whole(&p::START_TIME, [], u64::from(is_old));
+        readings
+    });
+    assert!(restarted.inputs().seconds_to_limit_by_growth.is_some());
     let falls = trends(3600, |second| memory(90 * GIB - second * GIB / 360));
     assert_eq!(falls.inputs().seconds_to_limit_by_growth, None);
 }
