@@ -184,3 +184,24 @@ fn ctrl_c_ends_try_with_its_daemon_and_names_what_is_complete() {
     start_and_reloads(&path("sizes/simulated-512-1.fltl"));
     assert!(!path("sizes/report").exists());
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn try_on_a_full_disk_names_the_recording_without_data() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !has_daemon() || !is_root {
+        eprintln!("SKIPPED: a small file system takes root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "mount -t tmpfs -o size=200k small . && cd \"$PWD\" && exec \"$0\" try --seconds 3";
+    let mut command = Command::new("unshare");
+    let command = command.args(["--mount", "sh", "-c", script, FAULTLINE]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let words = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    let first = "faultline-try/simulated-512-1.fltl has no sample: faultlined could not write it";
+    assert!(words.contains(first), "{words}");
+    assert!(words.contains("no space left on its disk"), "{words}");
+}
