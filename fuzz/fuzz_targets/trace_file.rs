@@ -46,9 +46,4 @@ fuzz_target!(|bytes: &[u8]| {
             check(&kept.trace);
         }
     }
-    if let Ok(trace) = Trace::read_plain(bytes)
-        && trace.programs().len() < 1000
-    {
-        check(&trace);
-    }
 });

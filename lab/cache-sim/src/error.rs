@@ -4,12 +4,6 @@ use thiserror::Error;
 pub enum Error {
     #[error("the trace cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
-    #[error("line {line} of the trace: {what}: {text:?}")]
-    Line {
-        line: u64,
-        what: &'static str,
-        text: String,
-    },
     #[error("the trace file is damaged at byte {at}: {what}")]
     Damaged {
         /// Offset of the record.

@@ -2,7 +2,6 @@
 
 mod coverage;
 mod half;
-mod text;
 
 use crate::Error;
 use std::collections::HashMap;

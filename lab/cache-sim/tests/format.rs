@@ -197,24 +197,6 @@ fn trace_damage_is_reported_with_its_position() {
 }
 
 #[test]
-fn lines_that_are_not_a_trace_are_reported() {
-    for (text, line, what) in [
-        ("1 2\nx 2\n", 2, "no slot"),
-        ("1\n", 1, "no program"),
-        ("1 2\n1 -3\n", 2, "not the number of a program"),
-        ("5 1\n4 1\n", 2, "an earlier slot"),
-        ("5 99999999\n", 1, "too high"),
-        ("\n", 1, "no slot"),
-    ] {
-        let error = Trace::read_plain(text.as_bytes()).unwrap_err().to_string();
-        assert!(
-            error.contains(&format!("line {line} ")) && error.contains(what),
-            "{error}"
-        );
-    }
-}
-
-#[test]
 fn slots_that_contradict_the_trace_are_refused() {
     let mut trace = everything();
     let [known, unknown] = [0, 9].map(|set| Call::new(set, false).unwrap());
@@ -322,7 +304,6 @@ proptest! {
     #[test]
     fn reading_any_trace_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = read(bytes.as_slice());
-        let _ = Trace::read_plain(bytes.as_slice());
         let _ = read([b"FLTRACE\x01".as_slice(), &bytes].concat().as_slice());
     }
 
@@ -360,7 +341,7 @@ fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
     trace.add_set(&all[1..]).unwrap();
     let refused = trace.add_set(&all).unwrap_err().to_string();
     assert!(refused.contains("257 programs"), "{refused}");
-    // The same as a file, and as a plain list.
+    // The same as a file.
     let set: Vec<u8> = (0..=255)
         .flat_map(|one: u8| [one | 0x80, one >> 7])
         .collect();
@@ -369,10 +350,6 @@ fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
     let mut file = bytes(&trace);
     append(&mut file, 3, &content);
     let refused = read(file.as_slice()).unwrap_err().to_string();
-    assert!(refused.contains("257 programs"), "{refused}");
-    let line: Vec<String> = all.iter().map(ToString::to_string).collect();
-    let plain = format!("7 {}\n", line.join(" "));
-    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
     assert!(refused.contains("257 programs"), "{refused}");
 }
 
@@ -421,10 +398,4 @@ fn a_file_with_more_programs_than_a_cluster_has_is_refused() {
     append(&mut file, 2, &[4]);
     let refused = read(file.as_slice()).unwrap_err().to_string();
     assert!(refused.contains("more than 1048576 programs"), "{refused}");
-    let plain = format!("7 {MAX_PROGRAMS}\n");
-    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
-    assert!(
-        refused.contains("too high a number of a program"),
-        "{refused}"
-    );
 }

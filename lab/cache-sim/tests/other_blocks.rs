@@ -4,6 +4,9 @@
     reason = "a test stops at what it did not expect, in its helpers too"
 )]
 
+mod common;
+
+use common::plain;
 use fastrand::Rng;
 use faultline_cache_sim::interval::{Halves, Interval};
 use faultline_cache_sim::run::{InitialContent, Simulation};
@@ -41,7 +44,7 @@ fn drawn(seed: u64, bursts: f64) -> Trace {
             lines += &format!("{slot} {called}\n");
         }
     }
-    Trace::read_plain(lines.as_bytes()).unwrap()
+    plain(&lines)
 }
 
 fn misses(trace: &Trace, seed: u64) -> f64 {

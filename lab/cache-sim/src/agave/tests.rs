@@ -174,8 +174,21 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
 fn a_full_cache_of_512_shrinks_to_460_entries() {
     let rule = Rule::of("2.1.14").unwrap();
     let setting = Setting::agave(rule, 512);
-    let text: String = (0..600).map(|program| format!("7 {program}\n")).collect();
-    let trace = Trace::read_plain(text.as_bytes()).unwrap();
+    let mut trace = trace(&[], &[]);
+    let program = trace.programs()[0];
+    for _ in 10..600 {
+        trace.add_program(program).unwrap();
+    }
+    let calls: Vec<Call> = (0..600)
+        .map(|program| Call::new(trace.add_set(&[program]).unwrap(), false).unwrap())
+        .collect();
+    let header = Slot {
+        slot: 7,
+        parent: 6,
+        transactions: 600,
+        kind: SlotKind::Replayed,
+    };
+    trace.add_slot(header, &calls).unwrap();
     let simulation = Simulation {
         trace: &trace,
         setting,

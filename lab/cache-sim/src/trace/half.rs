@@ -67,14 +67,33 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::SlotKind;
+    use crate::trace::{Call, Meta, Program, SlotKind, Source};
 
     #[test]
     fn a_trace_half_keeps_adjacent_slots_and_renumbers_programs() {
-        let lines: Vec<String> = (0..125_u32)
-            .map(|at| format!("{} {at}", 2 * at + 7))
-            .collect();
-        let trace = Trace::read_plain(lines.join("\n").as_bytes()).unwrap();
+        let mut trace = Trace::new(Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        });
+        let program = Program {
+            address: None,
+            loader: None,
+            bytes: None,
+            has_code: true,
+        };
+        for at in 0..125 {
+            let program = trace.add_program(program).unwrap();
+            let set = trace.add_set(&[program]).unwrap();
+            let slot = Slot {
+                slot: 2 * at + 7,
+                parent: 2 * at + 6,
+                transactions: 1,
+                kind: SlotKind::Replayed,
+            };
+            let call = Call::new(set, false).unwrap();
+            trace.add_slot(slot, &[call]).unwrap();
+        }
         let half = trace.half(1).unwrap();
         assert_eq!(half.slots(), &trace.slots()[60..]);
         let called: Vec<u32> = (0..65)

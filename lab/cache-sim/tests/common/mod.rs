@@ -12,6 +12,7 @@ use std::path::Path;
 use faultline_agave::line::{LineSplitter, Point};
 use faultline_agave::points::KnownPoint;
 use faultline_cache_sim::cost::Observed;
+use faultline_cache_sim::trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source};
 use faultline_cache_sim::{Trace, file};
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -68,5 +69,40 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
 
 /// A trace of lines with a slot and programs.
 pub(crate) fn plain(text: &str) -> Trace {
-    Trace::read_plain(text.as_bytes()).unwrap()
+    let mut trace = Trace::new(Meta {
+        source: Source::Plain,
+        cluster: String::new(),
+        version: String::new(),
+    });
+    let (mut sets, mut slots) = (SetNumbers::default(), BTreeMap::<u64, Vec<Call>>::new());
+    for line in text.lines() {
+        let (slot, programs) = line.trim().split_once(' ').unwrap();
+        let programs: Vec<u32> = programs
+            .split_whitespace()
+            .map(|program| program.parse().unwrap())
+            .collect();
+        let highest = *programs.iter().max().unwrap();
+        while trace.programs().len() <= highest as usize {
+            let program = Program {
+                address: None,
+                loader: None,
+                bytes: None,
+                has_code: true,
+            };
+            trace.add_program(program).unwrap();
+        }
+        let set = sets.number(&mut trace, &programs).unwrap();
+        let calls = slots.entry(slot.parse().unwrap()).or_default();
+        calls.push(Call::new(set, false).unwrap());
+    }
+    for (slot, calls) in slots {
+        let header = Slot {
+            slot,
+            parent: trace.slots().last().map_or(slot - 1, |last| last.slot),
+            transactions: calls.len() as u64,
+            kind: SlotKind::Replayed,
+        };
+        trace.add_slot(header, &calls).unwrap();
+    }
+    trace
 }
