@@ -64,29 +64,10 @@ impl<'a> Content<'a> {
     }
 }
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut at = 0;
-    while at < 256 {
-        let (mut value, mut bit) = (at as u32, 0);
-        while bit < 8 {
-            value = if value & 1 == 1 {
-                value >> 1 ^ 0xedb8_8320
-            } else {
-                value >> 1
-            };
-            bit += 1;
-        }
-        table[at] = value;
-        at += 1;
-    }
-    table
-};
-
 /// Ethernet's CRC-32.
 pub(super) fn checksum(kind: u8, content: &[u8]) -> u32 {
-    let step = |sum: u32, byte: u8| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)];
-    !content
-        .iter()
-        .fold(step(!0, kind), |sum, byte| step(sum, *byte))
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&[kind]);
+    sum.update(content);
+    sum.finalize()
 }
