@@ -18,6 +18,7 @@ mod histogram;
 
 mod metric;
 pub mod metrics;
+mod names;
 mod native;
 mod reading;
 mod tick;

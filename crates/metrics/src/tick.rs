@@ -22,97 +22,41 @@ impl Stamp {
     }
 }
 
-/// Source of a reading; its name is a label value of `faultline_source_*`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
-    Target,
-    Process,
-    Threads,
-    Cgroup,
-    Host,
-    /// Interrupts and softirqs by CPU.
-    Interrupts,
-    Resources,
-    /// The validator's datapoints, pushed to the daemon or read from the validator's log.
-    Datapoints,
-    Log,
-    Rpc,
-    Votes,
-    AdminRpc,
-    /// Derived from the other sources: phase, distance to the tip.
-    Conclusions,
-    Recorder,
-    Daemon,
-}
-
-impl Source {
-    pub const ALL: [Source; 15] = [
-        Source::Target,
-        Source::Process,
-        Source::Threads,
-        Source::Cgroup,
-        Source::Host,
-        Source::Interrupts,
-        Source::Resources,
-        Source::Datapoints,
-        Source::Log,
-        Source::Rpc,
-        Source::Votes,
-        Source::AdminRpc,
-        Source::Conclusions,
-        Source::Recorder,
-        Source::Daemon,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Target => "target",
-            Source::Process => "process",
-            Source::Threads => "threads",
-            Source::Cgroup => "cgroup",
-            Source::Host => "host",
-            Source::Interrupts => "interrupts",
-            Source::Resources => "resources",
-            Source::Datapoints => "datapoints",
-            Source::Log => "log",
-            Source::Rpc => "rpc",
-            Source::Votes => "votes",
-            Source::AdminRpc => "admin_rpc",
-            Source::Conclusions => "conclusions",
-            Source::Recorder => "recorder",
-            Source::Daemon => "daemon",
-        }
+crate::names! {
+    /// Source of a reading; its name is a label value of `faultline_source_*`.
+    pub enum Source {
+        Target = "target",
+        Process = "process",
+        Threads = "threads",
+        Cgroup = "cgroup",
+        Host = "host",
+        /// Interrupts and softirqs by CPU.
+        Interrupts = "interrupts",
+        Resources = "resources",
+        /// The validator's datapoints, pushed to the daemon or read from the validator's log.
+        Datapoints = "datapoints",
+        Log = "log",
+        Rpc = "rpc",
+        Votes = "votes",
+        AdminRpc = "admin_rpc",
+        /// Derived from the other sources: phase, distance to the tip.
+        Conclusions = "conclusions",
+        Recorder = "recorder",
+        Daemon = "daemon",
     }
 }
 
-/// Why something could not be read. Each outcome needs another action of the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Status {
-    /// This kernel, cgroup version or validator does not have it. Nothing to do.
-    Absent,
-    /// The daemon may not read it: grant the right, or accept the gap.
-    Forbidden,
-    /// It vanished after the daemon had found it.
-    Gone,
-    /// Not understood: unparsable text, an invalid answer, a timeout.
-    Broken,
-}
-
-impl Status {
-    pub const ALL: [Status; 4] = [
-        Status::Absent,
-        Status::Forbidden,
-        Status::Gone,
-        Status::Broken,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Status::Absent => "absent",
-            Status::Forbidden => "forbidden",
-            Status::Gone => "gone",
-            Status::Broken => "broken",
-        }
+crate::names! {
+    /// Why something could not be read. Each outcome needs another action of the operator.
+    pub enum Status {
+        /// This kernel, cgroup version or validator does not have it. Nothing to do.
+        Absent = "absent",
+        /// The daemon may not read it: grant the right, or accept the gap.
+        Forbidden = "forbidden",
+        /// It vanished after the daemon had found it.
+        Gone = "gone",
+        /// Not understood: unparsable text, an invalid answer, a timeout.
+        Broken = "broken",
     }
 }
 

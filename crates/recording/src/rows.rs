@@ -36,47 +36,28 @@ pub struct Event {
     pub detail: String,
 }
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// Kind of an event.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum EventKind {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl EventKind {
-            /// Every kind.
-            pub const ALL: &'static [EventKind] = &[$(EventKind::$name),*];
-
-            /// The name in the file.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(EventKind::$name => $word,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    DaemonStart = "daemon_start",
-    DaemonStop = "daemon_stop",
-    Start = "start",
-    Exit = "exit",
-    /// The kernel OOM-killed it, or another process of its cgroup.
-    OomKill = "oom_kill",
-    Restart = "restart",
-    /// The detail has `from` and `to`.
-    Phase = "phase",
-    AtTip = "at_tip",
-    Behind = "behind",
-    /// It was at the tip, and its slot has not advanced for 15 s.
-    Stall = "stall",
-    /// The wall clock was set; the detail has the step in seconds, positive if forward.
-    ClockStep = "clock_step",
-    /// Nothing was recorded for a while; the detail has start and reason.
-    Gap = "gap",
-    Mark = "mark",
+faultline_metrics::names! {
+    /// Kind of an event, with its name in the file.
+    pub enum EventKind {
+        DaemonStart = "daemon_start",
+        DaemonStop = "daemon_stop",
+        Start = "start",
+        Exit = "exit",
+        /// The kernel OOM-killed it, or another process of its cgroup.
+        OomKill = "oom_kill",
+        Restart = "restart",
+        /// The detail has `from` and `to`.
+        Phase = "phase",
+        AtTip = "at_tip",
+        Behind = "behind",
+        /// It was at the tip, and its slot has not advanced for 15 s.
+        Stall = "stall",
+        /// The wall clock was set; the detail has the step in seconds, positive if forward.
+        ClockStep = "clock_step",
+        /// Nothing was recorded for a while; the detail has start and reason.
+        Gap = "gap",
+        Mark = "mark",
+    }
 }
 
 impl EventKind {

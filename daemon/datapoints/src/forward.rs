@@ -29,7 +29,7 @@ use faultline_core::push_memory::PushMemory;
 use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_metrics::{Reading, ReadingList, Status};
 use parking_lot::Mutex;
-use queue::{OUTCOMES, Queue};
+use queue::{Outcome, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ impl Handle {
 
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
-        for result in OUTCOMES {
+        for result in Outcome::ALL {
             let (requests, bytes) = queue.count_of(result);
             out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
             out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);

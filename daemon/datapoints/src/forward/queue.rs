@@ -19,22 +19,11 @@ const PIECE_BYTES: u32 = 64 * 1024;
 /// many small pushes.
 const MIN_MAPPED_BYTES: usize = 16 * 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Sent,
-    Lost,
-    Refused,
-}
-
-pub(super) const OUTCOMES: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
-
-impl Outcome {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Outcome::Sent => "sent",
-            Outcome::Lost => "lost",
-            Outcome::Refused => "refused",
-        }
+faultline_metrics::names! {
+    pub(super) enum Outcome {
+        Sent = "sent",
+        Lost = "lost",
+        Refused = "refused",
     }
 }
 
@@ -67,7 +56,7 @@ struct QueueState {
     /// The first item is being sent. It may arrive, so it must not be counted as lost.
     sending: bool,
     /// Requests and bytes with each outcome since the start.
-    tally: [(u64, u64); OUTCOMES.len()],
+    tally: [(u64, u64); Outcome::ALL.len()],
 }
 
 impl Queue {

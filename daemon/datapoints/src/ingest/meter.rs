@@ -1,94 +1,64 @@
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::socket::Peer;
 use faultline_metrics::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
-use faultline_metrics::{Reading, ReadingList};
+use faultline_metrics::{Reading, ReadingList, names};
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResultCode {
-    Accepted,
-    Bad,
-    Unauthorized,
-    FromBrowser,
-    WrongUser,
-    UnknownPath,
-    NotPost,
-    Late,
-    TooLarge,
-    UnknownCoding,
-    /// The body broke off, so no response is sent.
-    Cut,
+names! {
+    /// With the value of the label `code`.
+    pub(super) enum ResultCode {
+        Accepted = "204",
+        Bad = "400",
+        Unauthorized = "401",
+        FromBrowser = "403",
+        WrongUser = "user",
+        UnknownPath = "404",
+        NotPost = "405",
+        Late = "408",
+        TooLarge = "413",
+        UnknownCoding = "415",
+        /// The body broke off, so no response is sent.
+        Cut = "cut",
+    }
 }
 
 impl ResultCode {
-    const ALL: [ResultCode; 11] = [
-        ResultCode::Accepted,
-        ResultCode::Bad,
-        ResultCode::Unauthorized,
-        ResultCode::FromBrowser,
-        ResultCode::WrongUser,
-        ResultCode::UnknownPath,
-        ResultCode::NotPost,
-        ResultCode::Late,
-        ResultCode::TooLarge,
-        ResultCode::UnknownCoding,
-        ResultCode::Cut,
-    ];
-
-    /// The value of the label `code`, the HTTP status, and the text of the response. Agave writes
-    /// the text to its log, so it is short and addresses the operator.
-    pub(super) const fn details(self) -> (&'static str, StatusCode, &'static str) {
+    /// The HTTP status and the text of the response. Agave writes the text to its log, so it is
+    /// short and addresses the operator.
+    pub(super) const fn response(self) -> (StatusCode, &'static str) {
         match self {
-            ResultCode::Accepted => ("204", StatusCode::NO_CONTENT, ""),
+            ResultCode::Accepted => (StatusCode::NO_CONTENT, ""),
             ResultCode::Bad => (
-                "400",
                 StatusCode::BAD_REQUEST,
                 "neither plain nor gzip line protocol in a known precision\n",
             ),
             ResultCode::Unauthorized => (
-                "401",
                 StatusCode::UNAUTHORIZED,
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n",
             ),
             ResultCode::FromBrowser => (
-                "403",
                 StatusCode::FORBIDDEN,
                 "faultlined does not accept pushes from web pages\n",
             ),
             ResultCode::WrongUser => (
-                "user",
                 StatusCode::FORBIDDEN,
                 "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n",
             ),
-            ResultCode::UnknownPath => (
-                "404",
-                StatusCode::NOT_FOUND,
-                "faultlined takes POST /write\n",
-            ),
+            ResultCode::UnknownPath => (StatusCode::NOT_FOUND, "faultlined takes POST /write\n"),
             ResultCode::NotPost => (
-                "405",
                 StatusCode::METHOD_NOT_ALLOWED,
                 "faultlined takes POST here\n",
             ),
-            ResultCode::Late => (
-                "408",
-                StatusCode::REQUEST_TIMEOUT,
-                "the body took too long\n",
-            ),
-            ResultCode::TooLarge => (
-                "413",
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the body is too large\n",
-            ),
+            ResultCode::Late => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+            ResultCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
             ResultCode::UnknownCoding => (
-                "415",
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "Content-Encoding: gzip or none\n",
             ),
-            ResultCode::Cut => ("cut", StatusCode::BAD_REQUEST, ""),
+            ResultCode::Cut => (StatusCode::BAD_REQUEST, ""),
         }
     }
 }
@@ -120,9 +90,8 @@ impl Meter {
     pub fn readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
         for code in ResultCode::ALL {
-            let (label, _, _) = code.details();
             let count = counts.requests[code as usize];
-            out.counter(&INGEST_REQUESTS, [label.into()], count);
+            out.counter(&INGEST_REQUESTS, [code.name().into()], count);
         }
         out.counter(&INGEST_BYTES, [], counts.bytes);
         out.whole(&INGEST_CONNECTIONS, [], counts.connections);

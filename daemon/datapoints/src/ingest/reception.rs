@@ -287,7 +287,7 @@ async fn discard_body(mut body: Incoming) {
 }
 
 fn response_for(code: ResultCode) -> PushResponse {
-    let (_, status, text) = code.details();
+    let (status, text) = code.response();
     response(status, text)
 }
 

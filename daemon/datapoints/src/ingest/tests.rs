@@ -437,7 +437,7 @@ async fn probe_requests_are_answered_and_unknown_requests_refused() {
             .await,
         204
     );
-    assert_eq!(ResultCode::NotPost.details().1, 405);
+    assert_eq!(ResultCode::NotPost.response().0, 405);
     assert_eq!(
         (
             sink.number("faultline_ingest_requests_total", "204"),

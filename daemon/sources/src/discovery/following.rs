@@ -8,24 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch as channel;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EndReason {
-    Exit,
-    /// It ended within a minute after an OOM kill in its cgroup or on its host.
-    OomKill,
-    /// A poll found that it had ended, or it executed another program.
-    Unknown,
-}
-
-impl EndReason {
-    pub const ALL: [EndReason; 3] = [EndReason::Exit, EndReason::OomKill, EndReason::Unknown];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            EndReason::Exit => "exit",
-            EndReason::OomKill => "oom_kill",
-            EndReason::Unknown => "unknown",
-        }
+faultline_metrics::names! {
+    pub enum EndReason {
+        Exit = "exit",
+        /// It ended within a minute after an OOM kill in its cgroup or on its host.
+        OomKill = "oom_kill",
+        /// A poll found that it had ended, or it executed another program.
+        Unknown = "unknown",
     }
 }
 

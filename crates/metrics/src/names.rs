@@ -1,0 +1,26 @@
+/// Declares an enum whose variants have names: label values, or words in a file.
+#[macro_export]
+macro_rules! names {
+    (
+        $(#[$about:meta])*
+        $vis:vis enum $enum:ident {
+            $($(#[$doc:meta])* $variant:ident = $name:literal,)*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $enum {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $enum {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
