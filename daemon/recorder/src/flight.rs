@@ -15,7 +15,7 @@ pub use folder::{MARKER, RING, check};
 pub use handle::{Handle, Reason, SaveOrigin, SaveRequest, readings};
 pub use ring::Ring;
 pub use saver::Saver;
-pub use triggers::{Trigger, TriggerDelays, Triggers};
+pub use triggers::{TriggerDelays, Triggers};
 
 use crate::recorder::RecorderStatus;
 use faultline_core::clock::Clock;

@@ -61,18 +61,24 @@ pub struct FollowedProcess {
     pub manifest: Value,
 }
 
-impl FollowedProcess {
-    /// The same process with the new manifest; `None` if it belongs to another process.
-    pub fn with_manifest(&self, described: &Described) -> Option<FollowedProcess> {
-        let target = Arc::clone(&described.target);
-        let (started_unix, seen, manifest) =
-            (self.started_unix, self.seen, described.manifest.clone());
-        (target.process == self.target.process).then_some(FollowedProcess {
-            target,
-            started_unix,
-            seen,
-            manifest,
-        })
+impl Entry {
+    /// Updates the followed process. A manifest of another process changes nothing.
+    pub(crate) fn update(&self, process: &mut Option<Arc<FollowedProcess>>) {
+        match self {
+            Entry::Process(followed) => process.clone_from(followed),
+            Entry::Manifest(described) => {
+                if let Some(followed) = process
+                    && followed.target.process == described.target.process
+                {
+                    *followed = Arc::new(FollowedProcess {
+                        target: Arc::clone(&described.target),
+                        manifest: described.manifest.clone(),
+                        ..**followed
+                    });
+                }
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Status};
+use faultline_recording::EventKind;
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
@@ -9,33 +10,24 @@ use tokio::sync::oneshot;
 
 const MAX_REQUESTS: usize = 8;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    OomKill,
-    Exit,
-    Behind,
-    /// The validator was at the tip, and its slot does not advance.
-    Stall,
-    Request,
+faultline_metrics::names! {
+    /// Why a recording is saved, the most severe first.
+    pub enum Reason {
+        OomKill = "oom_kill",
+        Exit = "exit",
+        Behind = "behind",
+        /// The validator was at the tip, and its slot does not advance.
+        Stall = "stall",
+        Request = "request",
+    }
 }
 
 impl Reason {
-    pub const ALL: [Reason; 5] = [
-        Reason::OomKill,
-        Reason::Exit,
-        Reason::Behind,
-        Reason::Stall,
-        Reason::Request,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::OomKill => "oom_kill",
-            Reason::Exit => "exit",
-            Reason::Behind => "behind",
-            Reason::Stall => "stall",
-            Reason::Request => "request",
-        }
+    /// Whether events of the kind save the ring, and why.
+    pub fn of(kind: EventKind) -> Option<Self> {
+        Reason::ALL
+            .into_iter()
+            .find(|reason| reason.name() == kind.name())
     }
 }
 

@@ -5,7 +5,7 @@ use super::folder::{
 };
 use super::handle::{Handle, Reason, SaveOrigin, SaveRequest};
 use super::saver::SaveJob;
-use super::triggers::{Trigger, TriggerDelays, Triggers};
+use super::triggers::{TriggerDelays, Triggers};
 use super::{Parts, handle};
 use crate::recorder::{Entry, FollowedProcess, RecorderStatus, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
@@ -169,16 +169,10 @@ impl Ring {
 
     fn save_automatically(
         &mut self,
-        trigger: Trigger,
+        reason: Reason,
         now: Stamp,
         answer: Box<dyn FnOnce(handle::Outcome) + Send>,
     ) {
-        let reason = match trigger {
-            Trigger::OomKill => Reason::OomKill,
-            Trigger::Exit => Reason::Exit,
-            Trigger::Behind => Reason::Behind,
-            Trigger::Stall => Reason::Stall,
-        };
         let (origin, file_name_word) = (SaveOrigin::Automatic, reason.name().to_owned());
         self.save(SaveJob {
             reason,
@@ -245,21 +239,11 @@ impl RecordingSink for Ring {
         }
         self.write(entries, now);
         for entry in entries {
-            match entry {
-                Entry::Process(process) => self.process.clone_from(process),
-                Entry::Manifest(described) => {
-                    let updated = self
-                        .process
-                        .as_ref()
-                        .and_then(|followed| followed.with_manifest(described));
-                    self.process = updated.map(Arc::new).or(self.process.take());
-                }
-                Entry::Event(Event { at, kind, .. }) => {
-                    if let Some(trigger) = Trigger::of(*kind) {
-                        self.triggers.add_event(trigger, at.uptime);
-                    }
-                }
-                _ => {}
+            entry.update(&mut self.process);
+            if let Entry::Event(Event { at, kind, .. }) = entry
+                && let Some(trigger) = Reason::of(*kind)
+            {
+                self.triggers.add_event(trigger, at.uptime);
             }
         }
         self.answer_requests(now);

@@ -291,17 +291,7 @@ impl RecordingSink for RecordingFile {
             }
         }
         for entry in entries {
-            match entry {
-                Entry::Process(process) => self.process.clone_from(process),
-                Entry::Manifest(described) => {
-                    let updated = self
-                        .process
-                        .as_ref()
-                        .and_then(|followed| followed.with_manifest(described));
-                    self.process = updated.map(Arc::new).or(self.process.take());
-                }
-                _ => {}
-            }
+            entry.update(&mut self.process);
         }
         self.checkpoint(now);
     }
