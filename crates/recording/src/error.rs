@@ -1,4 +1,4 @@
-use std::ffi::OsString;
+use crate::file::with_suffix;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -158,8 +158,7 @@ impl Error {
 
 /// A foreign log damages the result, although the file itself is sound.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
-    let mut log = OsString::from(path);
-    log.push("-wal");
+    let log = with_suffix(path, "-wal");
     match std::fs::metadata(&log) {
         Ok(meta) if meta.len() > 0 => format!(
             "{source} (if {} is of another recording, move it away)",

@@ -38,7 +38,8 @@ pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Suffixes of SQLite's files beside a database.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+/// The path of a file next to the recording, such as its `-wal`.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -102,8 +103,23 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
     }
+    let conn = open_immutable(absolute).at(path)?;
+    let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+    // The newest header may be only in the log or journal.
+    let more = SIDE_FILES
+        .iter()
+        .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
+    if more || application == Ok(kind.application_id) {
+        return Ok(());
+    }
+    application.at(path)?;
+    check_format(&conn, path, kind)
+}
+
+/// Opens a database without locks and without files beside it. The content of its log is not read.
+pub fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut address = String::from("file:");
-    for byte in absolute.as_os_str().as_bytes() {
+    for byte in path.as_os_str().as_bytes() {
         match byte {
             b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
                 address.push(char::from(*byte))
@@ -115,17 +131,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let conn = Connection::open_with_flags(address, flags).at(path)?;
-    let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    // The newest header may be only in the log or journal.
-    let more = SIDE_FILES
-        .iter()
-        .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
-    if more || application == Ok(kind.application_id) {
-        return Ok(());
-    }
-    application.at(path)?;
-    check_format(&conn, path, kind)
+    Connection::open_with_flags(address, flags)
 }
 
 fn tune(conn: &Connection) -> rusqlite::Result<()> {

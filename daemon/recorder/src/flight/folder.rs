@@ -3,6 +3,7 @@
 use super::handle::SaveOrigin;
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
+use faultline_recording::with_suffix;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -286,12 +287,6 @@ fn parse_name(name: &str) -> Option<(&str, bool)> {
     let fits =
         day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
     fits.then(|| (time, AUTOMATIC_REASONS.contains(&reason)))
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]

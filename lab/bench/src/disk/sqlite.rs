@@ -6,13 +6,12 @@
 use super::{Database, DatabasePart, Limit, merge_smallest};
 use anyhow::{Context as _, ensure};
 use faultline_kernel::FileVersion;
-use rusqlite::{Connection, OpenFlags};
+use faultline_recording::{open_immutable, with_suffix};
+use rusqlite::Connection;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The smallest of the others are merged.
@@ -51,14 +50,8 @@ pub(super) fn database(path: &Path, relative_path: String, limit: Limit<'_>) -> 
     }
 }
 
-fn with_suffix(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
 fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<DatabasePart>> {
-    let database = open(path)?;
+    let database = open_immutable(path)?;
     let index_tables = index_tables(&database)?;
     let bytes = sizes(&database, limit)?;
     let pragma = |name: &str| {
@@ -88,25 +81,6 @@ fn part(name: String, bytes: u64) -> DatabasePart {
         files: None,
         bytes,
     }
-}
-
-fn open(path: &Path) -> anyhow::Result<Connection> {
-    let mut address = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                address.push(char::from(*byte))
-            }
-            other => write!(address, "%{other:02X}")?,
-        }
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Ok(Connection::open_with_flags(
-        address + "?immutable=1",
-        flags,
-    )?)
 }
 
 /// Bytes of the pages of each table and index.

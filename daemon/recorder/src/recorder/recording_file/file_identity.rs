@@ -1,3 +1,4 @@
+use faultline_recording::with_suffix;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -51,10 +52,4 @@ impl FileIdentity {
 
 fn inode(path: &Path) -> std::io::Result<Inode> {
     fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }

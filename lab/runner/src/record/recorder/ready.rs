@@ -1,5 +1,6 @@
 use super::Addresses;
 use anyhow::{Context, ensure};
+use faultline_recording::with_suffix;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -9,9 +10,7 @@ const FORMAT: u32 = 1;
 const MAX_FILE_BYTES: u64 = 1 << 16;
 
 pub(super) fn name(out: &Path) -> PathBuf {
-    let mut name = out.as_os_str().to_owned();
-    name.push(".ready");
-    name.into()
+    with_suffix(out, ".ready")
 }
 
 /// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
