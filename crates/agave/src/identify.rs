@@ -217,7 +217,7 @@ fn option<'a>(args: &'a [&OsStr], names: &[&str]) -> Option<&'a OsStr> {
 }
 
 /// Values of these options in their order, as `--x v`, `--x=v`, `-x v` or `-xv`.
-pub(crate) fn values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
+pub fn values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
     let mut found = Vec::new();
     let mut args = args.iter().map(|arg| arg.as_ref().as_bytes());
     while let Some(arg) = args.next() {

@@ -1,10 +1,12 @@
 //! Warns if a recording shares a disk with the validator's ledger or accounts.
 
+use faultline_agave::identify::values;
 use faultline_core::config::TargetSelector;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use faultline_sources::discovery::Target;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -32,16 +34,12 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
     let files = ProcessFiles::open(root, pid).ok();
     let arguments = files.as_ref().and_then(|files| files.cmdline().ok());
     let arguments = arguments.unwrap_or_default();
-    let arguments: Vec<String> = arguments
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
     let current = files.and_then(|files| files.cwd().ok());
     // A relative path needs the process's working directory.
-    let whole = |path: String| {
+    let whole = |path: &Path| {
         current
             .as_ref()
-            .map_or(PathBuf::from(&path), |current| current.join(&path))
+            .map_or(path.to_owned(), |current| current.join(path))
     };
     let accounts = accounts(&arguments)
         .into_iter()
@@ -61,20 +59,11 @@ fn folders(
 }
 
 /// The comma-separated folders of `--accounts`.
-fn accounts(arguments: &[String]) -> Vec<String> {
-    let following = arguments.iter().skip(1).map(Some).chain([None]);
-    let given = arguments
-        .iter()
-        .zip(following)
-        .filter_map(
-            |(argument, next)| match argument.strip_prefix("--accounts")? {
-                "" => next.map(String::as_str),
-                rest => rest.strip_prefix('='),
-            },
-        );
-    given
-        .flat_map(|paths| paths.split(','))
-        .map(str::to_owned)
+fn accounts<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
+    values(arguments, &["--accounts"])
+        .into_iter()
+        .flat_map(|paths| paths.as_bytes().split(|byte| *byte == b','))
+        .map(|path| Path::new(OsStr::from_bytes(path)))
         .collect()
 }
 

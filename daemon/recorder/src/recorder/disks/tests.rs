@@ -16,9 +16,9 @@ fn accounts_paths_are_read_from_every_form_of_the_option() {
             "--accounts-index-path",
             "/d"
         ])),
-        ["/a", "/b", "/c"]
+        ["/a", "/b", "/c"].map(Path::new)
     );
-    assert_eq!(accounts(&words(&["v", "--accounts"])), Vec::<String>::new());
+    assert!(accounts(&words(&["v", "--accounts"])).is_empty());
 }
 
 #[test]
