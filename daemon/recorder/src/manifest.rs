@@ -17,7 +17,7 @@ use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::pid_limits;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
@@ -32,20 +32,17 @@ pub fn session(
 ) -> Value {
     let mut hardware = Hardware::read(root);
     live::describe(root, &mut hardware);
-    let mut clock = Map::new();
-    clock.insert(
-        "realtime_minus_monotonic_ns".to_owned(),
-        clock_offset_ns.into(),
-    );
-    put(&mut clock, "source", hardware.clock_source.clone());
-    put(&mut clock, "synchronised", hardware.clock_synchronised);
-    let mut all = Map::new();
-    all.insert("host".to_owned(), host::describe(root, &hardware));
-    all.insert("clock".to_owned(), clock.into());
-    all.insert("daemon".to_owned(), daemon(root, config, version));
-    all.insert("demo".to_owned(), demo.into());
-    put_problems(&mut all, &hardware.problems);
-    all.into()
+    known(json!({
+        "host": host::describe(root, &hardware),
+        "clock": known(json!({
+            "realtime_minus_monotonic_ns": clock_offset_ns,
+            "source": hardware.clock_source,
+            "synchronised": hardware.clock_synchronised,
+        })),
+        "daemon": daemon(root, config, version),
+        "demo": demo,
+        "problems": messages(&hardware.problems),
+    }))
 }
 
 fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
@@ -59,7 +56,7 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
     };
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
     let limits = root.read_proc("self/limits", pid_limits::parse).ok();
-    let mut all = json!({
+    known(json!({
         "version": version,
         "pid": std::process::id(),
         "max_open_files": limits.and_then(|limits| limits.soft),
@@ -77,34 +74,26 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
             "behind_slots": config.phase.behind_slots,
             "behind_seconds": config.phase.behind_for.as_secs_f64(),
         },
-    });
-    if let Some(all) = all.as_object_mut() {
-        all.retain(|_, value| !value.is_null());
-    }
-    all
+    }))
 }
 
-fn put(to: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        to.insert(key.to_owned(), value.into());
+/// Removes the entries of an object that are null.
+fn known(mut object: Value) -> Value {
+    if let Some(entries) = object.as_object_mut() {
+        entries.retain(|_, value| !value.is_null());
     }
+    object
 }
 
-fn put_problems(to: &mut Map<String, Value>, problems: &[impl ToString]) {
-    if !problems.is_empty() {
-        let words: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        to.insert("problems".to_owned(), words.into());
+fn put(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
+    if let Some((entries, value)) = to.as_object_mut().zip(value) {
+        entries.insert(key.to_owned(), value.into());
     }
 }
 
-fn add_problem(to: &mut Map<String, Value>, problem: &str) {
-    if let Some(problems) = to
-        .entry("problems")
-        .or_insert_with(|| json!([]))
-        .as_array_mut()
-    {
-        problems.push(problem.into());
-    }
+/// `None` if there are no problems.
+fn messages(problems: &[impl ToString]) -> Option<Vec<String>> {
+    (!problems.is_empty()).then(|| problems.iter().map(ToString::to_string).collect())
 }
 
 fn shown(path: &Path) -> String {

@@ -1,7 +1,7 @@
 //! Completes the manifest of a process with facts that come later: the digest of its executable,
 //! and the version and identity, which it reports once it runs.
 
-use super::{BinaryDigest, add_problem, hash, process, put};
+use super::{BinaryDigest, hash, messages, process, put};
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
@@ -11,7 +11,7 @@ use faultline_sources::conclusions::client;
 use faultline_sources::discovery::{Target, same_program};
 use faultline_sources::rpc::{self, identity_of};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,26 +71,22 @@ impl Describer {
 
     /// The facts that are available at once, read from some dozens of small files. Never fails.
     pub fn describe(&self, target: &Target) -> Value {
-        let mut manifest = process::describe(&self.root, target);
-        self.folders(target, &mut manifest);
-        let manifest = Value::from(manifest);
+        let (mut manifest, mut problems) = process::describe(&self.root, target);
+        let (root, process_target) = (self.root.clone(), target.clone());
+        let folders = self.paths.call(PATH_CALL_TIMEOUT, move || {
+            process::folders(&root, &process_target, &Hardware::read(&root).disks)
+        });
+        match folders {
+            Ok(folders) => put(&mut manifest, "folders", folders.ok()),
+            Err(error) => problems.push(format!("a folder of the process: {error}")),
+        }
+        put(&mut manifest, "problems", messages(&problems));
         let initial = InitialManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
         *self.initial.lock() = Some(Arc::new(initial));
         manifest
-    }
-
-    fn folders(&self, target: &Target, manifest: &mut Map<String, Value>) {
-        let (root, process_target) = (self.root.clone(), target.clone());
-        let folders = self.paths.call(PATH_CALL_TIMEOUT, move || {
-            process::folders(&root, &process_target, &Hardware::read(&root).disks)
-        });
-        match folders {
-            Ok(folders) => put(manifest, "folders", folders.ok()),
-            Err(error) => add_problem(manifest, &format!("a folder of the process: {error}")),
-        }
     }
 
     /// The newest completed manifest. It may belong to an earlier process.
@@ -106,7 +102,7 @@ impl Describer {
 impl Follower {
     pub fn run(self, stop: Stop) {
         let mut followed: Option<Arc<InitialManifest>> = None;
-        let (mut binary, mut reported, mut published) = (None, Map::new(), None);
+        let (mut binary, mut reported, mut published) = (None, json!({}), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
             let Some(initial) = self.describer.initial() else {
@@ -117,7 +113,7 @@ impl Follower {
                 .is_some_and(|before| Arc::ptr_eq(before, &initial))
             {
                 (binary, hashing) = (None, None);
-                reported.clear();
+                reported = json!({});
                 published = Some(initial.manifest.clone());
                 followed = Some(Arc::clone(&initial));
             }
@@ -133,7 +129,7 @@ impl Follower {
                 binary = hashed;
             }
             // Facts remain when they are no longer reported, for example after the process ended.
-            reported.extend(self.reported(&initial.target));
+            self.add_reported(&mut reported, &initial.target);
             let manifest = add(&initial.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = Described {
@@ -146,32 +142,26 @@ impl Follower {
         }
     }
 
-    fn reported(&self, target: &Target) -> Map<String, Value> {
+    fn add_reported(&self, to: &mut Value, target: &Target) {
         let (process, rpc, admin) = (
             target.process,
             self.facts.rpc.facts(),
             self.facts.admin.get(),
         );
-        let mut out = Map::new();
         let version = rpc
             .as_ref()
             .filter(|facts| facts.process == process)
             .and_then(|facts| facts.version.clone());
         if let Some(version) = version {
-            put(
-                &mut out,
-                "client",
-                client(target, Some(&version.solana_core)),
-            );
-            put(&mut out, "version", Some(version.solana_core));
-            put(&mut out, "feature_set", version.feature_set);
+            put(to, "client", client(target, Some(&version.solana_core)));
+            put(to, "version", Some(version.solana_core));
+            put(to, "feature_set", version.feature_set);
         }
         put(
-            &mut out,
+            to,
             "identity",
             identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
         );
-        out
     }
 }
 
@@ -197,12 +187,8 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
     Some(hashed)
 }
 
-fn add(
-    initial: &Value,
-    binary: Option<&Result<BinaryDigest, String>>,
-    reported: &Map<String, Value>,
-) -> Value {
-    let mut manifest = initial.as_object().cloned().unwrap_or_default();
+fn add(initial: &Value, binary: Option<&Result<BinaryDigest, String>>, reported: &Value) -> Value {
+    let mut manifest = initial.clone();
     let binary = binary.map(|binary| match binary {
         Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
         Err(why) => json!({ "problem": why }),
@@ -211,9 +197,9 @@ fn add(
     put(
         &mut manifest,
         "validator",
-        (!reported.is_empty()).then(|| reported.clone()),
+        (*reported != json!({})).then(|| reported.clone()),
     );
-    manifest.into()
+    manifest
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::host::describe_location;
-use super::{put, put_problems, redact, shown};
+use super::{known, put, redact, shown};
 use faultline_agave::arguments;
 use faultline_kernel::filesystem::{Mounts, location_of};
 use faultline_kernel::hardware::Disk;
@@ -35,42 +35,34 @@ const MAX_FOLDERS: usize = 32;
 const MAX_ARGUMENTS: usize = 512;
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
-pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
-    let mut out = Map::new();
-    put(&mut out, "pid", Some(target.process.pid));
-    put(&mut out, "start_ticks", Some(target.process.start_ticks));
-    put(&mut out, "comm", Some(target.comm.clone()));
-    put(&mut out, "exe", target.exe.as_deref().map(shown));
-    put(&mut out, "found_by", Some(target.found_by));
-    put(
-        &mut out,
-        "program",
-        target
-            .validator
-            .as_ref()
-            .map(|validator| validator.program.name()),
-    );
+/// Also returns the problems.
+pub(super) fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
+    let validator = target.validator.as_ref();
+    let mut out = known(json!({
+        "pid": target.process.pid,
+        "start_ticks": target.process.start_ticks,
+        "comm": target.comm,
+        "exe": target.exe.as_deref().map(shown),
+        "found_by": target.found_by,
+        "program": validator.map(|validator| validator.program.name()),
+    }));
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
         Ok(files) if files.id() == target.process => {
             inspect(root, target, &files, &mut out, &mut problems)
         }
-        Ok(files) => put_problems(
-            &mut out,
-            &[format!("process {} has ended already", files.id().pid)],
-        ),
-        Err(error) => problems.push(error),
+        Ok(files) => problems.push(format!("process {} has ended already", files.id().pid)),
+        Err(error) => problems.push(error.to_string()),
     }
-    put_problems(&mut out, &problems);
-    out
+    (out, problems)
 }
 
 fn inspect(
     root: &HostRoot,
     target: &Target,
     files: &ProcessFiles,
-    out: &mut Map<String, Value>,
-    problems: &mut Vec<ReadError>,
+    out: &mut Value,
+    problems: &mut Vec<String>,
 ) {
     let arguments = value_or_problem(arguments(files), problems).unwrap_or_default();
     put(
@@ -102,7 +94,7 @@ fn inspect(
             .map(|cgroup| cgroup.path.clone());
         put(out, "cgroup", path);
         let (levels, found) = cgroups.settings();
-        problems.extend(found);
+        problems.extend(found.iter().map(ToString::to_string));
         put(
             out,
             "cgroup_limits",
@@ -143,12 +135,12 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
 
 /// Returns the value, or adds the error to `problems`. An absent file is no problem. Unlike in a
 /// tick, a missing right is one.
-fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Option<T> {
+fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error) => {
             if error.kind() != ErrorKind::Absent {
-                problems.push(error);
+                problems.push(error.to_string());
             }
             None
         }
@@ -225,14 +217,12 @@ impl Folders<'_> {
     }
 
     fn folder(&self, what: &str, path: &Path) -> Value {
-        let mut out = Map::from_iter([
-            ("what".to_owned(), what.into()),
-            ("path".to_owned(), shown(path).into()),
-        ]);
         let clean: PathBuf = path.components().collect();
         let found = location_of(self.root, self.pid, &clean, &self.mounts);
-        let found = found.map(|found| describe_location(&found, self.disks));
-        put(&mut out, "mount", found);
-        out.into()
+        known(json!({
+            "what": what,
+            "path": shown(path),
+            "mount": found.map(|found| describe_location(&found, self.disks)),
+        }))
     }
 }
