@@ -2,7 +2,7 @@ use crate::error::{AttachPath, Error};
 use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
-use crate::schema::{Role, TABLES, TableSpec};
+use crate::schema::{TABLES, TableSpec};
 use crate::writer::{end_last_session, make_tables};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary, Error> {
             gaps.push(piece.began.saturating_sub(ended));
             gap(
                 &conn,
-                offsets[&Role::Session].saturating_add(1),
+                offsets["session"].saturating_add(1),
                 ended,
                 piece.began,
             )
@@ -163,27 +163,22 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Offsets to add to the ids of each role: the highest ids that are already in the file.
-type Offsets = HashMap<Role, i64>;
+/// Offsets to add to the ids of each table: the highest ids that are already in the file.
+type Offsets = HashMap<&'static str, i64>;
 
 fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
-    let highest = |(role, table): (Role, &str)| {
+    let highest = |table| {
         let sql = format!("SELECT coalesce(max(id), 0) FROM {table}");
-        Ok((role, conn.query_row(&sql, [], |row| row.get(0))?))
+        Ok((table, conn.query_row(&sql, [], |row| row.get(0))?))
     };
-    [
-        (Role::Session, "session"),
-        (Role::Process, "process"),
-        (Role::Tick, "tick"),
-        (Role::Event, "event"),
-    ]
-    .into_iter()
-    .map(highest)
-    .collect()
+    ["session", "process", "tick", "event"]
+        .into_iter()
+        .map(highest)
+        .collect()
 }
 
-/// Ids of names in the result, by (role, id in the piece).
-type Names = HashMap<(Role, i64), i64>;
+/// Ids of names in the result, by (table, id in the piece).
+type Names = HashMap<(&'static str, i64), i64>;
 
 fn add(
     conn: &Connection,
@@ -198,19 +193,19 @@ fn add(
             .at(to)?;
         piece.recording.rows(table.name, CHUNK_ROWS, |rows| {
             for row in rows {
-                if let Some(role) = names_of(table) {
-                    add_name(conn, table, role, row, &mut names).at(to)?;
+                if matches!(table.name, "pool" | "device" | "series") {
+                    add_name(conn, table, row, &mut names).at(to)?;
                     continue;
                 }
-                let values = row
-                    .iter()
-                    .zip(&table.columns)
-                    .map(|(cell, column)| match cell {
-                        Cell::Integer(id) => {
-                            Cell::Integer(renumber(column.role, *id, offsets, &names))
-                        }
-                        other => other.clone(),
-                    });
+                let values =
+                    row.iter()
+                        .zip(&table.columns)
+                        .map(|(cell, column)| match (cell, column.of) {
+                            (Cell::Integer(id), Some(of)) => {
+                                Cell::Integer(renumber(of, *id, offsets, &names))
+                            }
+                            _ => cell.clone(),
+                        });
                 insert.execute(rusqlite::params_from_iter(values)).at(to)?;
             }
             Ok::<(), Error>(())
@@ -219,23 +214,17 @@ fn add(
     Ok(())
 }
 
-fn renumber(role: Role, id: i64, offsets: &Offsets, names: &Names) -> i64 {
-    match offsets.get(&role) {
+fn renumber(of: &'static str, id: i64, offsets: &Offsets, names: &Names) -> i64 {
+    match offsets.get(of) {
         Some(offset) => id.saturating_add(*offset),
-        None => names.get(&(role, id)).copied().unwrap_or(id),
+        None => names.get(&(of, id)).copied().unwrap_or(id),
     }
-}
-
-fn names_of(table: &TableSpec) -> Option<Role> {
-    let role = table.columns.first()?.role;
-    matches!(role, Role::Pool | Role::Device | Role::Series).then_some(role)
 }
 
 /// Reuses the id that the name has in the result, or takes the next one.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,
-    role: Role,
     row: &[Cell],
     names: &mut Names,
 ) -> rusqlite::Result<()> {
@@ -266,7 +255,7 @@ fn add_name(
             conn.last_insert_rowid()
         }
     };
-    names.insert((role, *old), id);
+    names.insert((table.name, *old), id);
     Ok(())
 }
 

@@ -6,7 +6,6 @@ mod points;
 mod sql;
 
 pub(crate) use columns::{DEVICE, POOL};
-pub use fixed::Role;
 pub use points::{
     CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,
     ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,
@@ -79,37 +78,40 @@ impl Table {
         Table::Daemon,
     ];
 
-    pub const fn name(self) -> &'static str {
+    /// Name, description and columns.
+    fn declaration(self) -> (&'static str, &'static str, &'static [Column]) {
         match self {
-            Table::Process => "process_sample",
-            Table::Cgroup => "cgroup_sample",
-            Table::Host => "host_sample",
-            Table::Validator => "validator_sample",
-            Table::Daemon => "daemon_sample",
+            Table::Process => (
+                "process_sample",
+                "The followed process, from /proc.",
+                columns::PROCESS,
+            ),
+            Table::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
+            Table::Host => ("host_sample", "The machine around it.", columns::HOST),
+            Table::Validator => (
+                "validator_sample",
+                "What the validator says of itself: sums and levels as the daemon exports them.",
+                columns::VALIDATOR,
+            ),
+            Table::Daemon => (
+                "daemon_sample",
+                "The daemon itself: what it costs and what it could not see.",
+                columns::DAEMON,
+            ),
         }
     }
 
-    pub const fn about(self) -> &'static str {
-        match self {
-            Table::Process => "The followed process, from /proc.",
-            Table::Cgroup => "Its cgroup.",
-            Table::Host => "The machine around it.",
-            Table::Validator => {
-                "What the validator says of itself: sums and levels as the daemon exports them."
-            }
-            Table::Daemon => "The daemon itself: what it costs and what it could not see.",
-        }
+    pub fn name(self) -> &'static str {
+        self.declaration().0
+    }
+
+    pub fn about(self) -> &'static str {
+        self.declaration().1
     }
 
     /// Without `tick`, in the order of the file.
     pub fn columns(self) -> &'static [Column] {
-        match self {
-            Table::Process => columns::PROCESS,
-            Table::Cgroup => columns::CGROUP,
-            Table::Host => columns::HOST,
-            Table::Validator => columns::VALIDATOR,
-            Table::Daemon => columns::DAEMON,
-        }
+        self.declaration().2
     }
 
     pub fn column(self, name: &str) -> Option<&'static Column> {

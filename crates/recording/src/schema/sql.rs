@@ -1,4 +1,4 @@
-use super::fixed::{self, ColumnDeclaration, Role, TableDeclaration};
+use super::fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration};
 use super::points::{PointSpec, SPECS};
 use super::{Column, DEVICE, Kind, POOL, Table};
 use std::fmt::Write;
@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 pub struct TableColumn {
     pub name: &'static str,
     pub kind: Kind,
-    pub role: Role,
+    /// The table whose ids it has.
+    pub of: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
     /// For docs/RECORDING.md; may be empty.
@@ -73,16 +74,16 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "pool",
         "id",
         "The names of thread pools.",
-        &fixed::POOL_NAME,
+        &fixed::NAMES,
     )));
-    tables.push(long("pool_sample", POOL_ABOUT, &fixed::POOL, POOL));
+    tables.push(long("pool_sample", "pool", POOL_ABOUT, POOL));
     tables.push(table(&(
         "device",
         "id",
         "The names of block devices.",
-        &fixed::DEVICE_NAME,
+        &fixed::NAMES,
     )));
-    tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, DEVICE));
+    tables.push(long("device_sample", "device", DEVICE_ABOUT, DEVICE));
     tables.extend(fixed::SERIES.iter().map(table));
     tables.extend(SPECS.iter().map(points));
     tables
@@ -92,11 +93,20 @@ const POOL_ABOUT: &str = "Totals of each thread pool, where one of them changed.
 const DEVICE_ABOUT: &str =
     "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
 
-fn column(&(name, kind, role, constraint, about): &ColumnDeclaration) -> TableColumn {
+/// Tables whose ids are in a column of their name in other tables.
+const WITH_IDS: [&str; 7] = [
+    "session", "process", "event", "tick", "pool", "device", "series",
+];
+
+fn column(
+    table: &'static str,
+    &(name, kind, constraint, about): &ColumnDeclaration,
+) -> TableColumn {
+    let of = if name == "id" { table } else { name };
     TableColumn {
         name,
         kind,
-        role,
+        of: WITH_IDS.contains(&of).then_some(of),
         constraint,
         about: about.to_owned(),
     }
@@ -110,7 +120,7 @@ fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
     };
     TableSpec {
         name,
-        columns: columns.iter().map(column).collect(),
+        columns: columns.iter().map(|one| column(name, one)).collect(),
         order,
         about,
         unique,
@@ -139,14 +149,14 @@ fn value(column: &Column, key: &[&str]) -> TableColumn {
     TableColumn {
         name: column.name,
         kind: column.kind(),
-        role: Role::Plain,
+        of: None,
         constraint: "",
         about,
     }
 }
 
 fn wide(table: Table) -> TableSpec {
-    let mut columns = vec![column(&fixed::TICK)];
+    let mut columns = vec![column(table.name(), &fixed::TICK)];
     columns.extend(table.columns().iter().map(|column| value(column, &[])));
     TableSpec {
         name: table.name(),
@@ -157,13 +167,9 @@ fn wide(table: Table) -> TableSpec {
     }
 }
 
-fn long(
-    name: &'static str,
-    about: &'static str,
-    key: &[ColumnDeclaration],
-    values: &[Column],
-) -> TableSpec {
-    let mut columns: Vec<TableColumn> = key.iter().map(column).collect();
+fn long(name: &'static str, of: &'static str, about: &'static str, values: &[Column]) -> TableSpec {
+    let key = |of| column(name, &(of, Kind::Integer, NOT_NULL, ""));
+    let mut columns = vec![key("tick"), key(of)];
     columns.extend(values.iter().map(|column| value(column, &["..."])));
     TableSpec {
         name,
@@ -175,11 +181,14 @@ fn long(
 }
 
 fn points(spec: &PointSpec) -> TableSpec {
-    let mut columns: Vec<TableColumn> = fixed::POINT.iter().map(column).collect();
+    let mut columns: Vec<TableColumn> = fixed::POINT
+        .iter()
+        .map(|one| column(spec.name, one))
+        .collect();
     columns.extend(spec.fields.iter().map(|(name, about)| TableColumn {
         name,
         kind: Kind::Integer,
-        role: Role::Plain,
+        of: None,
         constraint: "",
         about: about.trim().trim_end_matches('.').to_owned(),
     }));

@@ -4,7 +4,7 @@ use super::Writer;
 use super::samples::Counts;
 use crate::error::Error;
 use crate::file::nanos;
-use crate::schema::{Role, TABLES, TableSpec};
+use crate::schema::{TABLES, TableSpec};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
     table
         .columns
         .iter()
-        .find(|column| column.role == Role::Tick)
+        .find(|column| column.of == Some("tick"))
         .map(|column| column.name)
 }
 

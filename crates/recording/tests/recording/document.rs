@@ -1,7 +1,7 @@
 //! docs/RECORDING.md lists what the file has. After a change that is meant, renew it with
 //! `FAULTLINE_RENEW=1 cargo test -p faultline-recording` and read the difference.
 
-use faultline_recording::schema::{Role, TABLES, elsewhere};
+use faultline_recording::schema::{TABLES, elsewhere};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -19,10 +19,9 @@ fn generated() -> String {
                 constraint => format!(" {}", constraint.to_lowercase()),
             };
             let kind = column.kind.sql().to_lowercase();
-            let of = match column.role {
-                Role::Plain => String::new(),
-                _ if column.constraint == "PRIMARY KEY" => String::new(),
-                _ => format!("`{}.id`", column.name),
+            let of = match column.of {
+                Some(table) if column.constraint != "PRIMARY KEY" => format!("`{table}.id`"),
+                _ => String::new(),
             };
             let about = if column.about.is_empty() {
                 of
