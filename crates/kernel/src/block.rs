@@ -26,7 +26,6 @@ pub struct BlockDevice {
 
 /// The device under `mount`, then its members, at most `max_devices` in total. Empty for overlay,
 /// tmpfs, NFS and ZFS.
-#[must_use]
 pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     if let Some(folder) = folder_of(root, mount) {

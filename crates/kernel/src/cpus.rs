@@ -28,7 +28,6 @@ pub struct Spread {
 
 impl CpuSpeeds {
     /// Reads up to six small files of each CPU: too slow for a tick.
-    #[must_use]
     pub fn read(root: &HostRoot) -> Self {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
         let mut speed = CpuSpeeds::default();

@@ -49,7 +49,6 @@ pub enum ErrorKind {
 impl ErrorKind {
     pub const ALL: [Self; 4] = [Self::Absent, Self::Forbidden, Self::Gone, Self::Broken];
 
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Absent => "absent",
@@ -67,7 +66,6 @@ impl fmt::Display for ErrorKind {
 }
 
 impl ReadError {
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Absent { .. } => ErrorKind::Absent,
@@ -77,7 +75,6 @@ impl ReadError {
         }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         match self {
             Self::Absent { path, .. }
@@ -154,7 +151,6 @@ impl ParseError {
         }
     }
 
-    #[must_use]
     pub fn at(self, path: impl Into<Arc<Path>>) -> ReadError {
         ReadError::Broken {
             path: path.into(),

@@ -93,7 +93,6 @@ impl OpenFile {
         }
     }
 
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -53,7 +53,6 @@ pub struct Space {
 impl Space {
     /// Whether the file system reports size 0, as pseudo file systems and in-memory ones without a
     /// limit do.
-    #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.size == 0
     }
@@ -121,7 +120,6 @@ pub fn holding(
 
 /// Mount and free space of a process's folder. Uses the process's own root (needs its user or
 /// root), else the same path of this process if its file system is the same.
-#[must_use]
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let of = |process: &str| root.procfs.join(process).join("root");
     let process_view = locate_folder(&of(&pid.to_string()), folder, &mounts.process)?;

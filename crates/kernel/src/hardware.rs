@@ -48,7 +48,6 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    #[must_use]
     pub fn read(root: &HostRoot) -> Self {
         let mut reader = HardwareReader {
             root,

@@ -53,13 +53,11 @@ pub struct LevelMemory {
 
 impl LevelMemory {
     /// 0 if the limit is reached.
-    #[must_use]
     pub fn headroom(&self) -> u64 {
         self.limit.saturating_sub(self.unreclaimable)
     }
 
     /// From `MemAvailable`, which ignores `memory.min`. `None` before Linux 3.14.
-    #[must_use]
     pub fn of_machine(memory: &Meminfo, protected: u64) -> Option<Self> {
         let limit = memory.total?;
         let available = memory.available?.saturating_sub(protected);
@@ -74,7 +72,6 @@ impl LevelMemory {
 }
 
 /// The level with the least headroom, and the first of equal ones.
-#[must_use]
 pub fn binding(levels: &[LevelMemory]) -> Option<&LevelMemory> {
     levels.iter().min_by_key(|level| level.headroom())
 }
@@ -90,7 +87,6 @@ pub struct CgroupUsage {
 
 impl CgroupUsage {
     /// `None` if `memory.stat` lacks the droppable parts.
-    #[must_use]
     pub fn new(usage: u64, stat: &MemoryStat) -> Option<Self> {
         Some(Self {
             usage,
@@ -99,13 +95,11 @@ impl CgroupUsage {
         })
     }
 
-    #[must_use]
     pub fn unreclaimable(&self) -> u64 {
         self.usage.saturating_sub(self.droppable)
     }
 
     /// Droppable memory that `memory.min` protects from reclaim by the parent.
-    #[must_use]
     pub fn protected(&self, min: Limit) -> u64 {
         let min = min.bytes().unwrap_or(u64::MAX);
         min.min(self.usage).saturating_sub(self.unreclaimable())

@@ -29,7 +29,6 @@ impl Default for HostRoot {
 }
 
 impl HostRoot {
-    #[must_use]
     pub fn below(folder: &Path) -> Self {
         Self {
             procfs: folder.join("proc"),
@@ -114,7 +113,6 @@ impl HostRoot {
 
     /// Whether the unit of systemd-oomd has processes. systemd-oomd kills by memory pressure and
     /// swap use, before the kernel does.
-    #[must_use]
     pub fn runs_systemd_oomd(&self) -> bool {
         ["", "unified/"].iter().any(|hierarchy| {
             let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");
@@ -156,7 +154,6 @@ pub struct HostConstants {
 }
 
 impl HostConstants {
-    #[must_use]
     pub fn ticks(&self, count: u64) -> Duration {
         let nanos =
             u128::from(count) * 1_000_000_000 / u128::from(self.clock_ticks_per_second.max(1));

@@ -29,7 +29,6 @@ pub struct Location {
 /// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts` of the same
 /// process. Follows links inside of `root`. If the path cannot be reached or does not exist yet,
 /// only its name decides. `None` if it is relative, or on no mount of the list.
-#[must_use]
 pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
     let by_name = mountinfo::holding(mounts, path)?;
     // Opening a remote folder would contact its server.

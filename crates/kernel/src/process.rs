@@ -140,7 +140,6 @@ impl ProcessFiles {
         })
     }
 
-    #[must_use]
     pub fn id(&self) -> ProcessId {
         self.id
     }

@@ -12,7 +12,6 @@ pub struct Comm {
 }
 
 impl Comm {
-    #[must_use]
     pub fn new(name: &[u8]) -> Self {
         let mut comm = Self::default();
         for (to, from) in comm.bytes.iter_mut().zip(name) {
@@ -23,14 +22,12 @@ impl Comm {
     }
 
     /// Any bytes but NUL.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes
             .get(..usize::from(self.len))
             .unwrap_or(&self.bytes)
     }
 
-    #[must_use]
     pub fn to_str_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.as_bytes())
     }

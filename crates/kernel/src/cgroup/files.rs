@@ -69,7 +69,6 @@ pub struct CgroupSample {
 
 impl CgroupFiles {
     /// The first sample opens the files; later ones retry missing files.
-    #[must_use]
     pub fn new(cgroups: &ProcessCgroups) -> Self {
         let source = |cgroup: &Result<CgroupFolder, ReadError>, v2, v1| match cgroup {
             Ok(cgroup) => CgroupFile::in_folder(cgroup, v2, v1),

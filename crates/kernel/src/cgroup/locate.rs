@@ -49,7 +49,6 @@ pub struct ProcessCgroups {
 
 impl ProcessCgroups {
     /// The memory cgroup's path in this reader's namespace. `None` if it is gone or not reachable.
-    #[must_use]
     pub fn path(&self) -> Option<&str> {
         let folder = match &self.memory {
             Err(ReadError::Gone { .. }) => None,
@@ -59,7 +58,6 @@ impl ProcessCgroups {
     }
 
     /// The process exits, or its cgroup was removed.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         let all = [
             &self.memory,
@@ -92,7 +90,6 @@ pub struct CgroupLocator {
 }
 
 impl CgroupLocator {
-    #[must_use]
     pub fn new(root: &HostRoot, pid: u32) -> Self {
         Self {
             root: root.clone(),

@@ -65,7 +65,6 @@ pub enum Setting {
 impl ProcessCgroups {
     /// All levels, each controller's own cgroup first, and the read errors. Settings that do not
     /// exist are no errors.
-    #[must_use]
     pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
         let mut levels: Vec<CgroupLevel> = Vec::new();
         let mut problems = Vec::new();

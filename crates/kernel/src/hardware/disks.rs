@@ -34,7 +34,6 @@ pub struct Partition {
 
 impl Disk {
     /// Whether the mounted file system is on this disk or one of its partitions.
-    #[must_use]
     pub fn holds(&self, mount: &Mount) -> bool {
         let parts = self.partitions.iter().map(|part| (&part.name, part.device));
         let known = mount.device.major != 0;

@@ -24,7 +24,6 @@ pub struct HostSample {
 
 impl HostFiles {
     /// The first sample opens the files; later ones retry missing files.
-    #[must_use]
     pub fn new(root: &HostRoot) -> Self {
         let lazy_file = |relative: &str, read_mode| {
             LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)

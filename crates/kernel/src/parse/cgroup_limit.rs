@@ -14,7 +14,6 @@ pub enum Limit {
 }
 
 impl Limit {
-    #[must_use]
     pub fn bytes(self) -> Option<u64> {
         match self {
             Self::Max => None,

@@ -96,7 +96,6 @@ impl MemoryStat {
     /// Memory that reclaim can free without swap: page cache (not shared, not locked) and
     /// reclaimable slab. v1 does not report reclaimable slab, so it counts as used. `None` without
     /// the page cache lines.
-    #[must_use]
     pub fn droppable_bytes(&self) -> Option<u64> {
         let cache = self.active_file?.saturating_add(self.inactive_file?);
         Some(cache.saturating_add(self.slab_reclaimable.unwrap_or(0)))

@@ -5,7 +5,6 @@ use crate::text::lines;
 pub struct IgnoredSignals(u64);
 
 impl IgnoredSignals {
-    #[must_use]
     pub fn contains(self, signal: i32) -> bool {
         let bit = u32::try_from(signal)
             .ok()

@@ -16,7 +16,6 @@ pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
 
 /// Pids that hold a `flock` on one file, such as a validator on its ledger lock. Processes outside
 /// the reader's pid namespace have no number and are left out.
-#[must_use]
 pub fn flock_holders(locks: &[Lock], device: (u32, u32), inode: u64) -> Vec<u32> {
     let on_file = |lock: &&Lock| {
         lock.lock_type == LockType::FLock

@@ -29,13 +29,11 @@ pub struct Mount {
 
 impl Mount {
     /// Also after the kernel remounted it because of errors.
-    #[must_use]
     pub fn is_read_only(&self) -> bool {
         let mut all = self.options.split(',').chain(self.super_options.split(','));
         all.any(|option| option == "ro" || option == "emergency_ro")
     }
 
-    #[must_use]
     pub fn has_option(&self, name: &str) -> bool {
         self.super_options.split(',').any(|option| option == name)
     }
@@ -49,7 +47,6 @@ pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
 /// mount, or `path` is relative.
 ///
 /// Walks down as the kernel does, because a later mount may hide an earlier one.
-#[must_use]
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let is_top = |mount: &&Mount| {
         mount.mount_point == Path::new("/")

@@ -38,7 +38,6 @@ pub struct PidStat {
 
 impl PidStat {
     /// Whether all threads have ended. A main thread that has ended is a zombie while others run.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         match self.state {
             State::Zombie => self.num_threads <= 1,
@@ -91,7 +90,6 @@ impl State {
     }
 
     /// Such as `disk_sleep`; `None` for another letter.
-    #[must_use]
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::Running => "running",

@@ -28,12 +28,10 @@ pub struct Residency {
 }
 
 impl Residency {
-    #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.pages > 0).then(|| self.resident as f64 / self.pages as f64)
     }
 
-    #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.resident
             .saturating_mul(rustix::param::page_size() as u64)

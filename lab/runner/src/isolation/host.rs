@@ -40,7 +40,6 @@ pub struct CpuUse {
 }
 
 /// The last argument selects the listed processes by `comm` (at most 15 bytes).
-#[must_use]
 pub fn inspect(
     root: &HostRoot,
     paths: &[&Path],
@@ -60,7 +59,6 @@ pub fn inspect(
     }
 }
 
-#[must_use]
 pub fn boot_id(root: &HostRoot) -> Option<String> {
     let text = root.read_proc("sys/kernel/random/boot_id", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
@@ -68,7 +66,6 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
     text.ok().filter(|text| !text.is_empty())
 }
 
-#[must_use]
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
     let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks?;
     let ticks_per_second = HostConstants::read(root)
@@ -85,7 +82,6 @@ pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
 impl CpuUse {
     /// Average number of busy CPUs between this sample and a later one, `elapsed` after it. The
     /// resolution is 0.01 s of CPU time. `None` if `elapsed` is 0.
-    #[must_use]
     pub fn busy_until(&self, later: &CpuUse, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())

@@ -3,7 +3,6 @@ use super::{IoLimit, Limits};
 impl Limits {
     /// Sentences about requested limits that `actual`, read back from the kernel, does not match.
     /// The kernel rounds memory down to whole pages.
-    #[must_use]
     pub fn differences(&self, actual: &Limits) -> Vec<String> {
         let amounts = [
             ("memory_max", self.memory_max, actual.memory_max),
