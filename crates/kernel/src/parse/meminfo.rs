@@ -1,84 +1,33 @@
-use super::upstream::{WantedLines, absent, unless_default};
+use super::upstream::{WantedLines, absent, numbers, unless_default};
 use crate::ParseError;
 
-/// In bytes. `None` if the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Meminfo {
-    pub total: Option<u64>,
-    pub free: Option<u64>,
+numbers! {
+    /// In bytes. `None` if the kernel does not write the line.
+    Meminfo of procfs::Meminfo, requires "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached"
+        "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback" "Mapped" "Slab"
+        "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk";
+    total: mem_total "MemTotal",
+    free: mem_free "MemFree",
     /// The kernel's estimate of memory without swapping. Since Linux 3.14.
-    pub available: Option<u64>,
-    pub buffers: Option<u64>,
+    available: mem_available "MemAvailable",
+    buffers: buffers "Buffers",
     /// Includes shared memory.
-    pub cached: Option<u64>,
+    cached: cached "Cached",
     /// Swapped-in memory that still has its swap slot.
-    pub swap_cached: Option<u64>,
-    pub dirty: Option<u64>,
-    pub writeback: Option<u64>,
-    pub anon_pages: Option<u64>,
-    pub mapped: Option<u64>,
-    pub shmem: Option<u64>,
-    pub slab_reclaimable: Option<u64>,
-    pub slab_unreclaimable: Option<u64>,
-    pub page_tables: Option<u64>,
-    pub swap_total: Option<u64>,
-    pub swap_free: Option<u64>,
+    swap_cached: swap_cached "SwapCached",
+    dirty: dirty "Dirty",
+    writeback: writeback "Writeback",
+    anon_pages: anon_pages "AnonPages",
+    mapped: mapped "Mapped",
+    shmem: shmem "Shmem",
+    slab_reclaimable: s_reclaimable "SReclaimable",
+    slab_unreclaimable: s_unreclaim "SUnreclaim",
+    page_tables: page_tables "PageTables",
+    swap_total: swap_total "SwapTotal",
+    swap_free: swap_free "SwapFree",
     /// Applies if `vm.overcommit_memory` is 2.
-    pub commit_limit: Option<u64>,
-    pub committed: Option<u64>,
-}
-
-const WANTED: WantedLines = WantedLines {
-    separator: b':',
-    keys: &[
-        b"MemTotal",
-        b"MemFree",
-        b"MemAvailable",
-        b"Buffers",
-        b"Cached",
-        b"SwapCached",
-        b"Dirty",
-        b"Writeback",
-        b"AnonPages",
-        b"Mapped",
-        b"Shmem",
-        b"SReclaimable",
-        b"SUnreclaim",
-        b"PageTables",
-        b"SwapTotal",
-        b"SwapFree",
-        b"CommitLimit",
-        b"Committed_AS",
-    ],
-    required_lines: absent!(
-        "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached" "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback"
-        "Mapped" "Slab" "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk"
-    ),
-    value: "expected a number",
-};
-
-pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
-    let info = WANTED.read::<procfs::Meminfo>(text)?;
-    Ok(Meminfo {
-        total: unless_default(info.mem_total),
-        free: unless_default(info.mem_free),
-        available: info.mem_available,
-        buffers: unless_default(info.buffers),
-        cached: unless_default(info.cached),
-        swap_cached: unless_default(info.swap_cached),
-        dirty: unless_default(info.dirty),
-        writeback: unless_default(info.writeback),
-        anon_pages: info.anon_pages,
-        mapped: unless_default(info.mapped),
-        shmem: info.shmem,
-        slab_reclaimable: info.s_reclaimable,
-        slab_unreclaimable: info.s_unreclaim,
-        page_tables: info.page_tables,
-        swap_total: unless_default(info.swap_total),
-        swap_free: unless_default(info.swap_free),
-        commit_limit: info.commit_limit,
-        committed: unless_default(info.committed_as),
-    })
+    commit_limit: commit_limit "CommitLimit",
+    committed: committed_as "Committed_AS",
 }
 
 #[cfg(test)]

@@ -1,53 +1,24 @@
 //! `/proc/PID/io` (proc_pid_io(5)); readable by root and by the same user with the same
 //! capabilities.
 
-use procfs::process::Io;
-
-use super::upstream::{WantedLines, absent, unless_default};
+use super::upstream::{WantedLines, absent, numbers, unless_default};
 use crate::ParseError;
 
-/// Includes all threads, dead ones too. `None` if the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PidIo {
+numbers! {
+    /// Includes all threads, dead ones too. `None` if the kernel does not write the line.
+    PidIo of procfs::process::Io, requires "rchar" "wchar" "syscr" "syscw" "read_bytes"
+        "write_bytes" "cancelled_write_bytes";
     /// Includes reads from the page cache.
-    pub rchar: Option<u64>,
-    pub wchar: Option<u64>,
-    pub syscr: Option<u64>,
-    pub syscw: Option<u64>,
+    rchar: rchar "rchar",
+    wchar: wchar "wchar",
+    syscr: syscr "syscr",
+    syscw: syscw "syscw",
     /// Bytes from storage, page faults included.
-    pub read_bytes: Option<u64>,
+    read_bytes: read_bytes "read_bytes",
     /// Counted when a page is dirtied.
-    pub write_bytes: Option<u64>,
+    write_bytes: write_bytes "write_bytes",
     /// Bytes counted as written whose pages were dropped before.
-    pub cancelled_write_bytes: Option<u64>,
-}
-
-const WANTED: WantedLines = WantedLines {
-    separator: b':',
-    keys: &[
-        b"rchar",
-        b"wchar",
-        b"syscr",
-        b"syscw",
-        b"read_bytes",
-        b"write_bytes",
-        b"cancelled_write_bytes",
-    ],
-    required_lines: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
-    value: "expected a number",
-};
-
-pub fn parse(text: &[u8]) -> Result<PidIo, ParseError> {
-    let io = WANTED.read::<Io>(text)?;
-    Ok(PidIo {
-        rchar: unless_default(io.rchar),
-        wchar: unless_default(io.wchar),
-        syscr: unless_default(io.syscr),
-        syscw: unless_default(io.syscw),
-        read_bytes: unless_default(io.read_bytes),
-        write_bytes: unless_default(io.write_bytes),
-        cancelled_write_bytes: unless_default(io.cancelled_write_bytes),
-    })
+    cancelled_write_bytes: cancelled_write_bytes "cancelled_write_bytes",
 }
 
 #[cfg(test)]

@@ -12,9 +12,38 @@ macro_rules! absent {
 }
 pub(super) use absent;
 
+/// A struct of wanted lines, and its `parse`. Of each line: field, procfs-core's field, key. After
+/// `requires`: the keys that procfs-core requires.
+macro_rules! numbers {
+    (
+        $(#[$about:meta])*
+        $name:ident of $upstream:ty, requires $($required:literal)*;
+        $($(#[$doc:meta])* $field:ident: $found:ident $key:literal,)*
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: Option<u64>,)*
+        }
+
+        const WANTED: WantedLines = WantedLines {
+            separator: b':',
+            keys: &[$($key.as_bytes()),*],
+            required_lines: absent!($($required)*),
+            value: "expected a number",
+        };
+
+        pub fn parse(text: &[u8]) -> Result<$name, ParseError> {
+            let found = WANTED.read::<$upstream>(text)?;
+            Ok($name { $($field: unless_default(found.$found),)* })
+        }
+    };
+}
+pub(super) use numbers;
+
 /// `None` for a default value.
-pub(super) fn unless_default(value: u64) -> Option<u64> {
-    (value != u64::MAX).then_some(value)
+pub(super) fn unless_default(value: impl Into<Option<u64>>) -> Option<u64> {
+    value.into().filter(|value| *value != u64::MAX)
 }
 
 /// The lines of a file that are passed to procfs-core.
