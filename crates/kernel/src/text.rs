@@ -188,8 +188,9 @@ pub(crate) fn rows<T>(
     rows.filter_map(Result::transpose).collect()
 }
 
+/// The text without blanks around it.
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
-pub(crate) fn only_line(text: &[u8]) -> Result<String, ParseError> {
+pub fn only_line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 

@@ -9,28 +9,24 @@ use crate::text::fill;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuStat {
     pub throttled: Option<Duration>,
-    pub throttled_periods: Option<u64>,
     /// v2 only.
     pub usage: Option<Duration>,
 }
 
 /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
 pub fn parse(text: &[u8]) -> Result<CpuStat, ParseError> {
-    let [micros, nanos, throttled_periods, usage] =
-        fill(text, b' ', |values: &mut [Option<u64>; 4], key| {
-            let [micros, nanos, periods, usage] = values;
-            Some(match key {
-                b"throttled_usec" => micros,
-                b"throttled_time" => nanos,
-                b"nr_throttled" => periods,
-                b"usage_usec" => usage,
-                _ => return None,
-            })
-        })?;
+    let [micros, nanos, usage] = fill(text, b' ', |values: &mut [Option<u64>; 3], key| {
+        let [micros, nanos, usage] = values;
+        Some(match key {
+            b"throttled_usec" => micros,
+            b"throttled_time" => nanos,
+            b"usage_usec" => usage,
+            _ => return None,
+        })
+    })?;
     let throttled = micros.map(Duration::from_micros);
     Ok(CpuStat {
         throttled: throttled.or(nanos.map(Duration::from_nanos)),
-        throttled_periods,
         usage: usage.map(Duration::from_micros),
     })
 }
@@ -45,10 +41,7 @@ mod tests {
             b"usage_usec 30\nuser_usec 20\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n",
         )
         .unwrap();
-        assert_eq!(
-            (v2.throttled, v2.throttled_periods),
-            (Some(Duration::from_micros(1500)), Some(2))
-        );
+        assert_eq!(v2.throttled, Some(Duration::from_micros(1500)));
         assert_eq!(v2.usage, Some(Duration::from_micros(30)));
         let v1 = parse(b"nr_periods 4\nnr_throttled 2\nthrottled_time 1500\n").unwrap();
         assert_eq!(v1.throttled, Some(Duration::from_nanos(1500)));
@@ -59,6 +52,6 @@ mod tests {
         let stat =
             parse(b"usage_usec 30124526\nuser_usec 18761800\nsystem_usec 11362725\nnice_usec 0\n")
                 .unwrap();
-        assert_eq!((stat.throttled, stat.throttled_periods), (None, None));
+        assert_eq!(stat.throttled, None);
     }
 }

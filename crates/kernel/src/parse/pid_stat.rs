@@ -29,8 +29,6 @@ pub struct PidStat {
     /// In bytes. `None` for a kernel thread, and for an exiting thread that has released its memory
     /// (the kernel writes 0).
     pub vsize: Option<u64>,
-    /// Inexact (`status` has exact parts).
-    pub rss_pages: Option<u64>,
     /// Block I/O wait. For a process, that of the main thread only. 0 also if
     /// `kernel.task_delayacct` was off when the task started.
     pub delayacct_blkio_ticks: Option<u64>,
@@ -117,8 +115,7 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
     let [minflt, majflt] = [line.count(10)?, line.count(12)?];
     let [utime_ticks, stime_ticks] = [line.count(14)?, line.count(15)?];
     let [num_threads, start_ticks] = [line.number(20)?, line.number(22)?];
-    let [vsize, rss_pages, delayacct_blkio_ticks] =
-        [line.count(23)?, line.count(24)?, line.count(42)?];
+    let [vsize, delayacct_blkio_ticks] = [line.count(23)?, line.count(42)?];
     Some(PidStat {
         pid: u32::try_from(pid).ok()?,
         comm: line.comm,
@@ -132,7 +129,6 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
         num_threads,
         start_ticks,
         vsize: vsize.filter(|bytes| *bytes > 0),
-        rss_pages,
         delayacct_blkio_ticks,
     })
 }
@@ -211,7 +207,6 @@ mod tests {
             num_threads: 1,
             start_ticks: 89736,
             vsize: Some(3_133_440),
-            rss_pages: Some(390),
             delayacct_blkio_ticks: Some(0),
         };
         assert_eq!(stat, expected);
@@ -235,13 +230,8 @@ mod tests {
             (Some(14), Some(15), 20)
         );
         assert_eq!(
-            (
-                stat.start_ticks,
-                stat.vsize,
-                stat.rss_pages,
-                stat.delayacct_blkio_ticks
-            ),
-            (22, Some(23), Some(24), Some(42))
+            (stat.start_ticks, stat.vsize, stat.delayacct_blkio_ticks),
+            (22, Some(23), Some(42))
         );
     }
 
@@ -356,10 +346,7 @@ mod tests {
         for below_zero in ["-4096", "18446744073709547520"] {
             let line = numbered("x").replace(" 14 ", &format!(" {below_zero} "));
             let stat = parse(line.as_bytes()).unwrap();
-            assert_eq!(
-                (stat.utime_ticks, stat.stime_ticks, stat.rss_pages),
-                (None, Some(15), Some(24))
-            );
+            assert_eq!((stat.utime_ticks, stat.stime_ticks), (None, Some(15)));
         }
     }
 }

@@ -22,21 +22,15 @@ pub struct PidStatus {
     pub vm_size: Option<u64>,
     /// Sum of the three parts.
     pub vm_rss: Option<u64>,
-    pub vm_hwm: Option<u64>,
-    /// hugetlbfs, not part of `vm_rss`. Since Linux 4.4.
-    pub hugetlb_pages: Option<u64>,
     pub threads: Option<u64>,
     pub uid: Option<u32>,
     pub effective_uid: Option<u32>,
-    /// Pid in the process's own pid namespace. Since Linux 4.1.
-    pub innermost_pid: Option<u32>,
 }
 
 const WANTED: WantedLines = WantedLines {
     separator: b':',
     keys: &[
         b"Uid",
-        b"NSpid",
         b"RssAnon",
         b"RssFile",
         b"RssShmem",
@@ -44,8 +38,6 @@ const WANTED: WantedLines = WantedLines {
         b"VmPTE",
         b"VmSize",
         b"VmRSS",
-        b"VmHWM",
-        b"HugetlbPages",
         b"Threads",
     ],
     // -1 is no user's id.
@@ -68,14 +60,9 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
         vm_pte: bytes(status.vmpte),
         vm_size: bytes(status.vmsize),
         vm_rss: bytes(status.vmrss),
-        vm_hwm: bytes(status.vmhwm),
-        hugetlb_pages: bytes(status.hugetlbpages),
         threads: unless_default(status.threads),
         uid: user(status.ruid),
         effective_uid: user(status.euid),
-        innermost_pid: status
-            .nspid
-            .and_then(|pids| u32::try_from(*pids.last()?).ok()),
     })
 }
 
@@ -111,12 +98,9 @@ mod tests {
             vm_pte: Some(44 * 1024),
             vm_size: Some(3060 * 1024),
             vm_rss: Some(1676 * 1024),
-            vm_hwm: Some(1676 * 1024),
-            hugetlb_pages: Some(0),
             threads: Some(1),
             uid: Some(0),
             effective_uid: Some(0),
-            innermost_pid: Some(4748),
         };
         assert_eq!(status, expected);
     }
@@ -150,14 +134,6 @@ mod tests {
             2
         );
         assert!(switches(b"").is_err());
-    }
-
-    #[test]
-    fn the_last_of_the_namespace_pids_is_the_innermost() {
-        assert_eq!(
-            parse(b"NSpid:\t4748\t97\t1\n").unwrap().innermost_pid,
-            Some(1)
-        );
     }
 
     #[test]

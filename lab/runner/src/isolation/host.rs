@@ -2,7 +2,7 @@
 
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::{cpu_times, pid_stat};
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::{HostConstants, HostRoot, only_line};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -60,14 +60,12 @@ pub fn inspect(
 }
 
 pub fn boot_id(root: &HostRoot) -> Option<String> {
-    let text = root.read_proc("sys/kernel/random/boot_id", |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
+    let text = root.read_proc("sys/kernel/random/boot_id", only_line);
     text.ok().filter(|text| !text.is_empty())
 }
 
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
-    let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks?;
+    let ticks = root.read_proc("stat", cpu_times::parse).ok()??;
     let ticks_per_second = HostConstants::read(root)
         .ok()?
         .clock_ticks_per_second

@@ -1,7 +1,7 @@
 use crate::isolation::launch::at;
 use crate::isolation::tree::{Folder, OpenResult, canonical_or_same};
 use anyhow::{Result, bail};
-use faultline_kernel::HostRoot;
+use faultline_kernel::{HostRoot, only_line};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -58,9 +58,7 @@ fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
     let below = |path: &PathBuf| path.starts_with(folder) && !path.is_dir();
     let mut links = std::iter::once(process.join("exe")).chain(descriptors);
     let path = links.find_map(|link| std::fs::read_link(link).ok().filter(below))?;
-    let name = root.read_proc(&format!("{pid}/comm"), |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
+    let name = root.read_proc(&format!("{pid}/comm"), only_line);
     Some(FolderUser {
         pid,
         name: name.unwrap_or_else(|_| "gone".to_owned()),
