@@ -202,22 +202,22 @@ impl Intake {
 
     /// Adds another host id of the followed validator.
     pub fn add_host_id(&self, id: &str, now: Stamp) {
-        let mut state = self.lock();
-        let outcome = state.senders.add_host_id(id, now);
-        state.apply(outcome, self.allow().max_series(), self.recorder.get());
+        self.change_senders(|senders| senders.add_host_id(id, now));
     }
 
     /// The identity from the configuration.
     pub fn set_configured_identity(&self, identity: &str, now: Stamp) {
-        let mut state = self.lock();
-        let outcome = state.senders.set_configured_identity(identity, now);
-        state.apply(outcome, self.allow().max_series(), self.recorder.get());
+        self.change_senders(|senders| senders.set_configured_identity(identity, now));
     }
 
     /// The identity that the validator reports.
     pub fn set_reported_identity(&self, identity: &str, now: Stamp) {
+        self.change_senders(|senders| senders.set_reported_identity(identity, now));
+    }
+
+    fn change_senders(&self, change: impl FnOnce(&mut Senders) -> SenderOutcome) {
         let mut state = self.lock();
-        let outcome = state.senders.set_reported_identity(identity, now);
+        let outcome = change(&mut state.senders);
         state.apply(outcome, self.allow().max_series(), self.recorder.get());
     }
 

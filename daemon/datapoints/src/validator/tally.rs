@@ -10,7 +10,7 @@ pub use series::has_fields;
 use faultline_agave::line::Point;
 use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache};
 use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Histogram, Reading, TIME_BOUNDS, Value};
+use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
 use jobs::Jobs;
 use series::Series;
 use std::collections::VecDeque;
@@ -127,20 +127,17 @@ impl Tally {
             let prune = Value::Histogram(Arc::new(prune.clone()));
             out.push(Reading::new(&v::CACHE_PRUNE, [], prune));
         }
-        out.push(Reading::counter(&v::OWN_SLOTS, [], self.own_slots));
+        out.counter(&v::OWN_SLOTS, [], self.own_slots);
         if !fresh {
             return;
         }
-        out.extend(
-            self.loaded_entries
-                .map(|entries| Reading::whole(&v::CACHE_LOADED, [], entries)),
-        );
+        out.whole(&v::CACHE_LOADED, [], self.loaded_entries);
         if let Some(target) = self.observed_shrink_target() {
             // The target is 90 % of the capacity, rounded down.
             let capacity = target.saturating_mul(10).div_ceil(9);
             let observed = || ["observed".into()];
-            out.push(Reading::whole(&v::CACHE_CAPACITY, observed(), capacity));
-            out.push(Reading::whole(&v::CACHE_SHRINK_TARGET, observed(), target));
+            out.whole(&v::CACHE_CAPACITY, observed(), capacity);
+            out.whole(&v::CACHE_SHRINK_TARGET, observed(), target);
         }
     }
 

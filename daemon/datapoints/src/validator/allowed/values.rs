@@ -2,7 +2,7 @@ use super::{AllowList, AllowedFields, Entry, FieldValue, Group, tag_value};
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
 use faultline_metrics::metrics::{daemon, validator as v};
-use faultline_metrics::{Reading, Text};
+use faultline_metrics::{Reading, ReadingList, Text};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -214,11 +214,7 @@ impl AllowedValues {
                 .filter(|series| fresh || series.key.is_sum)
                 .map(Series::reading),
         );
-        out.push(Reading::counter(
-            &daemon::DATAPOINT_OVERFLOW,
-            [],
-            self.overflow,
-        ));
+        out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.overflow);
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{Intake, NO_ID, SenderState, State};
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Problem, Reading, Stamp, Status};
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status};
 use std::time::Duration;
 
 /// Maximum age of exported levels: pushes come every 10 s.
@@ -25,31 +25,15 @@ impl Intake {
                 .is_some_and(|at| now.since(at) < MAX_PUSH_AGE);
         state.total.readings(fresh, out);
         state.values.readings(fresh, out);
-        out.push(Reading::counter(
-            &v::ZERO_TPS,
-            [],
-            state.coverage.zero_seconds,
-        ));
-        out.push(Reading::counter(
-            &v::TPS_UNKNOWN,
-            [],
-            state.coverage.unknown_seconds,
-        ));
-        out.push(Reading::counter(
-            &d::PUSHES_MISSED,
-            [],
-            state.coverage.pushes_missed,
-        ));
-        out.push(Reading::counter(
-            &d::POINTS_LOST,
-            [],
-            state.reported.points_lost,
-        ));
-        out.push(Reading::flag(
+        out.counter(&v::ZERO_TPS, [], state.coverage.zero_seconds);
+        out.counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds);
+        out.counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed);
+        out.counter(&d::POINTS_LOST, [], state.reported.points_lost);
+        out.flag(
             &d::PUSHES_FILTERED,
             [],
             state.empty_pushes >= FILTERED_AFTER,
-        ));
+        );
         let lines = state.lines;
         for (result, count) in [
             ("used", lines.used),
@@ -59,18 +43,12 @@ impl Intake {
             ("duplicate", lines.duplicate),
             ("implausible", lines.implausible),
         ] {
-            out.push(Reading::counter(&d::INGEST_LINES, [result.into()], count));
+            out.counter(&d::INGEST_LINES, [result.into()], count);
         }
         let pending = state.senders.pending_lines();
-        out.push(Reading::whole(&d::INGEST_LINES_PENDING, [], pending));
-        out.push(Reading::counter(
-            &d::IDENTITY_REVISIONS,
-            [],
-            state.identity_revisions,
-        ));
-        if let Some(at) = state.last_push {
-            out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
-        }
+        out.whole(&d::INGEST_LINES_PENDING, [], pending);
+        out.counter(&d::IDENTITY_REVISIONS, [], state.identity_revisions);
+        out.real(&d::LAST_PUSH, [], state.last_push.map(Stamp::unix_seconds));
     }
 
     pub fn problems(&self, now: Stamp) -> Vec<Problem> {

@@ -1,8 +1,8 @@
 //! The background jobs of the accounts database: how many of each kind run, and how long they ran.
 
 use faultline_agave::points::AccountsActive;
-use faultline_metrics::Reading;
 use faultline_metrics::metrics::validator as v;
+use faultline_metrics::{Reading, ReadingList};
 use std::time::Duration;
 
 /// A field of `accounts_db_active`.
@@ -93,13 +93,13 @@ impl Jobs {
         for (job, (name, _)) in self.0.iter().zip(JOBS) {
             let Some(count) = job.count else { continue };
             if fresh {
-                out.push(Reading::whole(&v::ACCOUNTS_JOBS, [name.into()], count));
+                out.whole(&v::ACCOUNTS_JOBS, [name.into()], count);
             }
-            out.push(Reading::real(
+            out.real(
                 &v::ACCOUNTS_JOB_TIME,
                 [name.into()],
                 job.run_time.as_secs_f64(),
-            ));
+            );
         }
     }
 }

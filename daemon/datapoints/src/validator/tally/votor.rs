@@ -3,7 +3,7 @@
 
 use faultline_agave::points::{KnownPoint, SlotTracking};
 use faultline_metrics::metrics::consensus as m;
-use faultline_metrics::{Histogram, Metric, Reading, SLOT_BOUNDS, Text, Value};
+use faultline_metrics::{Histogram, Metric, Reading, ReadingList, SLOT_BOUNDS, Text, Value};
 use std::sync::Arc;
 
 /// A later point of a reported slot is ignored: its times count from another start. A slot further
@@ -126,13 +126,11 @@ impl Votor {
                 none,
             } = self.missed;
             for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
-                out.push(Reading::counter(&m::VOTES_MISSED, [reason.into()], count));
+                out.counter(&m::VOTES_MISSED, [reason.into()], count);
             }
         }
-        if let Some(in_standstill) = self.in_standstill.filter(|_| fresh && self.is_running) {
-            let value = u64::from(in_standstill);
-            out.push(Reading::whole(&m::STANDSTILL, [], value));
-        }
+        let in_standstill = self.in_standstill.filter(|_| fresh && self.is_running);
+        out.flag(&m::STANDSTILL, [], in_standstill);
     }
 }
 
