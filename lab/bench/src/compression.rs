@@ -27,7 +27,6 @@ pub(crate) use outcome::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
 use records::Records;
 pub(crate) use show::columns;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 /// The exit code is 1 after any problem.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
@@ -97,7 +96,7 @@ fn outcome(
     classes: &SizeClasses,
     records: Records,
 ) -> anyhow::Result<Outcome> {
-    let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_unix_ns = clock::unix_ns();
     let ended = |why: &String| {
         format!(
             "ended early{why}; only the {} records that were read are measured",
@@ -135,7 +134,7 @@ fn outcome(
     Ok(Outcome {
         preset: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
+        started_unix_ns,
         source: records.source,
         kind: records.kind.map(str::to_owned),
         notes: records.notes,

@@ -17,7 +17,6 @@ use faultline_text::{count, time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::UNIX_EPOCH;
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
@@ -271,11 +270,11 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     // `bench transport` verifies reads against writes.
     let verified =
         preset == "transport" || plan.cells.iter().any(|cell| cell.expected.is_verified());
-    let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_unix_ns = clock::unix_ns();
     Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
+        started_unix_ns,
         nodes,
         notes,
         settings: settings(preset, plan),
