@@ -2,38 +2,56 @@
 
 use faultline_text::clean;
 use hyper::StatusCode;
-use std::fmt;
 use std::time::Duration;
+use thiserror::Error;
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Error, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
     /// Names the address and the failed step: name, TCP or TLS.
+    #[error("{0}")]
     Connect(String),
+    #[error("no HTTP/2")]
     NoHttp2,
+    #[error("timeout")]
     Timeout,
+    #[error("connection closed")]
     Closed,
     /// With the node's requested delay.
+    #[error("rate limited")]
     RateLimited(Option<Duration>),
     /// Any status except 200, 429 and 5xx.
+    #[error("HTTP {0}")]
     Http(u16),
     /// From 500 on, with the node's requested delay.
+    #[error("HTTP {0}")]
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, because the node had requested a delay.
+    #[error("not sent before Retry-After was over")]
     NotSent,
+    #[error("JSON-RPC {0}{separator}{1}", separator = if .1.is_empty() { "" } else { ": " })]
     Rpc(i64, String),
+    #[error("JSON-RPC {0}")]
     Skipped(i64),
+    #[error("wrong id")]
     WrongId,
     /// Not the expected HTTP or JSON-RPC.
+    #[error("malformed answer")]
     Malformed,
+    #[error("answer too large")]
     TooLarge,
     /// A content coding that was not requested, such as gzip.
+    #[error("answer encoded with {0}, which was not asked for")]
     Encoded(String),
+    #[error("no such account or block")]
     Missing,
     /// The data read is not the data written, or the chain rejected a write.
+    #[error("not what was written")]
     Wrong,
     /// The WebSocket's chain is not that of HTTP.
+    #[error("WebSocket of another chain")]
     OtherChain,
     /// Control frames without an answer.
+    #[error("hostile: {0} sends control frames without an answer")]
     Flooded(String),
 }
 
@@ -94,36 +112,6 @@ impl Failure {
             Failure::NoHttp2 => true,
             Failure::Closed | Failure::Timeout => !tls,
             _ => false,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Connect(what) => f.write_str(what),
-            Failure::NoHttp2 => f.write_str("no HTTP/2"),
-            Failure::Timeout => f.write_str("timeout"),
-            Failure::Closed => f.write_str("connection closed"),
-            Failure::RateLimited(_) => f.write_str("rate limited"),
-            Failure::Http(status) | Failure::Server(status, _) => write!(f, "HTTP {status}"),
-            Failure::NotSent => f.write_str("not sent before Retry-After was over"),
-            Failure::Rpc(code, message) if !message.is_empty() => {
-                write!(f, "JSON-RPC {code}: {message}")
-            }
-            Failure::Rpc(code, _) | Failure::Skipped(code) => write!(f, "JSON-RPC {code}"),
-            Failure::WrongId => f.write_str("wrong id"),
-            Failure::Malformed => f.write_str("malformed answer"),
-            Failure::TooLarge => f.write_str("answer too large"),
-            Failure::Encoded(coding) => {
-                write!(f, "answer encoded with {coding}, which was not asked for")
-            }
-            Failure::Missing => f.write_str("no such account or block"),
-            Failure::Wrong => f.write_str("not what was written"),
-            Failure::OtherChain => f.write_str("WebSocket of another chain"),
-            Failure::Flooded(node) => {
-                write!(f, "hostile: {node} sends control frames without an answer")
-            }
         }
     }
 }
