@@ -6,6 +6,7 @@ use faultline_cache_sim::Rule;
 use faultline_cache_sim::cost::{self, Fit, Model, Observed};
 use faultline_cache_sim::predict::{Plan, RecordingStart, SelfTest, by_slot, self_test};
 use faultline_cache_sim::trace::{Coverage, Trace};
+use faultline_common::files::AtPath;
 use std::path::{Path, PathBuf};
 
 const COST_RESAMPLES: usize = 200;
@@ -116,9 +117,7 @@ impl Prepared {
         let path = path_of(run, args.trace.as_deref());
         let trace = trace_file::read(run, &path)?;
         let coverage = Coverage::of(&trace, &recorded.slots);
-        coverage
-            .require()
-            .with_context(|| path.display().to_string())?;
+        coverage.require().at(&path)?;
         let known = args.entries.or(recorded.entries);
         let (entries, assumed_entries) = (known.unwrap_or(rule.capacity), known.is_none());
         let first = recorded.slots.first().map_or(0, |(slot, _)| *slot);

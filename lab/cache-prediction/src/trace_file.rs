@@ -2,6 +2,7 @@ use crate::recorded::Recorded;
 use anyhow::{Context, bail};
 use faultline_cache_sim::trace::{Coverage, Meta, SetNumbers, Trace};
 use faultline_cache_sim::{Error, file};
+use faultline_common::files::AtPath;
 use faultline_text::{count, number};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
@@ -44,17 +45,17 @@ impl TraceFile {
     /// in use.
     pub fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => Self::resume(file, &meta, path).with_context(|| path.display().to_string()),
+            Ok(file) => Self::resume(file, &meta, path).at(path),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Self::begun(path, Trace::new(meta))
             }
-            Err(error) => Err(error).with_context(|| path.display().to_string()),
+            Err(error) => Err(error).at(path),
         }
     }
 
     pub fn begun(path: &Path, trace: Trace) -> anyhow::Result<Self> {
-        let file = File::create_new(path).with_context(|| path.display().to_string())?;
-        lock(&file).with_context(|| path.display().to_string())?;
+        let file = File::create_new(path).at(path)?;
+        lock(&file).at(path)?;
         let begun = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match begun {

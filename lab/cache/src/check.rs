@@ -2,7 +2,7 @@
 
 use crate::args::CheckArgs;
 use crate::predicted_run::{PredictedRuns, SimulationInput};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use faultline_cache_prediction::prediction::Range;
 use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
 use faultline_cache_prediction::recorded::Recorded;
@@ -11,6 +11,7 @@ use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
 use faultline_cache_sim::predict::{is_close, off_percent};
 use faultline_cache_sim::trace::Coverage;
 use faultline_cache_sim::{Counts, Trace};
+use faultline_common::files::AtPath;
 use faultline_common::output::json;
 use faultline_text::{count, number, table};
 use serde::Serialize;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let tested = prepared.test()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&prepared, &tested, other).with_context(|| other.display().to_string())?);
+        runs.push(compare(&prepared, &tested, other).at(other)?);
     }
     let all = || {
         runs.iter()
@@ -252,9 +253,7 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
         return Ok(None);
     }
     let trace = trace_file::read(other, &path)?;
-    Coverage::of(&trace, &recorded.slots)
-        .require()
-        .with_context(|| path.display().to_string())?;
+    Coverage::of(&trace, &recorded.slots).require().at(&path)?;
     Ok(Some(trace))
 }
 

@@ -8,6 +8,7 @@ use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
 use faultline_cache_sim::trace::{
     Call, Change, Load, MIN_COVERAGE_PERCENT, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
 };
+use faultline_common::files::AtPath;
 use faultline_text::count;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +20,9 @@ const REPLAYS: &str = "agave-ledger-tool";
 /// Fails if a line is wrong or too many lines were dropped.
 pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
-    let file = File::open(from).with_context(|| from.display().to_string())?;
-    let written =
-        ValidatorTrace::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
-    require_lines(&written).with_context(|| from.display().to_string())?;
+    let file = File::open(from).at(from)?;
+    let written = ValidatorTrace::read(BufReader::new(file)).at(from)?;
+    require_lines(&written).at(from)?;
     let trace = trace(&written, &recorded)?;
     let path = path_of(&args.run, args.out.as_deref());
     ensure!(

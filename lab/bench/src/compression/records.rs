@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
-use faultline_common::files::TempFile;
+use faultline_common::files::{AtPath, TempFile};
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
 use serde::Deserialize;
@@ -134,7 +134,7 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
             files.retain(|file| file.is_file());
             files.sort();
             for file in files.iter().take(left) {
-                all.push(fs::read(file).with_context(|| file.display().to_string())?);
+                all.push(fs::read(file).at(file)?);
             }
         } else if path.extension().is_some_and(|extension| extension == "b64") {
             let text = fs::read_to_string(path).with_context(named)?;

@@ -4,7 +4,7 @@ use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::plan::MAX_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
 use anyhow::{Context as _, anyhow, bail, ensure};
-use faultline_common::files;
+use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase, ReturnedValues};
 use rusqlite::Row;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ const KIND: DatabaseKind = DatabaseKind {
 /// Reads the results of a finished, unfinished or killed run.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     let (database, header) = open_with_header(path)?;
-    read_results(&database, &header).with_context(|| path.display().to_string())
+    read_results(&database, &header).at(path)
 }
 
 pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
@@ -48,7 +48,7 @@ fn open_with_header(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
             Ok(())
         },
     );
-    found.with_context(|| path.display().to_string())?;
+    found.at(path)?;
     let header = header.with_context(|| {
         let path = path.display();
         format!("{path}: no run began before its program was killed: remove it")

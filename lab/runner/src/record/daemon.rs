@@ -5,6 +5,7 @@ use crate::record::recorder::{
 };
 use anyhow::{Context, anyhow, bail};
 use faultline_common::args::UsageError;
+use faultline_common::files::AtPath;
 use faultline_common::signals::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -39,9 +40,7 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.to_write()?);
-        let child = command
-            .spawn()
-            .with_context(|| program.display().to_string())?;
+        let child = command.spawn().at(program)?;
         Ok(Daemon {
             child,
             log,

@@ -8,6 +8,7 @@ pub use ready::{Ready, ReadyFile};
 
 use crate::isolation::End;
 use anyhow::Context;
+use faultline_common::files::AtPath;
 use faultline_recording::{Error, Progress, Recording};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
             given.display()
         );
         // A bare name would be searched in `PATH`.
-        return std::path::absolute(given).with_context(|| given.display().to_string());
+        return std::path::absolute(given).at(given);
     }
     let own = std::env::current_exe()
         .ok()
