@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,25 +43,6 @@ pub enum ErrorKind {
     Forbidden,
     Gone,
     Broken,
-}
-
-impl ErrorKind {
-    pub const ALL: [Self; 4] = [Self::Absent, Self::Forbidden, Self::Gone, Self::Broken];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::Forbidden => "forbidden",
-            Self::Gone => "gone",
-            Self::Broken => "broken",
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 impl ReadError {

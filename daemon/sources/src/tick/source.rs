@@ -96,6 +96,16 @@ pub struct SourceOutput {
     pub received_at: Option<Stamp>,
 }
 
+pub(crate) fn problem(error: &ReadError) -> Problem {
+    let status = match error.kind() {
+        ErrorKind::Absent => Status::Absent,
+        ErrorKind::Forbidden => Status::Forbidden,
+        ErrorKind::Gone => Status::Gone,
+        ErrorKind::Broken => Status::Broken,
+    };
+    Problem::new(status, error)
+}
+
 impl SourceOutput {
     pub fn with_capacity(readings: usize) -> Self {
         SourceOutput {
@@ -124,13 +134,7 @@ impl SourceOutput {
     }
 
     pub fn problem(&mut self, error: &ReadError) {
-        let status = match error.kind() {
-            ErrorKind::Absent => Status::Absent,
-            ErrorKind::Forbidden => Status::Forbidden,
-            ErrorKind::Gone => Status::Gone,
-            ErrorKind::Broken => Status::Broken,
-        };
-        self.problems.push(Problem::new(status, error));
+        self.problems.push(problem(error));
     }
 
     pub fn whole<const N: usize>(
