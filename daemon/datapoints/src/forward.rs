@@ -27,23 +27,25 @@ use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_core::push_memory::PushMemory;
 use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
-use faultline_metrics::{Reading, ReadingList, Status};
+use faultline_metrics::{Reading, ReadingList, Status, names};
 use parking_lot::Mutex;
 use queue::{Outcome, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// `n` or `ns`: Agave's unit and Influx's default.
-    #[default]
-    Nanoseconds,
-    /// `u`, `us` or `µ`.
-    Microseconds,
-    Milliseconds,
-    Seconds,
-    Minutes,
-    Hours,
+names! {
+    #[derive(Default)]
+    pub enum Precision {
+        /// `n` or `ns`: Agave's unit and Influx's default.
+        #[default]
+        Nanoseconds = "n",
+        /// `u`, `us` or `µ`.
+        Microseconds = "u",
+        Milliseconds = "ms",
+        Seconds = "s",
+        Minutes = "m",
+        Hours = "h",
+    }
 }
 
 impl Precision {
@@ -58,17 +60,6 @@ impl Precision {
             "h" => Precision::Hours,
             _ => return None,
         })
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Precision::Nanoseconds => "n",
-            Precision::Microseconds => "u",
-            Precision::Milliseconds => "ms",
-            Precision::Seconds => "s",
-            Precision::Minutes => "m",
-            Precision::Hours => "h",
-        }
     }
 }
 
