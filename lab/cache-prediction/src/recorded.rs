@@ -1,4 +1,5 @@
 use anyhow::{Context, bail};
+use faultline_agave::identify::values;
 use faultline_agave::version::Version;
 use faultline_cache_sim::cost::Observed;
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
@@ -116,14 +117,8 @@ fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Va
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
-    const OPTION: &str = "--expected-genesis-hash";
-    let at = arguments
-        .iter()
-        .position(|argument| argument.starts_with(OPTION))?;
-    let joined = arguments.get(at)?.strip_prefix(OPTION)?.strip_prefix('=');
-    joined
-        .or(arguments.get(at + 1).copied())
-        .map(ToOwned::to_owned)
+    let given = values(arguments, &["--expected-genesis-hash"]);
+    Some(given.first()?.to_str()?.to_owned())
 }
 
 /// The Agave version that applies. An invalid text stays as it is, so that the error names it.
