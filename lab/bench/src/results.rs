@@ -160,7 +160,7 @@ pub(crate) struct Latency {
     pub(crate) p90: f64,
     pub(crate) p95: f64,
     pub(crate) p99: f64,
-    pub(crate) p999: f64,
+    p999: f64,
 }
 
 impl Latency {

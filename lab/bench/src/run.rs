@@ -213,7 +213,7 @@ impl Engine {
 
     /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
     /// not wait for `work`.
-    pub(crate) fn with_signals<T>(
+    fn with_signals<T>(
         &self,
         pace: &Pace,
         report_progress: impl Fn(),

@@ -24,7 +24,7 @@ const SQLITE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// Recordings with these reasons may be deleted to free space.
 const AUTOMATIC_REASONS: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
 
-pub(super) const SET_ASIDE: &str = "set_aside";
+const SET_ASIDE: &str = "set_aside";
 
 const MARKER_TEXT: &str =
     "This folder belongs to the flight recorder of faultlined. If there are too many recordings, it
@@ -93,7 +93,7 @@ impl PrepareError {
     }
 }
 
-pub(super) fn is_marked(folder: &Path) -> bool {
+fn is_marked(folder: &Path) -> bool {
     fs::symlink_metadata(folder.join(MARKER)).is_ok_and(|meta| meta.is_file())
 }
 

@@ -235,7 +235,7 @@ impl IoLimit {
         }
     }
 
-    pub(crate) fn amounts(&self) -> [Option<u64>; 4] {
+    fn amounts(&self) -> [Option<u64>; 4] {
         [
             self.read_bytes,
             self.write_bytes,

@@ -25,7 +25,7 @@ pub(super) fn reason(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option
         .then_some("a keypair"))
 }
 
-pub(super) fn by_name(name: &[u8]) -> Option<&'static str> {
+fn by_name(name: &[u8]) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
     if name.starts_with(b"tower") {

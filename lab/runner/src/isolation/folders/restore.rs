@@ -19,7 +19,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn ids(self) -> (Option<Uid>, Option<Gid>) {
+    fn ids(self) -> (Option<Uid>, Option<Gid>) {
         (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))
     }
 }
