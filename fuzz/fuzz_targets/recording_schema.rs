@@ -59,11 +59,7 @@ fn read(path: &Path) {
         recording.sessions(),
         recording.processes(),
     );
-    let _ = (
-        recording.problems(),
-        recording.devices(),
-        recording.program_cache_points(),
-    );
+    let _ = (recording.problems(), recording.program_cache_points());
     let counts = [
         recording.ticks().map(|rows| rows.len()),
         recording.events().map(|rows| rows.len()),

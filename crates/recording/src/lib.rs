@@ -21,8 +21,8 @@ pub use file::{DatabaseKind, ReturnedValues, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, merge};
 pub use reader::{
-    Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress,
-    Recording, Row, SeriesRow, SessionRow, TableInfo, TickRow,
+    Cell, Columns, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress, Recording, Row,
+    SeriesRow, SessionRow, TableInfo, TickRow,
 };
 pub use rows::{Event, EventKind, NewProcess, NewRecording, NewSession};
 pub use schema::{

@@ -12,7 +12,7 @@ pub use live::Live;
 pub use progress::Progress;
 pub(crate) use rows::read_labels;
 pub use types::{
-    Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
+    Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 
 use crate::error::Error;

@@ -1,13 +1,13 @@
 use super::Recording;
 use super::types::{
-    Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
+    Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 use crate::error::Error;
 use crate::file::{self, BoundedConnection, ReturnedValues, duration};
 use crate::rows::EventKind;
 use crate::schema::{
-    CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
-    ReplaySlotPoint, SetRootPoint, Table,
+    CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
+    SetRootPoint, Table,
 };
 use faultline_metrics::Metric;
 use rusqlite::types::ValueRef;
@@ -160,30 +160,6 @@ impl Recording {
                     cpu_system: row.get(6)?,
                     run_queue: row.get(7)?,
                     block_io_delay: row.get(8)?,
-                })
-            },
-        )?;
-        rows.sort_by_key(|row| row.tick);
-        Ok(rows)
-    }
-
-    /// Ordered by time, then name.
-    pub fn devices(&self) -> Result<Vec<DeviceRow>, Error> {
-        let names = self.names("device")?;
-        let columns = DEVICE
-            .iter()
-            .map(|column| column.name)
-            .collect::<Vec<_>>()
-            .join(", ");
-        let mut rows = self.numbers(
-            "device_sample",
-            &format!("SELECT tick, device, {columns} FROM device_sample ORDER BY rowid"),
-            |row| {
-                Ok(DeviceRow {
-                    tick: row.get(0)?,
-                    device: name(&names, row.get(1)?),
-                    read_bytes: whole(row, 2)?,
-                    write_bytes: whole(row, 3)?,
                 })
             },
         )?;

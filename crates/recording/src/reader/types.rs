@@ -84,16 +84,6 @@ pub struct PoolRow {
     pub block_io_delay: Option<f64>,
 }
 
-/// A block device's totals, valid until its next row within the same session and process. `None` if
-/// the device is gone.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DeviceRow {
-    pub tick: i64,
-    pub device: Arc<str>,
-    pub read_bytes: Option<u64>,
-    pub write_bytes: Option<u64>,
-}
-
 /// A value of a series without its own column, valid until its next row within the same session and
 /// process. `None` if the series is gone.
 #[derive(Debug, Clone, PartialEq)]

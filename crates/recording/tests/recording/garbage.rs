@@ -19,7 +19,7 @@ fn read_all(path: &Path) {
         recording.sessions(),
         recording.processes(),
     );
-    let _ = (recording.pools(), recording.devices(), recording.series());
+    let _ = (recording.pools(), recording.series());
     let _ = (
         recording.program_cache_points(),
         recording.replay_slot_points(),

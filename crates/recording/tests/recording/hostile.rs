@@ -49,7 +49,6 @@ fn read_all(path: &Path) -> Result<(), Error> {
     note(recording.events().map(drop));
     note(recording.problems().map(drop));
     note(recording.pools().map(drop));
-    note(recording.devices().map(drop));
     note(recording.series().map(drop));
     note(recording.replay_slot_points().map(drop));
     for table in Table::ALL {
