@@ -156,17 +156,6 @@ impl From<FailureName> for AdmissionFailure {
     }
 }
 
-impl AdmissionFailure {
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::NoVoteAccount => "no vote account",
-            Self::NoBlsKey => "no BLS key",
-            Self::Lamports { .. } => "too few lamports",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// The states are not strictly ordered in time: `LoadingLedger` may appear twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartProgress {

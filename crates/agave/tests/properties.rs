@@ -175,7 +175,7 @@ proptest! {
         prop_assert_eq!(name_of(line), Some(name.as_bytes()));
         prop_assert_eq!(host_id_of(line), Some(host.as_bytes()));
         let point = Point::parse(line).unwrap();
-        prop_assert_eq!((point.name(), point.host_id(), point.tag("id")), (&*name, Some(&*host), Some("3")));
+        prop_assert_eq!((point.name(), point.tag("host_id"), point.tag("id")), (&*name, Some(&*host), Some("3")));
         prop_assert_eq!(point.timestamp(), Some(time));
         same(&point, &fields)?;
     }

@@ -55,15 +55,6 @@ impl ReadError {
         }
     }
 
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Absent { path, .. }
-            | Self::Forbidden { path }
-            | Self::Gone { path }
-            | Self::Broken { path, .. } => path,
-        }
-    }
-
     pub(crate) fn absent(path: impl Into<Arc<Path>>, why: &'static str) -> Self {
         Self::Absent {
             path: path.into(),
@@ -181,6 +172,5 @@ mod tests {
             error.to_string(),
             r#"/proc/vmstat:2: a number: "pgfault x""#
         );
-        assert_eq!(error.path(), Path::new("/proc/vmstat"));
     }
 }

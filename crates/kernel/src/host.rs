@@ -97,10 +97,6 @@ impl HostRoot {
         self.read_proc("stat", parse::boot_time::parse)
     }
 
-    pub fn max_map_count(&self) -> Result<u64, ReadError> {
-        self.read_proc("sys/vm/max_map_count", parse::number::parse)
-    }
-
     /// Whether `vm.overcommit_memory` is 2: allocations then fail above
     /// [`Meminfo::commit_limit`](parse::meminfo::Meminfo). False if the file is missing.
     pub fn has_strict_overcommit(&self) -> Result<bool, ReadError> {

@@ -189,7 +189,6 @@ pub(crate) fn rows<T>(
 }
 
 /// The text without blanks around it.
-#[expect(clippy::unnecessary_wraps, reason = "the shape of every parser")]
 pub fn only_line(text: &[u8]) -> Result<String, ParseError> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }

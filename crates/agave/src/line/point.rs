@@ -77,12 +77,6 @@ impl<'a> Point<'a> {
             .map(|tag| tag.value)
     }
 
-    /// The sender's identity: a public key, or the hash of its host name until that is known.
-    /// `None` in the log form.
-    pub fn host_id(&self) -> Option<&'a str> {
-        self.tag("host_id")
-    }
-
     pub fn fields(&self) -> Fields<'a> {
         Fields {
             rest: self.fields,

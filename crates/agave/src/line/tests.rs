@@ -131,7 +131,7 @@ fn a_point_gives_name_tags_fields_and_time() {
         Point::parse(b"cost,host_id=A,is_leader=true a=1i,b=-2i,c=1.5,d=1,e=false,f=\"x, \\\"y\\\" z=1i\",g=7u 99")
             .unwrap();
     assert_eq!(
-        (point.name(), point.host_id(), point.tag("is_leader")),
+        (point.name(), point.tag("host_id"), point.tag("is_leader")),
         ("cost", Some("A"), Some("true"))
     );
     assert_eq!(point.timestamp(), Some(99));

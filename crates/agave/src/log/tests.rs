@@ -35,7 +35,7 @@ fn a_logged_datapoint_has_space_separated_fields_and_its_lines_time() {
     let text = format!("{HEAD}datapoint: cost,id=3 a=1i m=\"x y, z=2i\" b=2.5");
     let point = LogLine::parse(&text).point().unwrap().unwrap();
     assert_eq!(
-        (point.name(), point.tag("id"), point.host_id()),
+        (point.name(), point.tag("id"), point.tag("host_id")),
         ("cost", Some("3"), None)
     );
     assert_eq!(

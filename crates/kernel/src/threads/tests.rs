@@ -204,10 +204,9 @@ fn a_parse_error_names_the_thread_and_the_file() {
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     let error = threads.sample(ReadDepth::Ran).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.path()),
-        (ErrorKind::Broken, task.join("7/schedstat").as_path())
-    );
+    assert_eq!(error.kind(), ErrorKind::Broken);
+    let named = format!("{}:1: ", task.join("7/schedstat").display());
+    assert!(error.to_string().starts_with(&named), "{error}");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
         for (_, line) in recording.between(track, Duration::ZERO, RECORDING_LENGTH * 2) {
             let point = Point::parse(line.as_bytes()).unwrap();
             point.check().unwrap();
-            assert_eq!(point.host_id(), Some(IDENTITY));
+            assert_eq!(point.tag("host_id"), Some(IDENTITY));
             assert!(
                 line.starts_with(&format!("{},host_id={IDENTITY}", point.name())),
                 "{line}"
