@@ -64,7 +64,8 @@ pub(crate) enum ReadMode {
     Many,
     /// The kernel delivers pieces of whole lines, at most a page each. A line is shorter than
     /// [`MAX_LINE_BYTES`], so a piece that leaves at least that much space in its page is the last.
-    Lines,
+    /// The piece with a line that begins so is the last that is needed.
+    LinesUntil(&'static [u8]),
 }
 
 /// A file that is opened once and re-read from its beginning with `pread`.
@@ -139,7 +140,13 @@ pub(crate) fn read_whole(
         };
         let last = match read_mode {
             ReadMode::One => bytes_read < free,
-            ReadMode::Lines => bytes_read < free && bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES,
+            ReadMode::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
+                bytes_read < free
+            }
+            ReadMode::LinesUntil(start) => {
+                let mut lines = buffer.rsplit(|byte| *byte == b'\n');
+                lines.any(|line| line.starts_with(start))
+            }
             ReadMode::Many => false,
         };
         if bytes_read == 0 || (last && buffer.last() == Some(&b'\n')) {

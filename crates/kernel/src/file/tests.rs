@@ -14,10 +14,34 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
         .flat_map(|n| format!("key{n} {n}\n").into_bytes())
         .collect();
     std::fs::write(&path, &text).unwrap();
-    for read_mode in [ReadMode::One, ReadMode::Many, ReadMode::Lines] {
+    for read_mode in [
+        ReadMode::One,
+        ReadMode::Many,
+        ReadMode::LinesUntil(b"none "),
+    ] {
         let mut buffer = Vec::new();
         assert_eq!(open(&path, read_mode).read(&mut buffer).unwrap(), text);
     }
+}
+
+#[test]
+fn no_piece_is_read_after_the_last_wanted_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pieces");
+    let lines =
+        |from: u32, to: u32| -> String { (from..to).map(|n| format!("key{n} {n}\n")).collect() };
+    // A file of the kernel ends a piece at a page; here the buffer ends it.
+    let mut first = lines(1000, 1300) + "wanted 1\n";
+    first += &lines(1300, 1314);
+    let padding = INITIAL_CAPACITY - first.len();
+    first += &format!("{}\n", "x".repeat(padding - 1));
+    std::fs::write(&path, first.clone() + &lines(2000, 3000)).unwrap();
+    let mode = ReadMode::LinesUntil(b"wanted ");
+    let mut buffer = Vec::with_capacity(INITIAL_CAPACITY);
+    assert_eq!(
+        open(&path, mode).read(&mut buffer).unwrap(),
+        first.as_bytes()
+    );
 }
 
 #[test]

@@ -29,7 +29,8 @@ impl HostFiles {
             LazyFile::new(Owner::Host, root.procfs.join(relative), read_mode)
         };
         Self {
-            vmstat: lazy_file("vmstat", ReadMode::Lines),
+            // The kernel sums over all CPUs at each read. The later lines are not wanted.
+            vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
                 .map(|name| lazy_file(name, ReadMode::One)),
             max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::One),

@@ -76,11 +76,18 @@ impl Point {
         if figure.is_counter() && !batch.up {
             return None;
         }
+        let number = |of: Source, metric, labels: &[&str]| {
+            let mut readings = tick.readings_of(of);
+            let reading = readings.find(|reading| reading.is(metric, labels))?;
+            reading.value.number()
+        };
         // A push covers the time since the previous push, not since the previous tick.
-        let pushed = tick
-            .value_of(&LAST_PUSH, &[])
-            .filter(|_| source == Source::Datapoints);
-        let received = pushed.or_else(|| tick.value_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
+        let received = match source {
+            Source::Datapoints => number(source, &LAST_PUSH, &[]),
+            _ => None,
+        };
+        let received =
+            received.or_else(|| number(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
@@ -104,7 +111,7 @@ type Row = (Duration, [Option<Point>; FIGURES]);
 #[derive(Debug, Clone, Default)]
 pub struct History {
     rows: Arc<Mutex<VecDeque<Row>>>,
-    trends: Arc<Mutex<Trends>>,
+    trends: Arc<Mutex<Arc<Trends>>>,
 }
 
 impl History {
@@ -136,25 +143,22 @@ impl History {
     }
 
     pub fn answer_inputs(&self) -> AnswerInputs {
-        // The tick waits for this lock, so the slopes are sorted without it.
-        let (inputs, growth) = {
-            let trends = self.trends.lock();
-            (trends.inputs(), trends.growth().clone())
-        };
-        AnswerInputs {
-            forecast: growth.forecast(),
-            ..inputs
-        }
+        self.trends().inputs()
     }
 
     /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
     pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
-        self.trends.lock().per_slot()
+        self.trends().per_slot()
     }
 
     /// Major faults per second of the pools that have any, the most first.
     pub fn pool_faults(&self) -> Vec<(String, f64)> {
-        self.trends.lock().pool_faults()
+        self.trends().pool_faults()
+    }
+
+    /// The tick waits for the lock, so it is only held to copy a pointer.
+    fn trends(&self) -> Arc<Trends> {
+        Arc::clone(&self.trends.lock())
     }
 }
 
@@ -179,7 +183,10 @@ fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        self.trends.lock().tick(tick);
+        let update = self.trends().due(tick);
+        if let Some(update) = update {
+            Arc::make_mut(&mut self.trends.lock()).add(update);
+        }
         let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows

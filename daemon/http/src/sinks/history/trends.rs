@@ -4,7 +4,7 @@ mod growth;
 
 use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process as p};
 use faultline_metrics::metrics::{validator as v, votes};
-use faultline_metrics::{Metric, Text, Tick, Value};
+use faultline_metrics::{Metric, Stamp, Text, Tick, Value};
 use faultline_status::{AnswerInputs, LeaderSlots};
 use growth::Growth;
 use std::collections::VecDeque;
@@ -49,6 +49,8 @@ struct Row {
     cache: Option<f64>,
     replay: Option<f64>,
     major_faults: Option<f64>,
+    /// Start time of the process.
+    started: Option<f64>,
     stalled: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
@@ -78,6 +80,7 @@ impl Row {
             cache: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
+            started: number(&p::START_TIME, &[]),
             stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
@@ -156,40 +159,56 @@ impl MinuteRow {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Trends {
     rows: VecDeque<Row>,
     slow: VecDeque<MinuteRow>,
     growth: Growth,
 }
 
+/// The rows that are due with a tick.
+pub(super) struct Update {
+    at: Stamp,
+    row: Option<Row>,
+    slow: Option<MinuteRow>,
+}
+
 impl Trends {
-    pub(super) fn tick(&mut self, tick: &Tick) {
-        let now = tick.at.uptime;
+    /// `None` if no row is due.
+    pub(super) fn due(&self, tick: &Tick) -> Option<Update> {
         let is_due = |last: Option<Duration>, interval| {
-            last.is_none_or(|last| now.saturating_sub(last) >= interval)
+            last.is_none_or(|last| tick.at.uptime.saturating_sub(last) >= interval)
         };
-        if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
-            let row = Row::of(tick);
+        let row = is_due(self.rows.back().map(|row| row.at), INTERVAL);
+        let slow = is_due(self.slow.back().map(|row| row.at), SLOW_INTERVAL);
+        (row || slow).then(|| Update {
+            at: tick.at,
+            row: row.then(|| Row::of(tick)),
+            slow: slow.then(|| MinuteRow::of(tick)),
+        })
+    }
+
+    pub(super) fn add(&mut self, update: Update) {
+        let now = update.at.uptime;
+        if let Some(row) = update.row {
             match row.is_starting {
                 true => self.growth = Growth::default(),
-                false => self.growth.add(tick, row.unreclaimable, row.limit),
+                false => {
+                    let series = (row.started, row.limit);
+                    self.growth.add(update.at, series, row.unreclaimable);
+                }
             }
             self.rows.push_back(row);
             self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
         }
-        if is_due(self.slow.back().map(|row| row.at), SLOW_INTERVAL) {
-            self.slow.push_back(MinuteRow::of(tick));
+        if let Some(row) = update.slow {
+            self.slow.push_back(row);
             self.slow
                 .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
         }
     }
 
-    pub(super) fn growth(&self) -> &Growth {
-        &self.growth
-    }
-
-    /// The inputs that need a window, without the forecast; the others are `None`.
+    /// The inputs that need a window; the others are `None`.
     pub(super) fn inputs(&self) -> AnswerInputs {
         let kills = self.increase(KILLS_SPAN, |row| row.kills);
         let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
@@ -201,6 +220,7 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.per_second(|row| row.major_faults);
         AnswerInputs {
+            forecast: self.growth.forecast(),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self.lately().any(|row| row.is_migrating),

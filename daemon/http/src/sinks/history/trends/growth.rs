@@ -9,8 +9,7 @@
 //!
 //! Consecutive means are autocorrelated, so the interval is too narrow.
 
-use faultline_metrics::metrics::process;
-use faultline_metrics::{Stamp, Tick};
+use faultline_metrics::Stamp;
 use faultline_status::LimitForecast;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,7 +25,7 @@ const MAX_TIMES_SEEN: f64 = 10.0;
 const QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
-pub(in crate::sinks::history) struct Growth {
+pub(super) struct Growth {
     /// Start time of the process, and the limit. A change begins anew.
     series: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
@@ -37,8 +36,12 @@ pub(in crate::sinks::history) struct Growth {
 }
 
 impl Growth {
-    pub(super) fn add(&mut self, tick: &Tick, bytes: Option<f64>, limit: Option<f64>) {
-        let series = (tick.value_of(&process::START_TIME, &[]), limit);
+    pub(super) fn add(
+        &mut self,
+        at: Stamp,
+        series: (Option<f64>, Option<f64>),
+        bytes: Option<f64>,
+    ) {
         if series != self.series {
             *self = Growth {
                 series,
@@ -48,8 +51,8 @@ impl Growth {
         let Some(bytes) = bytes.filter(|_| series.0.is_some()) else {
             return;
         };
-        self.newest = tick.at;
-        let now = tick.at.uptime;
+        self.newest = at;
+        let now = at.uptime;
         let (begin, sum, count) = self.current.unwrap_or((now, 0.0, 0.0));
         if now.saturating_sub(begin) < MEAN_SPAN {
             self.current = Some((begin, sum + bytes, count + 1.0));
@@ -63,7 +66,7 @@ impl Growth {
         self.current = Some((now, bytes, 1.0));
     }
 
-    pub(in crate::sinks::history) fn forecast(&self) -> Option<LimitForecast> {
+    pub(super) fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
         let (expected, earliest, latest) = time_to_limit(&means, self.series.1?)?;
         let age = self.newest.uptime.as_secs_f64() - means.last()?.0;
