@@ -80,13 +80,13 @@ pub struct Comparison {
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Decides about a difference; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm or no
-    /// spread at all.
-    pub welch: Option<Welch>,
+    /// Of Welch's test, or of that of the blocks. Decides about a difference; `None` with fewer than
+    /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
+    pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
     /// cannot be below 0.1.
     pub mann_whitney: Option<MannWhitney>,
-    /// Decides about equivalence; `None` like [`Comparison::welch`], and if the reference's mean is
+    /// Decides about equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is
     /// not positive.
     pub equivalence: Option<Equivalence>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
@@ -117,7 +117,7 @@ pub enum Conclusion {
     /// The means differ, and a difference below the margin is not shown.
     Differs {
         direction: Direction,
-        /// Of Welch's test, adjusted where several metrics were tested.
+        /// Of the difference, adjusted where several metrics were tested.
         p: f64,
     },
     /// The means differ by less than the margin.
@@ -129,7 +129,7 @@ pub enum Conclusion {
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of Welch's test; `None` if no run differs from another of its arm.
+        /// Of the difference; `None` if no run differs from another of its arm.
         p: Option<f64>,
         /// Of the equivalence test; `None` where it could not be made.
         equivalence_p: Option<f64>,
@@ -141,14 +141,14 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
     let (some, has_enough_runs) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
-    let mut comparison = Comparison {
+    let comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
         difference: mean_difference(&a, &b, settings.level),
         ratio: ratio_of_means(&a, &b, settings.level),
         shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
-        welch: welch_test(&a, &b).filter(|_| has_enough_runs),
+        difference_p: { welch_test(&a, &b).map(|test| test.p) }.filter(|_| has_enough_runs),
         mann_whitney: mann_whitney(&a, &b).filter(|_| has_enough_runs),
         equivalence: equivalence_p(&a, &b, settings.margin)
             .filter(|_| has_enough_runs)
@@ -159,23 +159,13 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
         runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
     };
-    comparison.conclude(
-        comparison.welch.map(|w| w.p),
-        comparison.equivalence.map(|e| e.p),
-        settings,
-    );
-    comparison
+    comparison.concluded(settings)
 }
 
 /// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
 /// are a family each. The primary metric, named before the runs, is not in it.
 pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
-    let differences = holm::adjust(
-        &family
-            .iter()
-            .map(|c| c.welch.map(|w| w.p))
-            .collect::<Vec<_>>(),
-    );
+    let differences = holm::adjust(&family.iter().map(|c| c.difference_p).collect::<Vec<_>>());
     let equivalences = holm::adjust(
         &family
             .iter()
@@ -218,6 +208,12 @@ impl Arm {
 }
 
 impl Comparison {
+    pub(crate) fn concluded(mut self, settings: &Settings) -> Self {
+        let equivalence = self.equivalence.map(|test| test.p);
+        self.conclude(self.difference_p, equivalence, settings);
+        self
+    }
+
     fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>, settings: &Settings) {
         let alpha = 1.0 - settings.level + 1e-12;
         let runs = self.reference.runs.min(self.other.runs);
@@ -242,14 +238,15 @@ impl Comparison {
     }
 
     fn direction(&self) -> Option<Direction> {
-        let (a, b) = (self.reference.mean?, self.other.mean?);
-        if a == b {
-            return None;
+        let of_means = || Some(self.other.mean? - self.reference.mean?);
+        let change = self
+            .ratio
+            .map(|ratio| ratio.value - 1.0)
+            .or_else(of_means)?;
+        match change {
+            0.0 => None,
+            change if change < 0.0 => Some(Direction::Lower),
+            _ => Some(Direction::Higher),
         }
-        Some(if b < a {
-            Direction::Lower
-        } else {
-            Direction::Higher
-        })
     }
 }

@@ -213,7 +213,7 @@ fn primary_table(
             100.0 * settings.level
         ));
     }
-    if any(|one| one.welch.is_some() || one.equivalence.is_some()) {
+    if any(|one| one.difference_p.is_some() || one.equivalence.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
@@ -265,7 +265,7 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
             too_few_reason,
         ),
         number(comparison.cliffs_delta, 2, too_few_reason),
-        number(comparison.welch.map(|welch| welch.p), 4, untested),
+        number(comparison.difference_p, 4, untested),
         number(comparison.mann_whitney.map(|test| test.p), 4, untested),
         number(comparison.equivalence.map(|test| test.p), 4, untested),
         number(
@@ -290,7 +290,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let tested = pairs
         .iter()
         .flat_map(|pair| &pair.others)
-        .any(|(_, comparison)| comparison.welch.is_some());
+        .any(|(_, comparison)| comparison.difference_p.is_some());
     let note = if tested {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
