@@ -197,6 +197,13 @@ impl Run {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The label `host`, else the name in the manifest.
+    pub fn host(&self) -> Option<&str> {
+        let mut facts = self.facts.host.iter();
+        let name = facts.find(|(fact, _)| *fact == "Host");
+        self.label("host").or(name.map(|(_, name)| name.as_str()))
+    }
+
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
         self.ticks.iter().zip(self.ticks.iter().skip(1))
     }

@@ -1,6 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::cells::{self, count, estimate_or, number, table, without_missing};
+use super::hosts::{self, Design};
 use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
 use super::scalars::{Better, Scalar, scalars_of};
@@ -16,6 +17,8 @@ pub(crate) struct Pair {
     pub(crate) primary: Comparison,
     /// Holm-adjusted.
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
+    /// Within blocks of several hosts.
+    pub(crate) by_block: bool,
     refused: Vec<(&'static str, String)>,
     per_second: bool,
 }
@@ -68,13 +71,21 @@ pub(crate) fn pairs(
     let mut pairs: Vec<Pair> = others
         .iter()
         .map(|other| {
-            let refusal = |scalar: &Scalar| pace::refusal(subjects, reference, other, scalar);
-            let compare = |scalar: &Scalar| {
-                let values = |arm| match refusal(scalar) {
-                    Some(_) => Vec::new(),
-                    None => values(subjects, arm, scalar),
-                };
-                arms::compare(&values(reference), &values(other), settings)
+            let design = hosts::design(subjects, reference, other);
+            let refusal = |scalar: &Scalar| match &design {
+                Design::Refused(why) => Some(why.clone()),
+                _ => pace::refusal(subjects, reference, other, scalar),
+            };
+            let compare = |scalar: &Scalar| match design {
+                _ if refusal(scalar).is_some() => arms::compare(&[], &[], settings),
+                Design::ByBlock => {
+                    let blocks = hosts::values(subjects, [reference, other], scalar);
+                    faultline_stats::hosts::compare(&blocks, settings)
+                }
+                _ => {
+                    let values = |arm| values(subjects, arm, scalar);
+                    arms::compare(&values(reference), &values(other), settings)
+                }
             };
             let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
             Pair {
@@ -82,6 +93,7 @@ pub(crate) fn pairs(
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+                by_block: matches!(design, Design::ByBlock),
                 per_second: subjects.per_second,
                 refused: { scalars_of(subjects) }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
@@ -206,7 +218,9 @@ fn primary_table(
     ];
     let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary));
     let mut note = format!("{}: {}.", primary.title, primary.definition);
-    if any(|one| one.difference.is_some()) {
+    if pairs.iter().any(|pair| pair.by_block) {
+        note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
+    } else if any(|one| one.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
              of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
@@ -375,20 +389,37 @@ pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) 
 pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
-        Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
-        Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
+        Conclusion::Described => {
+            "described, not tested: an arm has a value of a single run only".to_owned()
+        }
+        Conclusion::TooFewRuns { runs, needed } => {
+            format!("estimated, not tested: {runs} runs, a test needs {needed}")
+        }
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", direction_words(direction), better_or_worse(direction, scalar.better), faultline_text::p_value(p))
+            format!(
+                "{}{} ({})",
+                direction_words(direction),
+                better_or_worse(direction, scalar.better),
+                faultline_text::p_value(p)
+            )
         }
         Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), direction_words(direction)),
-            None => format!("equivalent within the margin ({})", faultline_text::p_value(p)),
+            Some(direction) => format!(
+                "equivalent within the margin ({}), though {}",
+                faultline_text::p_value(p),
+                direction_words(direction)
+            ),
+            None => format!(
+                "equivalent within the margin ({})",
+                faultline_text::p_value(p)
+            ),
         },
         Conclusion::Inconclusive { p, .. } => match p {
-            Some(p) => format!("neither a difference nor equivalence is shown ({})", faultline_text::p_value(p)),
-            None => {
-                "not tested: no run differs from another of its arm, so there is nothing to test against".to_owned()
-            }
+            Some(p) => format!(
+                "neither a difference nor equivalence is shown ({})",
+                faultline_text::p_value(p)
+            ),
+            None => "not tested: without a spread there is nothing to test against".to_owned(),
         },
     }
 }
