@@ -436,3 +436,49 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
     let output = export(&[&one, "--out".as_ref(), &dataset], &["--into", "x"]);
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn the_documents_queries_answer_over_a_hundred_recordings() {
+    let Some(python) = python() else {
+        eprintln!("SKIPPED: no Python with polars and DuckDB; scripts/python-witness makes one");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let arms = [("512", 512.0, 2.0), ("1024", 1024.0, 1.0)];
+    let mut recordings = Vec::new();
+    for number in 0..100_u64 {
+        let (arm, cache, squeeze) = arms[number as usize % 2];
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut labels = vec![label("arm", arm), label("run", &(number / 2).to_string())];
+        // One recording does not say where it was made.
+        labels.extend((number > 0).then(|| label("host", &format!("n{}", number % 5))));
+        let path = folder.path().join(format!("{number}/run.fltl"));
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        busy(
+            &path,
+            Arm {
+                seconds: 30,
+                cache,
+                squeeze,
+                seed: number,
+                labels,
+                killed_at: (number % 10 == 0).then_some(20),
+                ..Arm::default()
+            },
+        );
+        recordings.push(path);
+    }
+    let recordings: Vec<&Path> = recordings.iter().map(PathBuf::as_path).collect();
+    let output = export_into(&folder.path().join("dataset"), &recordings);
+    assert!(output.status.success(), "{}", said(&output));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = Command::new(&python)
+        .arg(root.join("tests/witness/dataset.py"))
+        .arg(root.join("../../docs/RECORDING.md"))
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(read.status.success(), "{}", said(&read));
+    eprintln!("{}", said(&read));
+}
