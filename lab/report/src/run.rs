@@ -201,7 +201,8 @@ impl Run {
     pub fn host(&self) -> Option<&str> {
         let mut facts = self.facts.host.iter();
         let name = facts.find(|(fact, _)| *fact == "Host");
-        self.label("host").or(name.map(|(_, name)| name.as_str()))
+        let label = self.label("host").filter(|host| !host.is_empty());
+        label.or(name.map(|(_, name)| name.as_str()))
     }
 
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
@@ -236,6 +237,7 @@ impl Run {
         let begins = other.at(self.origin_unix_ns);
         session
             && process
+            && self.host() == other.host()
             && begins <= other.end()
             && begins + self.end() >= 0.0
             && self.shares_points(other)

@@ -125,10 +125,11 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
             .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
     );
     if versions.len() > 1 {
-        found.push(values_differ(
-            "The runs had different validators",
-            &versions,
-            ", ",
+        found.push(Caveat::new(
+            format!(
+                "The runs had different validators: {}.",
+                versions.join(", ")
+            ),
             "Use one validator binary for all arms.",
         ));
     }
@@ -182,10 +183,6 @@ fn loads_differ(tps: &[f64]) -> Caveat {
         ),
         "Run the arms at the same time on one host, or replay one ledger range, so that slots can be paired.",
     )
-}
-
-fn values_differ(what: &str, values: &[String], separator: &str, remedy: &str) -> Caveat {
-    Caveat::new(format!("{what}: {}.", values.join(separator)), remedy)
 }
 
 fn hit_counts_differ(versions: &[String]) -> Caveat {

@@ -25,7 +25,8 @@ type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
 
 fn block_of<'s>(subject: &'s Subject<'_>) -> Option<BlockKey<'s>> {
     let run = subject.run;
-    Some((run.label("experiment"), run.host()?, run.label("block")?))
+    let block = run.label("block").filter(|block| !block.is_empty());
+    Some((run.label("experiment"), run.host()?, block?))
 }
 
 fn hosts_of<'s>(subjects: &'s Subjects<'_>, arm: &'s str) -> Vec<&'s str> {

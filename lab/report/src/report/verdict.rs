@@ -380,14 +380,16 @@ fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
 }
 
 fn sentence(pair: &Pair, primary: &Scalar) -> String {
-    let text = words(&pair.primary, primary);
-    format!(
-        "{}, {} against {}: {}; {text}.",
-        pair.title(primary),
-        pair.other,
-        pair.reference,
-        effect::raw(pair, primary)
-    )
+    let compared = || {
+        format!(
+            "{}; {}",
+            effect::raw(pair, primary),
+            words(&pair.primary, primary)
+        )
+    };
+    let text = pair.refusal(primary).map_or_else(compared, str::to_owned);
+    let (title, other, reference) = (pair.title(primary), &pair.other, &pair.reference);
+    format!("{title}, {other} against {reference}: {text}.")
 }
 
 fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {

@@ -113,9 +113,10 @@ fn arms_on_several_hosts_are_compared_within_blocks() {
 fn two_common_blocks_are_refused() {
     let mut runs = blocks(3);
     runs.pop();
-    let headline = report(&runs).verdict.headline;
+    let verdict = report(&runs).verdict;
+    let (headline, point) = (&verdict.headline, &verdict.points[0]);
     let why = "not compared: old (on n1, n2, n3) and new (on n1, n2) have 2 of the 3 common blocks that a test needs";
-    assert!(headline.contains(why), "{headline}");
+    assert!(headline.contains(why) && point.contains(why), "{verdict:?}");
 }
 
 #[test]
