@@ -58,14 +58,6 @@ impl Interval {
     }
 }
 
-/// Two one-sided tests of the ratio of means against the margin.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Equivalence {
-    pub margin: f64,
-    /// The larger of the two p-values.
-    pub p: f64,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub reference: Arm,
@@ -86,9 +78,9 @@ pub struct Comparison {
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
     /// cannot be below 0.1.
     pub mann_whitney: Option<MannWhitney>,
-    /// Decides about equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is
+    /// Of two one-sided tests of the ratio against the margin, the larger. Decides about equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is
     /// not positive.
-    pub equivalence: Option<Equivalence>,
+    pub equivalence_p: Option<f64>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
     /// without a spread or a margin.
     pub runs_needed: Option<u64>,
@@ -150,12 +142,7 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
         difference_p: { welch_test(&a, &b).map(|test| test.p) }.filter(|_| has_enough_runs),
         mann_whitney: mann_whitney(&a, &b).filter(|_| has_enough_runs),
-        equivalence: equivalence_p(&a, &b, settings.margin)
-            .filter(|_| has_enough_runs)
-            .map(|p| Equivalence {
-                margin: settings.margin,
-                p,
-            }),
+        equivalence_p: equivalence_p(&a, &b, settings.margin).filter(|_| has_enough_runs),
         runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
     };
@@ -164,16 +151,18 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
 
 /// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
 /// are a family each. The primary metric, named before the runs, is not in it.
-pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
-    let differences = holm::adjust(&family.iter().map(|c| c.difference_p).collect::<Vec<_>>());
-    let equivalences = holm::adjust(
-        &family
-            .iter()
-            .map(|c| c.equivalence.map(|e| e.p))
-            .collect::<Vec<_>>(),
-    );
+pub fn conclude_family<'c>(
+    family: impl IntoIterator<Item = &'c mut Comparison>,
+    settings: &Settings,
+) {
+    let family: Vec<&mut Comparison> = family.into_iter().collect();
+    let adjusted = |p: fn(&Comparison) -> Option<f64>| {
+        holm::adjust(&family.iter().map(|one| p(one)).collect::<Vec<_>>())
+    };
+    let differences = adjusted(|one| one.difference_p);
+    let equivalences = adjusted(|one| one.equivalence_p);
     for ((comparison, difference), equivalence) in
-        family.iter_mut().zip(differences).zip(equivalences)
+        family.into_iter().zip(differences).zip(equivalences)
     {
         comparison.conclude(difference, equivalence, settings);
     }
@@ -209,8 +198,7 @@ impl Arm {
 
 impl Comparison {
     pub(crate) fn concluded(mut self, settings: &Settings) -> Self {
-        let equivalence = self.equivalence.map(|test| test.p);
-        self.conclude(self.difference_p, equivalence, settings);
+        self.conclude(self.difference_p, self.equivalence_p, settings);
         self
     }
 

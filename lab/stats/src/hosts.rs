@@ -1,8 +1,6 @@
 //! Arms on several hosts. All runs of a block were on one host, which cancels out of their ratio.
 
-use crate::arms::{
-    Arm, Comparison, Conclusion, Equivalence, Interval, RUNS_FOR_A_TEST, Settings, runs_needed,
-};
+use crate::arms::{Arm, Comparison, Conclusion, Interval, RUNS_FOR_A_TEST, Settings, runs_needed};
 use crate::distribution::{t_above, t_quantile};
 use crate::paired::{over_pairs, ratio_test};
 use crate::summary::{mean, mean_and_variance};
@@ -26,7 +24,7 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
         cliffs_delta: None,
         difference_p: test.and_then(|test| test.p),
         mann_whitney: None,
-        equivalence: of_ratios.and_then(|ratios| equivalence(ratios, settings.margin)),
+        equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, settings.margin)),
         runs_needed: { of_ratios.and_then(sd_of_runs) }
             .and_then(|sd| runs_needed(sd, settings.margin)),
         conclusion: Conclusion::NoValues,
@@ -53,14 +51,14 @@ pub fn ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)], level: f64) ->
 }
 
 /// Two one-sided tests, with Student's distribution.
-fn equivalence(log_ratios: &[f64], margin: f64) -> Option<Equivalence> {
+fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let runs = log_ratios.len() as f64;
     let error = (variance / runs).sqrt();
     let p = |distance: f64| t_above(distance / error, runs - 1.0);
     let p = p(mean - (1.0 - margin).ln())?.max(p((1.0 + margin).ln() - mean)?);
     let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && error > 0.0 && margin > 0.0;
-    is_tested.then_some(Equivalence { margin, p })
+    is_tested.then_some(p)
 }
 
 /// A ratio is one of two runs.

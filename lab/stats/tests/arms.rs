@@ -16,7 +16,12 @@ fn one_run_per_arm_is_described_however_far_apart_they_are() {
         (None, None, None, None)
     );
     assert_eq!(
-        (c.difference_p, c.mann_whitney, c.equivalence, c.runs_needed),
+        (
+            c.difference_p,
+            c.mann_whitney,
+            c.equivalence_p,
+            c.runs_needed
+        ),
         (None, None, None, None)
     );
     assert_eq!(c.reference.mean, Some(40_363.97));
@@ -36,7 +41,7 @@ fn two_runs_per_arm_give_an_estimate_and_no_test() {
     assert_eq!(c.conclusion, Conclusion::TooFewRuns { runs: 2, needed: 3 });
     assert!(c.difference.is_some() && c.ratio.is_some() && c.shift.is_some());
     assert_eq!(
-        (c.difference_p, c.mann_whitney, c.equivalence),
+        (c.difference_p, c.mann_whitney, c.equivalence_p),
         (None, None, None)
     );
 }

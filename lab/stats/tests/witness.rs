@@ -244,7 +244,7 @@ fn the_comparison_equals_its_individual_statistics() {
             "{name}"
         );
         assert_eq!(
-            c.equivalence.map(|e| e.p),
+            c.equivalence_p,
             arms::equivalence_p(&a, &b, 0.05).filter(|_| tested),
             "{name}"
         );

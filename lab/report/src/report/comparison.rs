@@ -108,22 +108,9 @@ pub(crate) fn pairs(
 /// The secondary metrics are one family of tests. With several arms, so are the tests of the
 /// primary metric.
 fn adjust_by_holm(pairs: &mut [Pair], settings: &Settings) {
-    let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
-    arms::conclude_family(&mut primary, settings);
-    let mut family: Vec<Comparison> = pairs
-        .iter()
-        .flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone()))
-        .collect();
-    arms::conclude_family(&mut family, settings);
-    let mut family = family.into_iter();
-    for (pair, primary) in pairs.iter_mut().zip(primary) {
-        pair.primary = primary;
-        for (_, comparison) in &mut pair.others {
-            if let Some(adjusted) = family.next() {
-                *comparison = adjusted;
-            }
-        }
-    }
+    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary), settings);
+    let others = pairs.iter_mut().flat_map(|pair| &mut pair.others);
+    arms::conclude_family(others.map(|(_, comparison)| comparison), settings);
 }
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
@@ -227,7 +214,7 @@ fn primary_table(
             100.0 * settings.level
         ));
     }
-    if any(|one| one.difference_p.is_some() || one.equivalence.is_some()) {
+    if any(|one| one.difference_p.is_some() || one.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
@@ -259,6 +246,11 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     let comparison = &pair.primary;
     let too_few_reason = "needs two runs in each arm";
     let untested = "needs three runs in each arm, and a spread";
+    let of_ranks = if pair.by_block {
+        "not within blocks"
+    } else {
+        untested
+    };
     let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
     vec![
         Cell::Text(format!("{} against {}", pair.other, pair.reference)),
@@ -276,12 +268,12 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
         estimate_or(
             comparison.shift.map(|of| of.ends()),
             primary.decimals,
-            too_few_reason,
+            of_ranks,
         ),
-        number(comparison.cliffs_delta, 2, too_few_reason),
+        number(comparison.cliffs_delta, 2, of_ranks),
         number(comparison.difference_p, 4, untested),
-        number(comparison.mann_whitney.map(|test| test.p), 4, untested),
-        number(comparison.equivalence.map(|test| test.p), 4, untested),
+        number(comparison.mann_whitney.map(|test| test.p), 4, of_ranks),
+        number(comparison.equivalence_p, 4, untested),
         number(
             comparison.runs_needed.map(|runs| runs as f64),
             0,

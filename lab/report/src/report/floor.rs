@@ -406,10 +406,9 @@ pub(crate) fn withdraw_below_floor(
             let runs = max_aa_difference(subjects, scalar).zip(comparison.difference);
             let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
             if slots == Some(false) || runs == Some(false) {
-                let equivalence_p = comparison.equivalence.map(|test| test.p);
                 comparison.conclusion = Conclusion::Inconclusive {
                     p: Some(p),
-                    equivalence_p,
+                    equivalence_p: comparison.equivalence_p,
                 };
             }
         }
