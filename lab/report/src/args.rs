@@ -37,6 +37,7 @@ pub enum Format {
   faultline export run.fltl --format parquet --out tables
   faultline export run-*.fltl --format csv --out tables --table wide --table event
   duckdb -c \"SELECT max(process_resident_anon_bytes) FROM 'tables/wide.parquet'\"
+  faultline export ram/runs/*/*/run.fltl --into dataset
 
 Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
 (`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
@@ -49,8 +50,11 @@ pub struct ExportArgs {
     #[arg(long, value_enum, default_value = "parquet")]
     pub format: Format,
     /// The folder for the tables; created if it does not exist.
-    #[arg(long, short, value_name = "DIR")]
-    pub out: PathBuf,
+    #[arg(long, short, value_name = "DIR", required_unless_present = "into")]
+    pub out: Option<PathBuf>,
+    /// Add to a data set of many recordings: Parquet by host, run and day.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "force"])]
+    pub into: Option<PathBuf>,
     /// Only this table. Can be repeated [default: all, and wide].
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,

@@ -1,12 +1,16 @@
+mod dataset;
+mod files;
 mod rows;
 mod wide;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
-use faultline_common::files::TempFile;
+use dataset::Dataset;
+use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
+use faultline_recording::Recording;
 use faultline_recording::schema::TABLES;
-use faultline_recording::{Error, Recording};
+use files::{Files, OpenFile};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +25,12 @@ struct Job {
 /// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let tables = selected_tables(&args.tables)?;
+    if let Some(into) = &args.into {
+        return dataset::export_into(into, &args.files, &tables);
+    }
     let jobs = jobs(args)?;
     for job in &jobs {
-        for path in tables.iter().map(|table| path(job, table, args.format)) {
+        for path in tables.iter().map(|table| path(&job.to, table, args.format)) {
             if !args.force && path.symlink_metadata().is_ok() {
                 bail!(
                     "{}: exists already; give another --out, or --force to overwrite it",
@@ -35,26 +42,52 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let mut message = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
-        std::fs::create_dir_all(&job.to)
-            .with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
-        let mut rows = 0;
-        for table in &tables {
-            let path = path(job, table, args.format);
-            rows += export(&recording, table, &path, args.format).map_err(|error| {
-                match error.is::<Error>() {
-                    true => error,
-                    false => error.context(path.display().to_string()),
-                }
-            })?;
-        }
-        message += &format!(
-            "{}: {} tables with {rows} rows in {}\n",
-            job.from.display(),
-            tables.len(),
-            job.to.display()
-        );
+        let target = Target::Folder(&job.to, args.format);
+        message += &export(&recording, &tables, &target)?;
     }
     Ok(message)
+}
+
+/// Where the tables of a recording go.
+enum Target<'t> {
+    Folder(&'t Path, Format),
+    Dataset(&'t Dataset),
+}
+
+impl Target<'_> {
+    fn dataset(&self) -> Option<&Dataset> {
+        match self {
+            Target::Folder(..) => None,
+            Target::Dataset(dataset) => Some(dataset),
+        }
+    }
+
+    fn path(&self, table: &str, day: i64) -> PathBuf {
+        match self {
+            Target::Folder(folder, format) => path(folder, table, *format),
+            Target::Dataset(dataset) => dataset.path(table, day),
+        }
+    }
+}
+
+fn export(
+    recording: &Recording,
+    tables: &[&'static str],
+    target: &Target<'_>,
+) -> anyhow::Result<String> {
+    let mut rows = 0;
+    for table in tables {
+        rows += export_table(recording, table, target)?;
+    }
+    Ok(format!(
+        "{}: {} tables with {rows} rows in {}\n",
+        recording.path().display(),
+        tables.len(),
+        match target {
+            Target::Folder(folder, _) => folder.display(),
+            Target::Dataset(dataset) => dataset.run.display(),
+        }
+    ))
 }
 
 /// All tables if `names` is empty.
@@ -71,6 +104,10 @@ fn selected_tables(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
 
 /// Several recordings get a subfolder each.
 fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
+    let out = args
+        .out
+        .as_deref()
+        .context("neither --out nor --into is given")?;
     let mut jobs: Vec<Job> = Vec::new();
     for file in &args.files {
         let name = || {
@@ -78,8 +115,8 @@ fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
             stem.with_context(|| format!("{}: not a file", file.display()))
         };
         let to = match args.files.len() {
-            1 => args.out.clone(),
-            _ => args.out.join(name()?),
+            1 => out.to_owned(),
+            _ => out.join(name()?),
         };
         if let Some(other) = jobs.iter().find(|job| job.to == to) {
             bail!(
@@ -97,41 +134,51 @@ fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn path(job: &Job, table: &str, format: Format) -> PathBuf {
+fn path(folder: &Path, table: &str, format: Format) -> PathBuf {
     let extension = match format {
         Format::Parquet => "parquet",
         Format::Csv => "csv",
     };
-    job.to.join(format!("{table}.{extension}"))
+    folder.join(format!("{table}.{extension}"))
 }
 
-/// The file gets its final name only when it is complete.
-fn export(
+fn export_table(
     recording: &Recording,
     table: &'static str,
-    path: &Path,
-    format: Format,
+    target: &Target<'_>,
 ) -> anyhow::Result<u64> {
-    let part = TempFile::create(path)?;
+    let dataset = target.dataset();
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
             let names = spec.columns.iter().map(|column| column.name.to_owned());
-            names.zip(rows::kinds(recording, spec)?).collect()
+            names
+                .zip(rows::kinds(recording, spec, dataset.is_some())?)
+                .collect()
         }
-        None => wide::columns(recording)?,
+        None => wide::columns(recording, dataset.is_some())?,
     };
-    let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
     let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
-    let to = writer(recording, &part, table, layout, format)?;
+    let create = |day| {
+        let path = target.path(table, day);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+        let part = TempFile::create(&path).at(&path)?;
+        let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
+        let writer = writer(recording, &part, table, layout, target).at(&path)?;
+        Ok(OpenFile { path, part, writer })
+    };
+    let tick = || TABLES.iter().find(|spec| spec.name == wide::TICK);
+    let mut files = Files::new(spec.or_else(tick), dataset, &create);
     let rows = match spec {
-        Some(spec) => rows::write(recording, spec.name, &kinds, to, |rows, columns| {
+        Some(spec) => rows::write(recording, spec.name, &kinds, &mut files, |rows, columns| {
             rows::push_rows(rows, columns);
             Ok(())
         })?,
-        None => wide::write(recording, &kinds, to)?,
+        None => wide::write(recording, &kinds, dataset.is_some(), &mut files)?,
     };
-    part.finish(path)?;
+    files.finish()?;
     Ok(rows)
 }
 
@@ -140,22 +187,16 @@ fn writer(
     part: &TempFile,
     table: &str,
     layout: Layout,
-    format: Format,
+    target: &Target<'_>,
 ) -> anyhow::Result<Box<dyn TableWriter>> {
     let out = BufWriter::new(part.file().try_clone()?);
-    Ok(match format {
-        Format::Csv => Box::new(CsvWriter::new(out, layout)?),
-        Format::Parquet => {
-            let labels = recording
-                .labels()
-                .iter()
-                .map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
-            Box::new(ParquetWriter::new(
-                out,
-                table,
-                layout,
-                &labels.collect::<Vec<_>>(),
-            )?)
-        }
-    })
+    if let Target::Folder(_, Format::Csv) = target {
+        return Ok(Box::new(CsvWriter::new(out, layout)?));
+    }
+    let labels = recording
+        .labels()
+        .iter()
+        .map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
+    let labels: Vec<(String, String)> = labels.collect();
+    Ok(Box::new(ParquetWriter::new(out, table, layout, &labels)?))
 }

@@ -16,6 +16,7 @@ mod faults;
 mod floor;
 mod folds;
 mod hardware;
+mod hosts;
 mod limits;
 mod memory;
 mod overview;
@@ -162,10 +163,13 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.complete && paired.rows > 0;
     let floor = Floor::of(&paired, &settings);
-    if let Some(floor) = &floor {
-        floor.withdraw_below_floor(&mut pairs, &subjects, options.primary);
-    }
+    floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects, options.primary);
     let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
+    let by_block = pairs.iter().find(|pair| pair.by_block);
+    comparison_blocks.extend(by_block.and_then(|pair| {
+        let arms = [&*pair.reference, &*pair.other];
+        hosts::table_of_hosts(&subjects, arms, options.primary, &settings)
+    }));
     comparison_blocks.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
     comparison_blocks.extend(paired.blocks());
     let mut sections: Vec<Section> = match pairs.is_empty() {

@@ -197,6 +197,14 @@ impl Run {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The label `host`, else the name in the manifest.
+    pub fn host(&self) -> Option<&str> {
+        let mut facts = self.facts.host.iter();
+        let name = facts.find(|(fact, _)| *fact == "Host");
+        let label = self.label("host").filter(|host| !host.is_empty());
+        label.or(name.map(|(_, name)| name.as_str()))
+    }
+
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
         self.ticks.iter().zip(self.ticks.iter().skip(1))
     }
@@ -229,6 +237,7 @@ impl Run {
         let begins = other.at(self.origin_unix_ns);
         session
             && process
+            && self.host() == other.host()
             && begins <= other.end()
             && begins + self.end() >= 0.0
             && self.shares_points(other)

@@ -58,14 +58,6 @@ impl Interval {
     }
 }
 
-/// Two one-sided tests of the ratio of means against the margin.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Equivalence {
-    pub margin: f64,
-    /// The larger of the two p-values.
-    pub p: f64,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub reference: Arm,
@@ -80,15 +72,15 @@ pub struct Comparison {
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Decides about a difference; `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm or no
-    /// spread at all.
-    pub welch: Option<Welch>,
+    /// Of Welch's test, or of that of the blocks. Decides about a difference; `None` with fewer than
+    /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
+    pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
     /// cannot be below 0.1.
     pub mann_whitney: Option<MannWhitney>,
-    /// Decides about equivalence; `None` like [`Comparison::welch`], and if the reference's mean is
+    /// Of two one-sided tests of the ratio against the margin, the larger. Decides about equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is
     /// not positive.
-    pub equivalence: Option<Equivalence>,
+    pub equivalence_p: Option<f64>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
     /// without a spread or a margin.
     pub runs_needed: Option<u64>,
@@ -117,7 +109,7 @@ pub enum Conclusion {
     /// The means differ, and a difference below the margin is not shown.
     Differs {
         direction: Direction,
-        /// Of Welch's test, adjusted where several metrics were tested.
+        /// Of the difference, adjusted where several metrics were tested.
         p: f64,
     },
     /// The means differ by less than the margin.
@@ -129,7 +121,7 @@ pub enum Conclusion {
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of Welch's test; `None` if no run differs from another of its arm.
+        /// Of the difference; `None` if no run differs from another of its arm.
         p: Option<f64>,
         /// Of the equivalence test; `None` where it could not be made.
         equivalence_p: Option<f64>,
@@ -141,49 +133,36 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
     let (some, has_enough_runs) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
-    let mut comparison = Comparison {
+    let comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
         difference: mean_difference(&a, &b, settings.level),
         ratio: ratio_of_means(&a, &b, settings.level),
         shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
-        welch: welch_test(&a, &b).filter(|_| has_enough_runs),
+        difference_p: { welch_test(&a, &b).map(|test| test.p) }.filter(|_| has_enough_runs),
         mann_whitney: mann_whitney(&a, &b).filter(|_| has_enough_runs),
-        equivalence: equivalence_p(&a, &b, settings.margin)
-            .filter(|_| has_enough_runs)
-            .map(|p| Equivalence {
-                margin: settings.margin,
-                p,
-            }),
+        equivalence_p: equivalence_p(&a, &b, settings.margin).filter(|_| has_enough_runs),
         runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
     };
-    comparison.conclude(
-        comparison.welch.map(|w| w.p),
-        comparison.equivalence.map(|e| e.p),
-        settings,
-    );
-    comparison
+    comparison.concluded(settings)
 }
 
 /// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
 /// are a family each. The primary metric, named before the runs, is not in it.
-pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
-    let differences = holm::adjust(
-        &family
-            .iter()
-            .map(|c| c.welch.map(|w| w.p))
-            .collect::<Vec<_>>(),
-    );
-    let equivalences = holm::adjust(
-        &family
-            .iter()
-            .map(|c| c.equivalence.map(|e| e.p))
-            .collect::<Vec<_>>(),
-    );
+pub fn conclude_family<'c>(
+    family: impl IntoIterator<Item = &'c mut Comparison>,
+    settings: &Settings,
+) {
+    let family: Vec<&mut Comparison> = family.into_iter().collect();
+    let adjusted = |p: fn(&Comparison) -> Option<f64>| {
+        holm::adjust(&family.iter().map(|one| p(one)).collect::<Vec<_>>())
+    };
+    let differences = adjusted(|one| one.difference_p);
+    let equivalences = adjusted(|one| one.equivalence_p);
     for ((comparison, difference), equivalence) in
-        family.iter_mut().zip(differences).zip(equivalences)
+        family.into_iter().zip(differences).zip(equivalences)
     {
         comparison.conclude(difference, equivalence, settings);
     }
@@ -218,6 +197,11 @@ impl Arm {
 }
 
 impl Comparison {
+    pub(crate) fn concluded(mut self, settings: &Settings) -> Self {
+        self.conclude(self.difference_p, self.equivalence_p, settings);
+        self
+    }
+
     fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>, settings: &Settings) {
         let alpha = 1.0 - settings.level + 1e-12;
         let runs = self.reference.runs.min(self.other.runs);
@@ -242,14 +226,15 @@ impl Comparison {
     }
 
     fn direction(&self) -> Option<Direction> {
-        let (a, b) = (self.reference.mean?, self.other.mean?);
-        if a == b {
-            return None;
+        let of_means = || Some(self.other.mean? - self.reference.mean?);
+        let change = self
+            .ratio
+            .map(|ratio| ratio.value - 1.0)
+            .or_else(of_means)?;
+        match change {
+            0.0 => None,
+            change if change < 0.0 => Some(Direction::Lower),
+            _ => Some(Direction::Higher),
         }
-        Some(if b < a {
-            Direction::Lower
-        } else {
-            Direction::Higher
-        })
     }
 }

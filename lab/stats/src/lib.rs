@@ -15,6 +15,7 @@ pub mod decision;
 mod distribution;
 pub mod histogram;
 pub mod holm;
+pub mod hosts;
 pub mod paired;
 pub mod rate;
 pub mod smooth;

@@ -320,3 +320,165 @@ fn a_missing_export_input_is_reported_without_creating_a_file() {
     let output = export(&[&recording, "--out".as_ref(), &out], &["--format", "xlsx"]);
     assert_eq!(output.status.code(), Some(64));
 }
+
+/// Below the table's folder.
+fn dataset_files(dataset: &Path, table: &str) -> Vec<String> {
+    let pattern = dataset.join(table);
+    let mut found = Vec::new();
+    let mut folders = vec![pattern.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(&pattern).unwrap();
+                found.push(name.display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn export_into(dataset: &Path, recordings: &[&Path]) -> std::process::Output {
+    export(&[recordings, &["--into".as_ref(), dataset]].concat(), &[])
+}
+
+#[test]
+fn recordings_of_one_name_make_a_dataset_by_host_run_and_day() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = folder.path().join("dataset");
+    // The second passes midnight after its fourth tick.
+    let runs = [("1", 1_800_000_000), ("2", 1_800_057_595)].map(|(run, began)| {
+        let path = folder.path().join(run).join("run.fltl");
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        let labels = vec![("experiment", "ram"), ("arm", "512 G"), ("run", run)];
+        Plain {
+            began,
+            labels,
+            ..Plain::default()
+        }
+        .write(&path);
+        path
+    });
+    let [one, two] = [&*runs[0], &*runs[1]];
+    let output = export_into(&dataset, &[one, two]);
+    assert!(output.status.success(), "{}", said(&output));
+    let [first, second, third] = [
+        "host=sol-1/run=ram-512_G-1-1800000001000000000/day=2027-01-15",
+        "host=sol-1/run=ram-512_G-2-1800057596000000000/day=2027-01-15",
+        "host=sol-1/run=ram-512_G-2-1800057596000000000/day=2027-01-16",
+    ];
+    for (table, days) in [
+        ("tick", vec![first, second, third]),
+        ("process_sample", vec![first, second, third]),
+        ("wide", vec![first, second, third]),
+        ("session", vec![first, second]),
+        ("problem", vec![first, second]),
+    ] {
+        let expected: Vec<String> = days
+            .iter()
+            .map(|day| format!("{day}/{table}.parquet"))
+            .collect();
+        assert_eq!(dataset_files(&dataset, table), expected);
+    }
+    let rows = |day: &str| {
+        let file = std::fs::File::open(dataset.join("tick").join(day).join("tick.parquet"));
+        let reader = SerializedFileReader::new(file.unwrap()).unwrap();
+        reader.metadata().file_metadata().num_rows()
+    };
+    assert_eq!([first, second, third].map(rows), [10, 4, 6]);
+}
+
+#[test]
+fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = folder.path().join("dataset");
+    let [one, two] = ["1", "2"].map(|run| {
+        let path = folder.path().join(format!("{run}.fltl"));
+        let labels = vec![("host", "n1"), ("run", run)];
+        Plain {
+            labels,
+            ..Plain::default()
+        }
+        .write(&path);
+        path
+    });
+    assert!(export_into(&dataset, &[&one, &two]).status.success());
+    let run = dataset.join("tick/host=n1/run=1-1800000001000000000");
+    let other = dataset.join("tick/host=n1/run=2-1800000001000000000/day=2027-01-15/tick.parquet");
+    let [stale, notes, foreign] = [
+        "day=2027-01-01/tick.parquet",
+        "day=2027-01-01/notes",
+        "notes",
+    ]
+    .map(|name| run.join(name));
+    std::fs::create_dir(stale.parent().unwrap()).unwrap();
+    for path in [&stale, &notes, &foreign, &other] {
+        std::fs::write(path, "mine").unwrap();
+    }
+    let own = run.join("day=2027-01-15/tick.parquet");
+    std::fs::write(&own, "old").unwrap();
+    let output = export_into(&dataset, &[&one]);
+    assert!(output.status.success(), "{}", said(&output));
+    for path in [&notes, &foreign, &other] {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
+    }
+    assert!(!stale.exists() && std::fs::read(&own).unwrap().starts_with(b"PAR1"));
+
+    let copy = folder.path().join("copy.fltl");
+    std::fs::copy(&one, &copy).unwrap();
+    let output = export_into(&dataset, &[&one, &copy]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "are both host=n1/run=1-1800000001000000000: give each run once";
+    assert!(said(&output).contains(expected), "{}", said(&output));
+    let output = export(&[&one, "--out".as_ref(), &dataset], &["--into", "x"]);
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn the_documents_queries_answer_over_a_hundred_recordings() {
+    let Some(python) = python() else {
+        eprintln!("SKIPPED: no Python with polars and DuckDB; scripts/python-witness makes one");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let arms = [("512", 512.0, 2.0), ("1024", 1024.0, 1.0)];
+    let mut recordings = Vec::new();
+    for number in 0..100_u64 {
+        let (arm, cache, squeeze) = arms[number as usize % 2];
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut labels = vec![label("arm", arm), label("run", &(number / 2).to_string())];
+        // One recording does not say where it was made.
+        labels.extend((number > 0).then(|| label("host", &format!("n{}", number % 5))));
+        let path = folder.path().join(format!("{number}/run.fltl"));
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        busy(
+            &path,
+            Arm {
+                seconds: 30,
+                cache,
+                squeeze,
+                seed: number,
+                labels,
+                killed_at: (number % 10 == 0).then_some(20),
+                ..Arm::default()
+            },
+        );
+        recordings.push(path);
+    }
+    let recordings: Vec<&Path> = recordings.iter().map(PathBuf::as_path).collect();
+    let output = export_into(&folder.path().join("dataset"), &recordings);
+    assert!(output.status.success(), "{}", said(&output));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = Command::new(&python)
+        .arg(root.join("tests/witness/dataset.py"))
+        .arg(root.join("../../docs/RECORDING.md"))
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(read.status.success(), "{}", said(&read));
+    eprintln!("{}", said(&read));
+}

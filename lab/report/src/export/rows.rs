@@ -1,9 +1,23 @@
-use faultline_pages::export::{TableWriter, Type, Values, chunk_rows};
-use faultline_recording::schema::{Kind, TableSpec};
+use super::files::Files;
+use faultline_pages::export::{Type, Values, chunk_rows};
+use faultline_recording::schema::{Kind, Role, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
 
-/// A column with reals or counts beyond 2^63 is real throughout.
-pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Type>, Error> {
+/// A column with reals or counts beyond 2^63 is real throughout. In a data set types are those of
+/// every recording: samples are real.
+pub(super) fn kinds(
+    recording: &Recording,
+    table: &TableSpec,
+    is_dataset: bool,
+) -> Result<Vec<Type>, Error> {
+    if is_dataset {
+        let is_sample = table.name.ends_with("_sample");
+        let columns = table.columns.iter().map(|column| match column.kind {
+            Kind::Integer if is_sample && column.role == Role::Plain => Type::Real,
+            kind => type_of(kind),
+        });
+        return Ok(columns.collect());
+    }
     let mut kinds: Vec<Type> = table
         .columns
         .iter()
@@ -39,7 +53,7 @@ pub(super) fn write(
     recording: &Recording,
     table: &str,
     kinds: &[Type],
-    mut to: Box<dyn TableWriter>,
+    to: &mut Files<'_>,
     fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;
@@ -47,13 +61,17 @@ pub(super) fn write(
         table,
         chunk_rows(kinds.len()),
         |rows| -> anyhow::Result<()> {
-            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-            fill(rows, &mut columns)?;
-            written += rows.len() as u64;
-            to.chunk(&columns)
+            let days = rows.chunk_by(|one, next| to.day(one) == to.day(next));
+            for rows in days.collect::<Vec<_>>() {
+                let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+                fill(rows, &mut columns)?;
+                written += rows.len() as u64;
+                let day = rows.first().map_or(0, |row| to.day(row));
+                to.write(day, &columns)?;
+            }
+            Ok(())
         },
     )?;
-    to.finish()?;
     Ok(written)
 }
 

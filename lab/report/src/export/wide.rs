@@ -1,13 +1,17 @@
 //! One row per tick, joined with all tables that have at most one row per tick, and the labels.
 
+use super::files::Files;
 use super::rows::{self, kinds, push, push_rows, type_of};
-use faultline_pages::export::{TableWriter, Type, Values};
+use faultline_pages::export::{Type, Values};
 use faultline_recording::schema::{TABLES, TableColumn};
 use faultline_recording::{Cell, Error, Recording, Row, Table};
 
-const TICK: &str = "tick";
+pub(super) const TICK: &str = "tick";
 
-pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Type)>, Error> {
+pub(super) fn columns(
+    recording: &Recording,
+    is_dataset: bool,
+) -> Result<Vec<(String, Type)>, Error> {
     let mut all: Vec<(String, Type)> = tick_columns()
         .iter()
         .map(|column| (column.name.to_owned(), type_of(column.kind)))
@@ -17,15 +21,20 @@ pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Type)>, Erro
         .filter(|spec| Table::ALL.iter().any(|table| table.name() == spec.name))
     {
         let prefix = spec.name.trim_end_matches("sample");
-        let columns = spec.columns.iter().zip(kinds(recording, spec)?).skip(1);
+        let columns = spec
+            .columns
+            .iter()
+            .zip(kinds(recording, spec, is_dataset)?)
+            .skip(1);
         all.extend(columns.map(|(column, kind)| (format!("{prefix}{}", column.name), kind)));
     }
-    all.extend(labels(recording).map(|(name, _)| (name, Type::Text)));
+    all.extend(labels(recording, is_dataset).map(|(name, _)| (name, Type::Text)));
     Ok(all)
 }
 
-/// `arm` and `run` of every recording, then its other labels, as `label_NAME`.
-fn labels(recording: &Recording) -> impl Iterator<Item = (String, Cell)> {
+/// `arm` and `run` of every recording, then its other labels, as `label_NAME`. In a data set only
+/// `arm`: its folders have the run, its table `label` the others.
+fn labels(recording: &Recording, is_dataset: bool) -> impl Iterator<Item = (String, Cell)> {
     let named = ["arm", "run"].into_iter().map(|wanted| {
         let label = recording.labels().iter().find(|(name, _)| name == wanted);
         let cell = label.map_or(Cell::Null, |(_, label)| Cell::Text(label.clone()));
@@ -33,7 +42,10 @@ fn labels(recording: &Recording) -> impl Iterator<Item = (String, Cell)> {
     });
     let others = recording.labels().iter();
     let others = others.filter(|(name, _)| name != "arm" && name != "run");
-    named.chain(others.map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone()))))
+    let others = others.map(|(name, label)| (format!("label_{name}"), Cell::Text(label.clone())));
+    named
+        .chain(others)
+        .take(if is_dataset { 1 } else { usize::MAX })
 }
 
 fn tick_columns() -> &'static [TableColumn] {
@@ -47,7 +59,8 @@ fn tick_columns() -> &'static [TableColumn] {
 pub(super) fn write(
     recording: &Recording,
     kinds: &[Type],
-    to: Box<dyn TableWriter>,
+    is_dataset: bool,
+    to: &mut Files<'_>,
 ) -> anyhow::Result<u64> {
     rows::write(recording, TICK, kinds, to, |ticks, columns| {
         let (own, mut rest) = columns.split_at_mut(tick_columns().len());
@@ -58,7 +71,7 @@ pub(super) fn write(
             join(recording, table, &ids, these)?;
             rest = others;
         }
-        for (values, (_, label)) in rest.iter_mut().zip(labels(recording)) {
+        for (values, (_, label)) in rest.iter_mut().zip(labels(recording, is_dataset)) {
             ids.iter().for_each(|_| push(values, &label));
         }
         Ok(())

@@ -4,6 +4,7 @@ use super::cache::last_capacity;
 use super::cells::duration;
 use super::comparison::lowercase_first;
 use super::groups::{by_key, distinct};
+use super::hosts;
 use super::model::Caveat;
 use super::pace;
 use super::scalars::Scalar;
@@ -124,10 +125,11 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
             .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
     );
     if versions.len() > 1 {
-        found.push(values_differ(
-            "The runs had different validators",
-            &versions,
-            ", ",
+        found.push(Caveat::new(
+            format!(
+                "The runs had different validators: {}.",
+                versions.join(", ")
+            ),
             "Use one validator binary for all arms.",
         ));
     }
@@ -139,7 +141,7 @@ fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
         found.push(hit_counts_differ(&before));
     }
     found.extend(pace::caveats(subjects));
-    found.extend(machines_differ(subjects));
+    found.extend(hosts::caveats(subjects));
     let begun = { subjects.all.iter() }
         .map(|subject| (subject.run.origin_unix_ns as f64, subject.arm.as_str()));
     let begun: Vec<(f64, &str)> = begun.collect();
@@ -179,12 +181,8 @@ fn loads_differ(tps: &[f64]) -> Caveat {
         format!(
             "The runs did not process the same slots, so the network's load differs between them{range}."
         ),
-        "Run the arms at the same time on equal machines, or replay one ledger range, so that slots can be paired.",
+        "Run the arms at the same time on one host, or replay one ledger range, so that slots can be paired.",
     )
-}
-
-fn values_differ(what: &str, values: &[String], separator: &str, remedy: &str) -> Caveat {
-    Caveat::new(format!("{what}: {}.", values.join(separator)), remedy)
 }
 
 fn hit_counts_differ(versions: &[String]) -> Caveat {
@@ -205,42 +203,6 @@ fn one_after_the_other(first: &str, then: &str) -> Caveat {
         ),
         "Alternate the arms (A B B A), or draw their order by lot.",
     )
-}
-
-fn machines_differ(subjects: &Subjects<'_>) -> Vec<Caveat> {
-    let facts = || subjects.all.iter().map(|subject| &subject.run.facts);
-    let kernels = distinct(facts().filter_map(|facts| facts.kernel.clone()));
-    let processors = distinct(facts().filter_map(|facts| facts.cpu.clone()));
-    let memory = distinct(
-        facts()
-            .filter_map(|facts| facts.memory)
-            .map(|bytes| super::cells::bytes(bytes as f64)),
-    );
-    let differs = |what: &str, all: &[String]| {
-        (all.len() > 1).then(|| format!("{what}: {}", all.join(" against ")))
-    };
-    let differences: Vec<String> = [differs("CPU", &processors), differs("memory", &memory)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let mut found = Vec::new();
-    if !differences.is_empty() {
-        found.push(values_differ(
-            "The runs were on different machines",
-            &differences,
-            "; ",
-            "Use one machine for all arms, or swap the machines between arms.",
-        ));
-    }
-    if kernels.len() > 1 {
-        found.push(values_differ(
-            "The runs had different kernels",
-            &kernels,
-            ", ",
-            "Boot the same kernel for all arms.",
-        ));
-    }
-    found
 }
 
 /// A caveat of one run, without its name and the final full stop, and the remedy.

@@ -1,6 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::cells::{self, count, estimate_or, number, table, without_missing};
+use super::hosts::{self, Design};
 use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
 use super::scalars::{Better, Scalar, scalars_of};
@@ -16,6 +17,8 @@ pub(crate) struct Pair {
     pub(crate) primary: Comparison,
     /// Holm-adjusted.
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
+    /// Within blocks of several hosts.
+    pub(crate) by_block: bool,
     refused: Vec<(&'static str, String)>,
     per_second: bool,
 }
@@ -68,13 +71,21 @@ pub(crate) fn pairs(
     let mut pairs: Vec<Pair> = others
         .iter()
         .map(|other| {
-            let refusal = |scalar: &Scalar| pace::refusal(subjects, reference, other, scalar);
-            let compare = |scalar: &Scalar| {
-                let values = |arm| match refusal(scalar) {
-                    Some(_) => Vec::new(),
-                    None => values(subjects, arm, scalar),
-                };
-                arms::compare(&values(reference), &values(other), settings)
+            let design = hosts::design(subjects, reference, other);
+            let refusal = |scalar: &Scalar| match &design {
+                Design::Refused(why) => Some(why.clone()),
+                _ => pace::refusal(subjects, reference, other, scalar),
+            };
+            let compare = |scalar: &Scalar| match design {
+                _ if refusal(scalar).is_some() => arms::compare(&[], &[], settings),
+                Design::ByBlock => {
+                    let blocks = hosts::values(subjects, [reference, other], scalar);
+                    faultline_stats::hosts::compare(&blocks, settings)
+                }
+                _ => {
+                    let values = |arm| values(subjects, arm, scalar);
+                    arms::compare(&values(reference), &values(other), settings)
+                }
             };
             let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
             Pair {
@@ -82,6 +93,7 @@ pub(crate) fn pairs(
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+                by_block: matches!(design, Design::ByBlock),
                 per_second: subjects.per_second,
                 refused: { scalars_of(subjects) }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
@@ -96,22 +108,9 @@ pub(crate) fn pairs(
 /// The secondary metrics are one family of tests. With several arms, so are the tests of the
 /// primary metric.
 fn adjust_by_holm(pairs: &mut [Pair], settings: &Settings) {
-    let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
-    arms::conclude_family(&mut primary, settings);
-    let mut family: Vec<Comparison> = pairs
-        .iter()
-        .flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone()))
-        .collect();
-    arms::conclude_family(&mut family, settings);
-    let mut family = family.into_iter();
-    for (pair, primary) in pairs.iter_mut().zip(primary) {
-        pair.primary = primary;
-        for (_, comparison) in &mut pair.others {
-            if let Some(adjusted) = family.next() {
-                *comparison = adjusted;
-            }
-        }
-    }
+    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary), settings);
+    let others = pairs.iter_mut().flat_map(|pair| &mut pair.others);
+    arms::conclude_family(others.map(|(_, comparison)| comparison), settings);
 }
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
@@ -206,14 +205,16 @@ fn primary_table(
     ];
     let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary));
     let mut note = format!("{}: {}.", primary.title, primary.definition);
-    if any(|one| one.difference.is_some()) {
+    if pairs.iter().any(|pair| pair.by_block) {
+        note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
+    } else if any(|one| one.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
              of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
             100.0 * settings.level
         ));
     }
-    if any(|one| one.welch.is_some() || one.equivalence.is_some()) {
+    if any(|one| one.difference_p.is_some() || one.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
@@ -245,6 +246,11 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     let comparison = &pair.primary;
     let too_few_reason = "needs two runs in each arm";
     let untested = "needs three runs in each arm, and a spread";
+    let of_ranks = if pair.by_block {
+        "not within blocks"
+    } else {
+        untested
+    };
     let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
     vec![
         Cell::Text(format!("{} against {}", pair.other, pair.reference)),
@@ -262,12 +268,12 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
         estimate_or(
             comparison.shift.map(|of| of.ends()),
             primary.decimals,
-            too_few_reason,
+            of_ranks,
         ),
-        number(comparison.cliffs_delta, 2, too_few_reason),
-        number(comparison.welch.map(|welch| welch.p), 4, untested),
-        number(comparison.mann_whitney.map(|test| test.p), 4, untested),
-        number(comparison.equivalence.map(|test| test.p), 4, untested),
+        number(comparison.cliffs_delta, 2, of_ranks),
+        number(comparison.difference_p, 4, untested),
+        number(comparison.mann_whitney.map(|test| test.p), 4, of_ranks),
+        number(comparison.equivalence_p, 4, untested),
         number(
             comparison.runs_needed.map(|runs| runs as f64),
             0,
@@ -290,7 +296,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let tested = pairs
         .iter()
         .flat_map(|pair| &pair.others)
-        .any(|(_, comparison)| comparison.welch.is_some());
+        .any(|(_, comparison)| comparison.difference_p.is_some());
     let note = if tested {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
@@ -375,20 +381,37 @@ pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) 
 pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
-        Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
-        Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
+        Conclusion::Described => {
+            "described, not tested: an arm has a value of a single run only".to_owned()
+        }
+        Conclusion::TooFewRuns { runs, needed } => {
+            format!("estimated, not tested: {runs} runs, a test needs {needed}")
+        }
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", direction_words(direction), better_or_worse(direction, scalar.better), faultline_text::p_value(p))
+            format!(
+                "{}{} ({})",
+                direction_words(direction),
+                better_or_worse(direction, scalar.better),
+                faultline_text::p_value(p)
+            )
         }
         Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), direction_words(direction)),
-            None => format!("equivalent within the margin ({})", faultline_text::p_value(p)),
+            Some(direction) => format!(
+                "equivalent within the margin ({}), though {}",
+                faultline_text::p_value(p),
+                direction_words(direction)
+            ),
+            None => format!(
+                "equivalent within the margin ({})",
+                faultline_text::p_value(p)
+            ),
         },
         Conclusion::Inconclusive { p, .. } => match p {
-            Some(p) => format!("neither a difference nor equivalence is shown ({})", faultline_text::p_value(p)),
-            None => {
-                "not tested: no run differs from another of its arm, so there is nothing to test against".to_owned()
-            }
+            Some(p) => format!(
+                "neither a difference nor equivalence is shown ({})",
+                faultline_text::p_value(p)
+            ),
+            None => "not tested: without a spread there is nothing to test against".to_owned(),
         },
     }
 }

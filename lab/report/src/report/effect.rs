@@ -11,7 +11,8 @@ const MULTIPLE: f64 = 2.0;
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<String> {
     let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
-    let direction = match after < before {
+    let is_lower = { comparison.ratio }.map_or(after < before, |ratio| ratio.value < 1.0);
+    let direction = match is_lower {
         true => Direction::Lower,
         false => Direction::Higher,
     };

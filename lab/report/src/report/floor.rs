@@ -8,7 +8,7 @@ use super::comparison::{Pair, lowercase_first};
 use super::groups::distinct;
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
-use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity};
+use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
 use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
@@ -113,40 +113,6 @@ impl Floor {
             |[_, low, high]: ValueAndInterval| low > 1.0 - self.margin && high < 1.0 + self.margin;
         let same = row.ratio_90.is_some_and(within) || row.difference == [0.0; 3];
         same && row.unreliable.is_none()
-    }
-
-    /// Withdraws differences that do not exceed those of the A/A pair.
-    pub(crate) fn withdraw_below_floor(
-        &self,
-        pairs: &mut [Pair],
-        subjects: &Subjects<'_>,
-        primary: &Scalar,
-    ) {
-        for pair in pairs {
-            let names = (pair.reference.clone(), pair.other.clone());
-            let metrics = std::iter::once((primary, &mut pair.primary));
-            let others = pair
-                .others
-                .iter_mut()
-                .map(|(scalar, comparison)| (*scalar, comparison));
-            for (scalar, comparison) in metrics.chain(others) {
-                let Conclusion::Differs { p, .. } = comparison.conclusion else {
-                    continue;
-                };
-                let slots = self
-                    .row_of(scalar, &names)
-                    .and_then(|row| self.is_beyond_floor(row));
-                let runs = max_aa_difference(subjects, scalar).zip(comparison.difference);
-                let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
-                if slots == Some(false) || runs == Some(false) {
-                    let equivalence_p = comparison.equivalence.map(|test| test.p);
-                    comparison.conclusion = Conclusion::Inconclusive {
-                        p: Some(p),
-                        equivalence_p,
-                    };
-                }
-            }
-        }
     }
 
     fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
@@ -420,6 +386,35 @@ fn combined(
     Some([mean(&values)?, low, high])
 }
 
+/// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
+pub(crate) fn withdraw_below_floor(
+    floor: Option<&Floor>,
+    pairs: &mut [Pair],
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+) {
+    for pair in pairs {
+        let names = (pair.reference.clone(), pair.other.clone());
+        let metrics = std::iter::once((primary, &mut pair.primary));
+        let others = { pair.others.iter_mut() }.map(|(scalar, comparison)| (*scalar, comparison));
+        for (scalar, comparison) in metrics.chain(others) {
+            let Conclusion::Differs { p, .. } = comparison.conclusion else {
+                continue;
+            };
+            let slots =
+                floor.and_then(|floor| floor.is_beyond_floor(floor.row_of(scalar, &names)?));
+            let runs = max_aa_difference(subjects, scalar).zip(comparison.difference);
+            let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
+            if slots == Some(false) || runs == Some(false) {
+                comparison.conclusion = Conclusion::Inconclusive {
+                    p: Some(p),
+                    equivalence_p: comparison.equivalence_p,
+                };
+            }
+        }
+    }
+}
+
 /// The largest difference within an A/A pair.
 fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
@@ -430,7 +425,7 @@ fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let aa_difference = |twin: &Subject<'_>| {
         let first = subjects
             .of(twin.arm.trim_end_matches(AA_SUFFIX))
-            .find(|first| turn(first) == turn(twin))?;
+            .find(|first| pairing_key(first) == pairing_key(twin))?;
         Some((value(twin)? - value(first)?).abs())
     };
     aa_pair.filter_map(aa_difference).reduce(f64::max)

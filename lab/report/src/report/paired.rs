@@ -241,15 +241,17 @@ fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candid
         .collect()
 }
 
-/// Experiment and turn (for a replay, replicate).
-fn pairing_key<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
+/// Experiment, block and turn (for a replay, replicate).
+pub(crate) fn pairing_key<'s>(
+    subject: &'s Subject<'_>,
+) -> Option<(Option<&'s str>, Option<&'s str>, &'s str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
         "turn"
     } else {
         "run"
     };
-    Some((label("experiment"), label(key)?))
+    Some((label("experiment"), label("block"), label(key)?))
 }
 
 fn partner<'s, 'r>(

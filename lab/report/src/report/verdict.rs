@@ -258,6 +258,9 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
 /// For arms whose runs are all equal: no test can tell a difference from chance.
 fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
+    if pair.by_block {
+        return format!("{other} against {reference}: the same ratio in every block.");
+    }
     let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
         return format!("{other} against {reference}: not recorded in both.");
     };
@@ -318,7 +321,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
-                "the same in every run of an arm with {arms} and {reference}, so that there is nothing to test against"
+                "without a spread with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
@@ -377,14 +380,16 @@ fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
 }
 
 fn sentence(pair: &Pair, primary: &Scalar) -> String {
-    let text = words(&pair.primary, primary);
-    format!(
-        "{}, {} against {}: {}; {text}.",
-        pair.title(primary),
-        pair.other,
-        pair.reference,
-        effect::raw(pair, primary)
-    )
+    let compared = || {
+        format!(
+            "{}; {}",
+            effect::raw(pair, primary),
+            words(&pair.primary, primary)
+        )
+    };
+    let text = pair.refusal(primary).map_or_else(compared, str::to_owned);
+    let (title, other, reference) = (pair.title(primary), &pair.other, &pair.reference);
+    format!("{title}, {other} against {reference}: {text}.")
 }
 
 fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {

@@ -13,11 +13,6 @@ fn every_arm_caveat_is_full_sentences_with_its_numbers() {
     check(too_few_runs(&texts(&["512"])), &["512", "3"]);
     check(loads_differ(&[4742.3, 3800.4]), &["3,800 to 4,742"]);
     check(loads_differ(&[]), &["same slots"]);
-    let kernels = texts(&["6.1", "6.8"]);
-    check(
-        values_differ("Kernels differ", &kernels, ", ", "Boot one."),
-        &["6.1, 6.8"],
-    );
     check(hit_counts_differ(&texts(&["2.1.14"])), &["hits", "4.4"]);
     check(one_after_the_other("512", "1024"), &["512", "1024"]);
 }

@@ -1,0 +1,102 @@
+use super::dataset::{DAY_NS, Dataset};
+use faultline_common::files::{AtPath, TempFile};
+use faultline_pages::export::{TableWriter, Values};
+use faultline_recording::schema::TableSpec;
+use faultline_recording::{Cell, Row};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+
+/// The files of one table: one, or one for each day of a data set.
+pub(super) struct Files<'f> {
+    dataset: Option<&'f Dataset>,
+    /// Columns of the row's time and of its tick.
+    time: Option<usize>,
+    tick: Option<usize>,
+    create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
+    open: BTreeMap<i64, OpenFile>,
+}
+
+/// It gets its final name only when all of the table are complete.
+pub(super) struct OpenFile {
+    pub(super) path: PathBuf,
+    pub(super) part: TempFile,
+    pub(super) writer: Box<dyn TableWriter>,
+}
+
+impl<'f> Files<'f> {
+    pub(super) fn new(
+        spec: Option<&TableSpec>,
+        dataset: Option<&'f Dataset>,
+        create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
+    ) -> Self {
+        let column = |name| spec?.columns.iter().position(|column| column.name == name);
+        Files {
+            dataset,
+            time: column("unix_ns"),
+            tick: column("tick"),
+            create,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Of 1970.
+    pub(super) fn day(&self, row: &Row) -> i64 {
+        let Some(dataset) = self.dataset else {
+            return 0;
+        };
+        let value = |column: Option<usize>| match row.get(column?)? {
+            Cell::Integer(value) => Some(*value),
+            _ => None,
+        };
+        match value(self.time) {
+            Some(unix_ns) => unix_ns.div_euclid(DAY_NS),
+            None => dataset.day_of(value(self.tick)),
+        }
+    }
+
+    pub(super) fn write(&mut self, day: i64, columns: &[Values]) -> anyhow::Result<()> {
+        let file = match self.open.entry(day) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(none) => none.insert((self.create)(day)?),
+        };
+        file.writer.chunk(columns).at(&file.path)
+    }
+
+    /// A table without rows has a file, too. Files that an earlier export of the run made for other
+    /// days are removed.
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        if self.open.is_empty() {
+            let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
+            self.open.insert(day, (self.create)(day)?);
+        }
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for OpenFile { path, part, writer } in self.open.into_values() {
+            writer.finish().at(&path)?;
+            part.finish(&path).at(&path)?;
+            paths.push(path);
+        }
+        match self.dataset {
+            Some(_) => remove_others(&paths),
+            None => Ok(()),
+        }
+    }
+}
+
+fn remove_others(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let of_run = paths
+        .first()
+        .and_then(|path| Some((path.ancestors().nth(2)?, path.file_name()?)));
+    let Some((run, name)) = of_run else {
+        return Ok(());
+    };
+    for day in std::fs::read_dir(run).at(run)? {
+        let path = day.at(run)?.path().join(name);
+        if !paths.contains(&path) && path.is_file() {
+            std::fs::remove_file(&path).at(&path)?;
+            // Not empty if it has files of others.
+            let _ = std::fs::remove_dir(path.parent().unwrap_or(Path::new("")));
+        }
+    }
+    Ok(())
+}

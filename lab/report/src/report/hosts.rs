@@ -1,0 +1,208 @@
+//! Runs on several hosts. The label `block` says which runs were made on one host, one after the
+//! other: arms are compared within blocks.
+
+use super::cells::{bytes, count, estimate_or, number, table, words};
+use super::groups::{by_key, distinct};
+use super::model::{Block, Caveat, Cell};
+use super::pace;
+use super::scalars::Scalar;
+use super::subject::{AA_SUFFIX, Subject, Subjects};
+use crate::run::SystemFacts;
+use faultline_stats::arms::{RUNS_FOR_A_TEST, Settings};
+use faultline_stats::hosts;
+use faultline_stats::summary::mean;
+
+/// How two arms are compared.
+pub(crate) enum Design {
+    ByRun,
+    /// All runs of several hosts are in blocks.
+    ByBlock,
+    Refused(String),
+}
+
+/// Experiment, host, and number of the block.
+type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
+
+fn block_of<'s>(subject: &'s Subject<'_>) -> Option<BlockKey<'s>> {
+    let run = subject.run;
+    let block = run.label("block").filter(|block| !block.is_empty());
+    Some((run.label("experiment"), run.host()?, block?))
+}
+
+fn hosts_of<'s>(subjects: &'s Subjects<'_>, arm: &'s str) -> Vec<&'s str> {
+    distinct(
+        subjects
+            .averaged_runs(arm)
+            .filter_map(|subject| subject.run.host()),
+    )
+}
+
+pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> Design {
+    let [before, after] = [reference, other].map(|arm| hosts_of(subjects, arm));
+    let is_known = !before.is_empty() && !after.is_empty();
+    if !is_known || distinct(before.iter().chain(&after)).len() < 2 {
+        return Design::ByRun;
+    }
+    let [on_before, on_after] = [&before, &after].map(|hosts| hosts.join(", "));
+    if !before.iter().any(|host| after.contains(host)) {
+        return Design::Refused(format!(
+            "not compared: {reference} ran on {on_before} only and {other} on {on_after} only, \
+             so a difference may be that of the hosts"
+        ));
+    }
+    let mut runs = subjects
+        .averaged_runs(reference)
+        .chain(subjects.averaged_runs(other));
+    if runs.any(|subject| block_of(subject).is_none()) {
+        return Design::ByRun;
+    }
+    let common = blocks(subjects, [reference, other], |_| Some(1.0)).len();
+    if common >= RUNS_FOR_A_TEST {
+        return Design::ByBlock;
+    }
+    Design::Refused(format!(
+        "not compared: {reference} (on {on_before}) and {other} (on {on_after}) have {common} of \
+         the {RUNS_FOR_A_TEST} common blocks that a test needs"
+    ))
+}
+
+/// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
+fn blocks(
+    subjects: &Subjects<'_>,
+    arms: [&str; 2],
+    value: impl Fn(&Subject<'_>) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    let of_arm = |arm| {
+        let runs = { subjects.all.iter() }.filter(move |subject| subject.arm == arm);
+        let counted = runs.filter(|subject| subjects.is_averaged(subject));
+        by_key(counted.filter_map(|subject| Some((block_of(subject)?, value(subject)?))))
+    };
+    let [reference, other] = arms.map(of_arm);
+    let common = reference.iter().filter_map(|(block, values)| {
+        let (_, others) = other.iter().find(|(of, _)| of == block)?;
+        Some((mean(values)?, mean(others)?))
+    });
+    common.collect()
+}
+
+pub(crate) fn values(subjects: &Subjects<'_>, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
+    let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
+    blocks(subjects, arms, value)
+}
+
+/// How unlike the hosts are, for arms that are compared within blocks.
+pub(crate) fn table_of_hosts(
+    subjects: &Subjects<'_>,
+    [reference, other]: [&str; 2],
+    primary: &Scalar,
+    settings: &Settings,
+) -> Option<Block> {
+    let common = values(subjects, [reference, other], primary);
+    let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
+        let value = pace::compared_value(subjects, primary, subject)?;
+        Some((subject.run.host()?, value))
+    }));
+    let (first, first_values) = by_host.first()?;
+    let unit = &*pace::unit(primary, subjects.per_second);
+    let ratio = format!("Ratio to {first}");
+    let columns = [("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")];
+    let note = format!(
+        "{}, {reference}. The interval is that of single runs, by how the ratios within blocks \
+         vary. A/A: the second run of an arm over its first, within blocks.",
+        pace::title(primary, subjects.per_second)
+    );
+    let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
+    listed.rows = { by_host.iter() }
+        .map(|(host, values)| {
+            let ratio = hosts::ratio(first_values, values, &common, settings.level);
+            let ratio = ratio.filter(|_| host != first).map(|ratio| ratio.ends());
+            vec![
+                words(host),
+                count(values.len()),
+                number(mean(values), primary.decimals, "not recorded"),
+                estimate_or(ratio, 3, "the first host, or a value is 0"),
+            ]
+        })
+        .collect();
+    let twins = { subjects.arms.iter() }.filter_map(|arm| {
+        let pairs = values(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+        let ratio = hosts::compare(&pairs, settings).ratio?;
+        Some(vec![
+            Cell::Text(format!("{arm} against itself (A/A)")),
+            count(pairs.len()),
+            Cell::Missing("a ratio only".to_owned()),
+            estimate_or(Some(ratio.ends()), 3, ""),
+        ])
+    });
+    listed.rows.extend(twins.collect::<Vec<_>>());
+    Some(Block::Table(listed))
+}
+
+pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
+    let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
+    let machines: Vec<String> = [
+        ("CPU", values_by_host(subjects, |facts| facts.cpu.clone())),
+        ("memory", values_by_host(subjects, memory)),
+    ]
+    .into_iter()
+    .filter_map(|(what, values)| Some(format!("{what}: {}", values?)))
+    .collect();
+    let machines = (!machines.is_empty()).then(|| {
+        Caveat::new(
+            format!(
+                "The runs were on different machines: {}.",
+                machines.join("; ")
+            ),
+            "Use one machine for all arms, or swap the machines between arms.",
+        )
+    });
+    let kernels = values_by_host(subjects, |facts| facts.kernel.clone()).map(|kernels| {
+        Caveat::new(
+            format!("The runs had different kernels: {kernels}."),
+            "Boot the same kernel for all arms.",
+        )
+    });
+    let found = [confounded(subjects), machines, kernels];
+    found.into_iter().flatten().collect()
+}
+
+/// Several hosts, and a run that is in no block.
+fn confounded(subjects: &Subjects<'_>) -> Option<Caveat> {
+    let arms = { subjects.arms.iter() }.map(|arm| (arm, hosts_of(subjects, arm)));
+    let arms: Vec<(&String, Vec<&str>)> = arms.collect();
+    let several = distinct(arms.iter().flat_map(|(_, hosts)| hosts)).len() > 1;
+    let mut runs = arms.iter().flat_map(|(arm, _)| subjects.averaged_runs(arm));
+    (several && runs.any(|run| block_of(run).is_none())).then(|| {
+        let on = arms
+            .iter()
+            .map(|(arm, hosts)| format!("{arm} ran on {}", hosts.join(", ")));
+        let on = on.collect::<Vec<_>>().join("; ");
+        Caveat::new(
+            format!("Arms and hosts may be confounded: {on}."),
+            "Run all arms of a replicate on one host, with the labels host and block.",
+        )
+    })
+}
+
+/// `A (n1, n2) against B (n3)`; `None` unless values differ.
+fn values_by_host(
+    subjects: &Subjects<'_>,
+    of: impl Fn(&SystemFacts) -> Option<String>,
+) -> Option<String> {
+    let runs = subjects.all.iter().map(|subject| subject.run);
+    let values = by_key(runs.filter_map(|run| Some((of(&run.facts)?, run.host()))));
+    let text = |(value, hosts): &(String, Vec<Option<&str>>)| {
+        let hosts = distinct(hosts.iter().flatten().copied()).join(", ");
+        let hosts = if hosts.is_empty() {
+            hosts
+        } else {
+            format!(" ({hosts})")
+        };
+        format!("{value}{hosts}")
+    };
+    let texts: Vec<String> = values.iter().map(text).collect();
+    (texts.len() > 1).then(|| texts.join(" against "))
+}
+
+#[cfg(test)]
+mod tests;

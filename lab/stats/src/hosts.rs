@@ -1,0 +1,77 @@
+//! Arms on several hosts. All runs of a block were on one host, which cancels out of their ratio.
+
+use crate::arms::{Arm, Comparison, Conclusion, Interval, RUNS_FOR_A_TEST, Settings, runs_needed};
+use crate::distribution::{t_above, t_quantile};
+use crate::paired::{over_pairs, ratio_test};
+use crate::summary::{mean, mean_and_variance};
+
+/// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
+/// A block is (reference, other); it is ignored if a value is not finite.
+pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
+    let is_finite = |(a, b): &&(f64, f64)| a.is_finite() && b.is_finite();
+    let blocks: Vec<(f64, f64)> = blocks.iter().filter(is_finite).copied().collect();
+    let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
+    let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
+    let ratios = log_ratios(&blocks);
+    let of_ratios = ratios.as_deref();
+    let test = ratio_test(of_ratios.unwrap_or(&differences), settings.level);
+    let comparison = Comparison {
+        reference: Arm::of(&a),
+        other: Arm::of(&b),
+        difference: over_pairs(&differences, settings.level),
+        ratio: test.filter(|_| ratios.is_some()).map(|test| test.ratio),
+        shift: None,
+        cliffs_delta: None,
+        difference_p: test.and_then(|test| test.p),
+        mann_whitney: None,
+        equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, settings.margin)),
+        runs_needed: { of_ratios.and_then(sd_of_runs) }
+            .and_then(|sd| runs_needed(sd, settings.margin)),
+        conclusion: Conclusion::NoValues,
+    };
+    comparison.concluded(settings)
+}
+
+/// The mean of an arm on another host over that on the first, of the logarithms. Its error is that
+/// of single runs, by the ratios within `blocks`. `None` if a value is not positive, or with fewer
+/// than two blocks.
+pub fn ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)], level: f64) -> Option<Interval> {
+    let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
+    let value = of_runs(other)? - of_runs(first)?;
+    let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
+    let error = sd_of_runs(&log_ratios(blocks)?)? * runs.sqrt();
+    let half_width = t_quantile(f64::midpoint(1.0, level), blocks.len() as f64 - 1.0)? * error;
+    let [value, low, high] = [value, value - half_width, value + half_width].map(f64::exp);
+    Some(Interval {
+        value,
+        low,
+        high,
+        level,
+    })
+}
+
+/// Two one-sided tests, with Student's distribution.
+fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
+    let (mean, variance) = mean_and_variance(log_ratios)?;
+    let runs = log_ratios.len() as f64;
+    let error = (variance / runs).sqrt();
+    let p = |distance: f64| t_above(distance / error, runs - 1.0);
+    let p = p(mean - (1.0 - margin).ln())?.max(p((1.0 + margin).ln() - mean)?);
+    let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && error > 0.0 && margin > 0.0;
+    is_tested.then_some(p)
+}
+
+/// A ratio is one of two runs.
+fn sd_of_runs(log_ratios: &[f64]) -> Option<f64> {
+    mean_and_variance(log_ratios).map(|(_, variance)| (variance / 2.0).sqrt())
+}
+
+fn log_ratios(blocks: &[(f64, f64)]) -> Option<Vec<f64>> {
+    logarithms(blocks.iter().map(|(a, b)| b / a.max(0.0)))
+}
+
+/// `None` if a value is not positive and finite.
+fn logarithms(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
+    let logarithm = |value: f64| (value > 0.0 && value.is_finite()).then(|| value.ln());
+    values.map(logarithm).collect()
+}
