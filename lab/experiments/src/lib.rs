@@ -1,6 +1,7 @@
 //! `faultline experiment`: runs a plan unattended.
 
 pub mod args;
+pub mod blocks;
 pub mod check;
 pub mod command;
 pub mod folder;
