@@ -222,7 +222,9 @@ fn run_version(
             match advance(experiment.plan.clone(), args.launcher, args.i_vote) {
                 Ok(ExperimentEnd::Finished) => {}
                 Ok(ExperimentEnd::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
-                Ok(ExperimentEnd::GaveUp(why)) => return Ok(VersionOutcome::Failed(why)),
+                Ok(ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why)) => {
+                    return Ok(VersionOutcome::Failed(why));
+                }
                 Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
             }
         }

@@ -21,6 +21,16 @@ pub enum Experiment {
     Plan(PlanArgs),
     /// Run a plan.
     Run(RunArgs),
+    /// Prepare a plan for several hosts: a folder with its blocks.
+    Prepare {
+        /// The plan.
+        #[arg(value_name = "FILE")]
+        plan: PathBuf,
+    },
+    /// Run a block on this host: all arms of one replicate.
+    Block(BlockArgs),
+    /// Submit the blocks of a plan to Slurm, and then the report.
+    Slurm(SlurmArgs),
     /// Show finished, current and next runs.
     Status(StatusArgs),
     /// Continue an experiment that was stopped or interrupted.
@@ -98,6 +108,41 @@ pub struct RunArgs {
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: Launching,
+}
+
+/// `experiment block`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 done, also if it was done before; 75 not now: it runs elsewhere, or this host is in use or not \
+fit; 1 failed, refused or stopped."
+)]
+pub struct BlockArgs {
+    /// The experiment's folder, or its plan.
+    #[arg(value_name = "DIR-or-FILE")]
+    pub experiment: PathBuf,
+    /// The block: the number of a replicate, from 1 on.
+    #[arg(value_name = "N")]
+    pub block: u32,
+    /// Confirm that the validator may vote.
+    #[arg(long)]
+    pub i_vote: bool,
+    /// How cgroups are created.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub launcher: Launching,
+}
+
+/// `experiment slurm`.
+#[derive(Debug, Args)]
+pub struct SlurmArgs {
+    /// The plan.
+    #[arg(value_name = "FILE")]
+    pub plan: PathBuf,
+    /// Only print the script.
+    #[arg(long)]
+    pub print: bool,
+    /// Confirm that the validator may vote.
+    #[arg(long)]
+    pub i_vote: bool,
 }
 
 /// `experiment status`.

@@ -1,7 +1,9 @@
+mod block;
 mod changed;
 mod dry_run;
 mod launcher;
 
+use super::blocks::Block;
 use super::folder::Folder;
 use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
@@ -39,6 +41,9 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
             print(&printed).map(|()| code)
         }
         Experiment::Run(args) => run_plan(args),
+        Experiment::Prepare { plan } => block::prepare(&plan_command::read(plan)?).map(|_| 0),
+        Experiment::Block(args) => block::block(args),
+        Experiment::Slurm(args) => block::slurm(args),
         Experiment::Status(args) => print(&status::status(args)?).map(|()| 0),
         Experiment::Resume(args) => resume(args),
         Experiment::Stop { experiment } => stop(experiment),
@@ -71,10 +76,15 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<u8> {
     if args.dry_run {
         return dry_run::dry_run(&plan);
     }
-    exit_code(begin(plan, args.launcher, args.i_vote)?)
+    exit_code(begin(plan, args.launcher, args.i_vote, None)?)
 }
 
-fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<ExperimentEnd> {
+fn begin(
+    plan: Plan,
+    which: Launching,
+    i_vote: bool,
+    block: Option<Block>,
+) -> anyhow::Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).at(folder.path())?;
     let _lock = Lock::take(&folder.lock())?;
@@ -83,9 +93,14 @@ fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Experimen
     launcher::refuse(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    let turns = schedule(&plan);
+    let turns = match &block {
+        Some(block) => block.turns(&plan),
+        None => schedule(&plan),
+    };
     let mut system = RealSystem::new(launcher)?;
-    Runner::begin(plan, turns, &mut system)?.run()
+    Runner::begin(plan, turns, &mut system)?
+        .in_block(block)
+        .run()
 }
 
 /// Runs a plan from its beginning, or continues it.
@@ -98,10 +113,10 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Exp
         Vec::new()
     };
     if JournalState::of(&lines).planned.is_none() {
-        return begin(plan, which, i_vote);
+        return begin(plan, which, i_vote, None);
     }
     let (plan, journal_state) = read_started(&folder)?;
-    continue_run(plan, &journal_state)
+    continue_run(plan, &journal_state, None)
 }
 
 /// Refuses a folder that has an experiment. Removes a journal without a first line.
@@ -135,22 +150,29 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     if args.experiment.is_file() {
         changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
     }
+    if folder.has_blocks() {
+        return block::submit(&folder);
+    }
     if journal_state.finished {
         let _lock = Lock::take(&folder.lock())?;
         say("this experiment is finished");
         return Ok(0);
     }
-    exit_code(continue_run(plan, &journal_state)?)
+    exit_code(continue_run(plan, &journal_state, None)?)
 }
 
-fn continue_run(plan: Plan, journal_state: &JournalState) -> anyhow::Result<ExperimentEnd> {
+fn continue_run(
+    plan: Plan,
+    journal_state: &JournalState,
+    block: Option<Block>,
+) -> anyhow::Result<ExperimentEnd> {
     let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
     }
     let _folders = lock::folders(&plan)?;
     let mut system = RealSystem::new(launcher::launcher_of(journal_state)?)?;
-    Runner::resume(plan, &mut system)?.run()
+    Runner::resume(plan, &mut system)?.in_block(block).run()
 }
 
 fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
@@ -159,7 +181,7 @@ fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
             say("the experiment is finished");
             Ok(0)
         }
-        ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why) => {
+        ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why) => {
             bail!("the experiment has stopped: {why}")
         }
     }
@@ -168,6 +190,9 @@ fn exit_code(over: ExperimentEnd) -> anyhow::Result<u8> {
 fn stop(experiment: &Path) -> anyhow::Result<u8> {
     let folder = find_folder(experiment)?;
     let (plan, journal_state) = read_started(&folder)?;
+    if folder.has_blocks() {
+        return block::stop(&folder, &plan, &journal_state);
+    }
     let path = folder.lock();
     if let Holder::Process(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));

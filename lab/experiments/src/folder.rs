@@ -43,6 +43,19 @@ impl Folder {
         self.0.join(LOCK)
     }
 
+    /// Exists if the experiment runs by blocks.
+    pub fn blocks(&self) -> PathBuf {
+        self.0.join("blocks")
+    }
+
+    pub fn has_blocks(&self) -> bool {
+        self.blocks().is_dir()
+    }
+
+    pub fn block(&self, block: u32) -> PathBuf {
+        self.blocks().join(format!("{block:03}"))
+    }
+
     pub fn targets(&self) -> PathBuf {
         self.0.join(TARGETS)
     }
@@ -93,7 +106,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn path_safe(name: &str) -> String {
+pub(crate) fn path_safe(name: &str) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
             c

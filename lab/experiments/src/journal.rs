@@ -4,7 +4,9 @@
 mod file;
 mod state;
 
+use super::folder;
 use super::outcome::Ending;
+use super::plan::Plan;
 use super::schedule::Turn;
 use super::search;
 pub(crate) use file::is_full;
@@ -31,6 +33,9 @@ pub enum Entry {
     Runner {
         pid: u32,
         boot: String,
+        /// Empty in journals of older versions.
+        #[serde(default)]
+        host: String,
     },
     TurnBegun {
         turn: u32,
@@ -83,9 +88,22 @@ pub struct Planned {
     pub file: PathBuf,
     /// Seed of the random order.
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`].
+    /// [`faultline_runner::isolation::Launcher::name`]; empty if blocks have runners.
     pub launcher: String,
     pub turns: Vec<Turn>,
+}
+
+impl Planned {
+    pub(crate) fn new(plan: &Plan, launcher: String, turns: Vec<Turn>) -> Self {
+        Planned {
+            name: plan.name.clone(),
+            plan: folder::digest(&plan.text),
+            file: plan.file.clone(),
+            seed: plan.seed,
+            launcher,
+            turns,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! `faultline experiment`: runs a plan unattended.
 
 pub mod args;
+pub mod blocks;
 pub mod check;
 pub mod command;
 pub mod folder;
@@ -18,6 +19,7 @@ pub mod runner;
 pub mod saved;
 pub mod schedule;
 pub mod search;
+mod slurm;
 pub mod status;
 pub mod targets;
 pub mod watch;

@@ -4,7 +4,7 @@ use super::plan::{Begin, Lane, Plan};
 use faultline_common::files::AtPath;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
-use faultline_runner::isolation::folders::{FolderLock, Purpose, lock_folder};
+use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_folder};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -52,7 +52,7 @@ impl Lock {
             Err(Errno::WOULDBLOCK) => {
                 let process_text =
                     read_pid(path).map_or(String::new(), |pid| format!(" (process {pid})"));
-                anyhow::bail!(message(process_text));
+                return Err(InUse(message(process_text)).into());
             }
             Err(error) => return Err(error).at(path),
         }

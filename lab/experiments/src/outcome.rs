@@ -28,6 +28,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    pub(crate) fn cut_off() -> Self {
+        let why = "its runner was killed, or the host went down".to_owned();
+        Outcome::Interrupted { why }
+    }
+
     pub fn is_result(&self) -> bool {
         !matches!(self, Outcome::Failed { .. } | Outcome::Interrupted { .. })
     }

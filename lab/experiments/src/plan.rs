@@ -44,6 +44,7 @@ pub struct Plan {
     pub report: ReportRules,
     /// A plan with a search has one arm without settings.
     pub search: Option<Search>,
+    pub slurm: Slurm,
 }
 
 impl Plan {
@@ -343,6 +344,17 @@ impl Lane {
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.named_folders().map(|(_, path)| path)
     }
+}
+
+/// Options of `sbatch`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slurm {
+    /// Bytes of a node. Default: the largest limits of a turn and a reserve.
+    pub memory: Option<u64>,
+    pub constraint: Option<String>,
+    pub exclude: Option<String>,
+    /// Further ones, as in `--partition=lab`.
+    pub options: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -8,24 +8,23 @@ mod schedule;
 mod search;
 mod section;
 
-use super::folder::Folder;
+use super::folder::{Folder, OUTPUT, RECORDING};
 pub use super::journal::CountedRun;
-use super::journal::{self, JournalState};
+use super::journal::JournalState;
 use super::outcome::Validity;
-use super::plan::{self, Kind, Plan};
+use super::plan::{Kind, Plan};
 use super::replay;
+use super::saved::{find_folder, read_started};
 use super::search::Answer;
 use crate::args::ExperimentReportArgs;
 use anyhow::anyhow;
 use faultline_common::evidence::update;
-use faultline_common::files::{AtPath, put};
+use faultline_common::files::put;
 use faultline_pages::{model, render};
 use faultline_report::report::{self, Options};
 use faultline_report::run::{self, Run};
 use faultline_status::RamEvidence;
 use faultline_text::clean;
-use itertools::Itertools;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
@@ -85,17 +84,8 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
 
 impl Experiment {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let folder = super::saved::find_folder(path)?;
-        let lines = journal::read(&folder.journal())?;
-        let journal_state = JournalState::of(&lines);
-        let file = journal_state
-            .planned
-            .as_ref()
-            .map_or_else(|| folder.plan(), |begun| begun.file.clone());
-        let copy = folder.plan();
-        let text = fs::read_to_string(&copy).at(&copy)?;
-        let plan = plan::parse(&text, &file)
-            .map_err(|mistakes| anyhow!("{}: {}", copy.display(), mistakes.iter().join("\n")))?;
+        let folder = find_folder(path)?;
+        let (plan, journal_state) = read_started(&folder)?;
         Ok(Experiment {
             folder,
             plan,
@@ -142,8 +132,15 @@ impl Experiment {
     }
 
     pub fn recording(&self, counted_run: &CountedRun<'_>) -> PathBuf {
-        self.folder
-            .recording(counted_run.scheduled, counted_run.attempt)
+        self.run_folder(counted_run).join(RECORDING)
+    }
+
+    fn run_folder(&self, counted_run: &CountedRun<'_>) -> PathBuf {
+        let CountedRun {
+            scheduled, attempt, ..
+        } = *counted_run;
+        self.journal_state
+            .run_folder(&self.folder, scheduled, attempt)
     }
 
     pub fn searched(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
@@ -159,7 +156,7 @@ impl Experiment {
     }
 
     fn name(&self, counted_run: &CountedRun<'_>) -> String {
-        let folder = self.folder.run(counted_run.scheduled, counted_run.attempt);
+        let folder = self.run_folder(counted_run);
         let name = folder
             .parent()
             .and_then(Path::file_name)
@@ -176,10 +173,7 @@ impl Experiment {
         });
         run.predict_cache(&path);
         if self.plan.workload.kind == Kind::Replay {
-            let log = self
-                .folder
-                .run(counted_run.scheduled, counted_run.attempt)
-                .join(super::folder::OUTPUT);
+            let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
                 Ok(replayed) => run.replayed = replayed,
                 Err(error) => unread.push(format!(

@@ -7,7 +7,8 @@ mod search;
 pub mod system;
 mod turn;
 
-use super::folder::{self, Folder};
+use super::blocks::Block;
+use super::folder::Folder;
 use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
 use super::judge::gaps::RunPeriod;
 use super::outcome::{Ending, Outcome};
@@ -35,6 +36,8 @@ pub enum ExperimentEnd {
     Stopped(String),
     /// After too many failures; with a remedy.
     GaveUp(String),
+    /// The host is not fit for a block now; another may be.
+    Unfit(String),
 }
 
 #[derive(Debug)]
@@ -42,6 +45,11 @@ enum TurnError {
     StoppedBy(String),
     DiskFull(String),
     Failed {
+        run: u32,
+        why: String,
+    },
+    /// The host is not fit for the run.
+    Unfit {
         run: u32,
         why: String,
     },
@@ -84,6 +92,7 @@ pub struct Runner<'w> {
     journal_state: JournalState,
     system: &'w mut dyn System,
     last_run_ended: Option<Duration>,
+    block: Option<Block>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, Target>,
 }
@@ -92,14 +101,8 @@ impl<'w> Runner<'w> {
     pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> anyhow::Result<Self> {
         let folder = Folder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
-        let planned = Entry::Planned(Planned {
-            name: plan.name.clone(),
-            plan: folder::digest(&plan.text),
-            file: plan.file.clone(),
-            seed: plan.seed,
-            launcher: system.launcher().name().to_owned(),
-            turns,
-        });
+        let launcher = system.launcher().name().to_owned();
+        let planned = Entry::Planned(Planned::new(&plan, launcher, turns));
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.write(planned)?;
         Ok(runner)
@@ -110,12 +113,24 @@ impl<'w> Runner<'w> {
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.journal_state = JournalState::of(&lines);
-        if let Some(ended) = runner.journal_state.last_end_unix_ns {
-            let now = runner.system.now();
-            let ago = u64::try_from(now.unix_ns.saturating_sub(ended)).unwrap_or(0);
-            runner.last_run_ended = Some(now.uptime.saturating_sub(Duration::from_nanos(ago)));
-        }
+        runner.cool_down_since(runner.journal_state.last_end_unix_ns);
         Ok(runner)
+    }
+
+    pub fn in_block(mut self, block: Option<Block>) -> Self {
+        self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
+        self.block = block;
+        self
+    }
+
+    /// From the end of the host's last run.
+    fn cool_down_since(&mut self, ended_unix_ns: Option<i64>) {
+        if let Some(ended) = ended_unix_ns {
+            let now = self.system.now();
+            let ago = u64::try_from(now.unix_ns.saturating_sub(ended)).unwrap_or(0);
+            let ended = now.uptime.saturating_sub(Duration::from_nanos(ago));
+            self.last_run_ended = self.last_run_ended.max(Some(ended));
+        }
     }
 
     fn new(plan: Plan, folder: Folder, journal: Journal, system: &'w mut dyn System) -> Self {
@@ -128,6 +143,7 @@ impl<'w> Runner<'w> {
             journal_state: JournalState::default(),
             system,
             last_run_ended: None,
+            block: None,
             scrape_targets: BTreeMap::new(),
         }
     }
@@ -137,6 +153,7 @@ impl<'w> Runner<'w> {
         self.write(Entry::Runner {
             pid: std::process::id(),
             boot: self.system.boot(),
+            host: self.system.host_name(),
         })?;
         self.end_leftovers()?;
         self.announce();
@@ -148,7 +165,10 @@ impl<'w> Runner<'w> {
                     .map(ExperimentEnd::GaveUp);
             }
             match self.turn(&turn, attempt) {
-                Ok(()) | Err(TurnError::Failed { .. }) => {}
+                Err(TurnError::Unfit { why, .. }) if self.block.is_some() => {
+                    return self.stop(why).map(ExperimentEnd::Unfit);
+                }
+                Ok(()) | Err(TurnError::Failed { .. } | TurnError::Unfit { .. }) => {}
                 Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
                     return self.stop(why).map(ExperimentEnd::Stopped);
                 }
@@ -165,14 +185,13 @@ impl<'w> Runner<'w> {
     fn end_leftovers(&mut self) -> anyhow::Result<()> {
         let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_attempts() {
-            let why = "its runner was killed, or the host went down".to_owned();
             let notes = ended_leftovers
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
             let ending = Ending {
                 notes,
-                ..Ending::new(Outcome::Interrupted { why })
+                ..Ending::new(Outcome::cut_off())
             };
             self.system
                 .print(&format!("run {run} was cut off and will be repeated"));
@@ -226,10 +245,13 @@ impl<'w> Runner<'w> {
     }
 
     fn how_to_resume(&self) -> String {
-        format!(
-            "`faultline experiment resume {}` continues",
-            self.folder.path().display()
-        )
+        match &self.block {
+            Some(block) => block.how_to_resume(),
+            None => format!(
+                "`faultline experiment resume {}` continues",
+                self.folder.path().display()
+            ),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Finds and reads an experiment in its folder.
 
+use crate::blocks;
 use crate::folder::{self, Folder};
 use crate::journal::{self, JournalState};
 use crate::plan::{self, Plan};
@@ -18,9 +19,16 @@ pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan and the journal of an experiment that was started. Fails if the copy of the plan in the
-/// folder was changed since.
+/// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy of
+/// the plan in the folder was changed since.
 pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+    let (plan, mut journal_state) = read_planned(folder)?;
+    blocks::join(folder, &mut journal_state)?;
+    Ok((plan, journal_state))
+}
+
+/// As [`read_started`], without blocks.
+pub(crate) fn read_planned(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!(

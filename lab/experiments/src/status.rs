@@ -3,20 +3,22 @@ mod text;
 
 pub use search::{Dwells, SearchStatus};
 
-use super::folder::Folder;
-use super::journal::{Attempt, JournalState, Step};
+use super::folder::{Folder, RECORDING};
+use super::journal::{JournalState, Step};
 use super::lock::{self, Holder};
 use super::outcome::{Outcome, Validity};
 use super::plan::Plan;
 use super::saved::{find_folder, read_started};
 use super::schedule::{Scheduled, Turn};
+use super::slurm;
+pub use super::slurm::Job;
 use super::watch::{Now, Watch};
 use crate::args::StatusArgs;
 use faultline_common::clock;
-use faultline_common::output::json;
+use faultline_common::output::{json, say};
 use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,6 +52,9 @@ pub struct Status {
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
+    /// Under Slurm.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
     pub runs: Vec<RunStatus>,
 }
 
@@ -59,6 +64,9 @@ pub struct RunStatus {
     pub scheduled: Scheduled,
     pub turn: u32,
     pub attempts: u32,
+    /// `None` without blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     pub step: Option<Step>,
     #[serde(rename = "course")]
     pub phase_words: Option<String>,
@@ -74,9 +82,14 @@ pub struct RunStatus {
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
     let (plan, journal_state) = read_started(&folder)?;
-    let holder = lock::holder(&folder.lock())?;
+    let jobs = jobs(&plan, &folder);
+    let holder = match jobs.is_empty() && journal_state.running_blocks == 0 {
+        true => lock::holder(&folder.lock())?,
+        false => Holder::Process(None),
+    };
     let now = clock::since_1970();
     let mut status = Status::of(&plan, &journal_state, &folder, holder, now);
+    status.jobs = jobs;
     if let State::Running { pid: Some(pid) } = status.state
         && lock::is_suspended(pid)
     {
@@ -87,6 +100,16 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     } else {
         Ok(text::page(&status, now))
     }
+}
+
+fn jobs(plan: &Plan, folder: &Folder) -> Vec<Job> {
+    if !slurm::script_path(folder).exists() {
+        return Vec::new();
+    }
+    slurm::jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
+        say(&format!("warning: the jobs are not known: {error:#}"));
+        Vec::new()
+    })
 }
 
 impl Status {
@@ -124,7 +147,9 @@ impl Status {
             done: journal_state.counted().len(),
             of: runs.len(),
             percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
-            seconds_left: remaining.map(|remaining| remaining.as_secs()),
+            seconds_left: remaining
+                .map(|remaining| remaining.as_secs() / journal_state.running_blocks.max(1) as u64),
+            jobs: Vec::new(),
             runs,
         }
     }
@@ -139,20 +164,26 @@ fn run(
 ) -> RunStatus {
     let newest = journal_state.newest(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
-    let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
+    let ended = run_attempt
+        .filter(|run_attempt| run_attempt.void.is_none())
+        .and_then(|run_attempt| run_attempt.ended.as_ref());
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let now = alive.filter(|_| ended.is_none());
+    let now = alive.filter(|_| ended.is_none() && run_attempt.is_none_or(|one| one.void.is_none()));
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
     let phase_words = now
         .zip(newest)
         .zip(watched)
         .map(|((now, newest), (_, began))| {
-            phase_words(plan, folder, scheduled, newest, (*began, now))
+            let recording = journal_state
+                .run_folder(folder, scheduled, newest.number)
+                .join(RECORDING);
+            phase_words(plan, &recording, (*began, now))
         });
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
         attempts: newest.map_or(0, |newest| newest.number),
+        host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
         step: now.and(steps.last()).map(|(step, _)| *step),
         phase_words,
         search: plan
@@ -174,13 +205,7 @@ fn run(
     }
 }
 
-fn phase_words(
-    plan: &Plan,
-    folder: &Folder,
-    scheduled: &Scheduled,
-    newest: &Attempt,
-    (began_unix_ns, now): (i64, Duration),
-) -> String {
+fn phase_words(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Duration)) -> String {
     // Jumps of the wall clock do not matter.
     let at = |unix_ns: i64| Now {
         uptime: since_1970(unix_ns),
@@ -191,7 +216,7 @@ fn phase_words(
         plan.recorder.interval.unwrap_or(DEFAULT_INTERVAL),
         at(began_unix_ns),
     );
-    let seen = progress(&folder.recording(scheduled, newest.number)).ok();
+    let seen = progress(recording).ok();
     watch.sample(
         at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)),
         seen.as_ref(),

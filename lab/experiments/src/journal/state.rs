@@ -1,8 +1,10 @@
 use super::{Entry, Line, Planned, Step};
+use crate::folder::Folder;
 use crate::outcome::Ending;
 use crate::schedule::{Scheduled, Turn};
 use crate::search;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
@@ -14,6 +16,10 @@ pub struct JournalState {
     /// By turn number.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     pub runner_starts: u32,
+    /// Host of the last runner; empty in journals of older versions.
+    pub host: String,
+    /// Blocks with a runner; 0 without blocks.
+    pub running_blocks: usize,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
@@ -28,6 +34,9 @@ pub struct Attempt {
     /// [`JournalState::runner_starts`] when it began.
     pub runner_start: u32,
     pub unix_ns: i64,
+    pub host: String,
+    /// Folder of an attempt at a block, and the number in its journal. `None` without blocks.
+    pub origin: Option<(PathBuf, u32)>,
     /// Only runs with at least one line.
     pub runs: BTreeMap<u32, RunAttempt>,
 }
@@ -40,7 +49,8 @@ pub struct RunAttempt {
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
     pub searched: SearchLog,
-    pub void: bool,
+    /// Why its result does not count.
+    pub void: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -85,7 +95,8 @@ impl JournalState {
                 self.planned = Some(planned.clone());
                 self.began_unix_ns = unix_ns;
             }
-            Entry::Runner { .. } => {
+            Entry::Runner { host, .. } => {
+                self.host.clone_from(host);
                 self.runner_starts += 1;
                 self.stopped = None;
             }
@@ -94,7 +105,8 @@ impl JournalState {
                     number: *attempt,
                     runner_start: self.runner_starts,
                     unix_ns,
-                    runs: BTreeMap::new(),
+                    host: self.host.clone(),
+                    ..Attempt::default()
                 };
                 self.attempts.entry(*turn).or_default().push(begun);
             }
@@ -122,8 +134,8 @@ impl JournalState {
                 self.last_end_unix_ns = Some(unix_ns);
                 self.update_run(*run, *attempt, |run| run.ended = ended);
             }
-            Entry::Void { run, attempt, .. } => {
-                if self.update_run(*run, *attempt, |run| run.void = true) {
+            Entry::Void { run, attempt, why } => {
+                if self.update_run(*run, *attempt, |run| run.void = Some(why.clone())) {
                     self.finished = false;
                 }
             }
@@ -170,6 +182,19 @@ impl JournalState {
         self.turns
             .iter()
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
+    }
+
+    /// Folder of a run in an attempt, which may be at a block.
+    pub fn run_folder(&self, folder: &Folder, run: &Scheduled, attempt: u32) -> PathBuf {
+        let attempts = self.turn_of(run.run).map(|turn| self.attempts_of(turn));
+        let mut attempts = attempts.into_iter().flatten();
+        let origin = attempts
+            .find(|one| one.number == attempt)
+            .and_then(|one| one.origin.as_ref());
+        match origin {
+            Some((block, number)) => Folder::new(block).run(run, *number),
+            None => folder.run(run, attempt),
+        }
     }
 
     /// `None` if the turn never began.
@@ -258,7 +283,7 @@ impl SearchLog {
 
 impl Attempt {
     pub fn result(&self, run: u32) -> Option<&Ending> {
-        let run = self.runs.get(&run).filter(|run| !run.void)?;
+        let run = self.runs.get(&run).filter(|run| run.void.is_none())?;
         let (ending, _) = run.ended.as_ref()?;
         ending.outcome.is_result().then_some(ending)
     }

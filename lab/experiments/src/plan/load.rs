@@ -1,11 +1,12 @@
 mod arms;
 mod search;
+mod slurm;
 mod whole;
 mod workload;
 
 use super::{
     Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
-    Rule, Severity, Stop, Workload,
+    Rule, Severity, Slurm, Stop, Workload,
 };
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
@@ -155,6 +156,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         plan.report.primary = table.take("primary", |v| metric(text(v)?));
         plan.report.margin = table.take("margin", |v| percent(number(v)?));
     });
+    top.table("slurm", |table| plan.slurm = slurm::slurm(table));
     (plan.arms, source_lines.arms) = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
@@ -226,6 +228,7 @@ fn default_plan() -> Plan {
         concurrent: None,
         report: ReportRules::default(),
         search: None,
+        slurm: Slurm::default(),
     }
 }
 

@@ -138,9 +138,11 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
         .as_ref()
         .map_or_else(String::new, |why| format!(" It was stopped: {why}."));
     // In any other state, nothing runs.
-    let remedy = match lock::holder(&experiment.folder.lock()) {
-        Ok(Holder::Process(_)) => "It is being run: report again later.",
-        _ => "Go on with faultline experiment resume, and report again.",
+    let holder = lock::holder(&experiment.folder.lock());
+    let is_running = matches!(holder, Ok(Holder::Process(_)));
+    let remedy = match is_running || experiment.journal_state.running_blocks > 0 {
+        true => "It is being run: report again later.",
+        false => "Go on with faultline experiment resume, and report again.",
     };
     let what = format!(
         "The experiment is not finished: {} of {} count so far ({}).{why}",

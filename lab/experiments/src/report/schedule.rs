@@ -109,15 +109,17 @@ fn attempt_row(
     attempt: &Attempt,
     run_attempt: &RunAttempt,
 ) -> Vec<Cell> {
-    let why = match &run_attempt.ended {
-        Some((ending, _)) if ending.outcome.is_result() => {
-            format!(
-                "another run of the turn has no result; this one {}",
-                words(&ending.outcome, experiment.plan.workload.kind)
-            )
+    let kind = experiment.plan.workload.kind;
+    let why = match (&run_attempt.ended, &run_attempt.void) {
+        (Some((ending, _)), Some(why)) => {
+            format!("{why}; this one {}", words(&ending.outcome, kind))
         }
-        Some((ending, _)) => words(&ending.outcome, experiment.plan.workload.kind),
-        None => CUT_OFF.to_owned(),
+        (Some((ending, _)), None) if ending.outcome.is_result() => format!(
+            "another run of the turn has no result; this one {}",
+            words(&ending.outcome, kind)
+        ),
+        (Some((ending, _)), None) => words(&ending.outcome, kind),
+        (None, _) => CUT_OFF.to_owned(),
     };
     let ended = run_attempt
         .ended

@@ -1,9 +1,11 @@
 use super::from_experiment::words;
 use super::{CountedRun, Experiment, schedule};
+use crate::journal::JournalState;
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
 use faultline_pages::cells::{self, GIB, count, known, number, table, text, without_missing};
 use faultline_pages::model::{Block, Cell, Section, Table};
+use itertools::Itertools;
 
 pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![
@@ -65,6 +67,7 @@ fn origin(experiment: &Experiment) -> String {
             begun.launcher, begun.plan
         ));
     }
+    sentences.push_str(&blocks(journal_state));
     if journal_state.runner_starts > 1 {
         sentences.push_str(&format!(
             " The runner was started {} times.",
@@ -82,6 +85,16 @@ fn origin(experiment: &Experiment) -> String {
         " It is not finished."
     });
     sentences
+}
+
+/// Empty without blocks.
+fn blocks(journal_state: &JournalState) -> String {
+    let attempts = journal_state.attempts.values().flatten();
+    let attempts = attempts.filter(|one| one.origin.is_some());
+    match attempts.map(|one| &one.host).sorted().dedup().join(", ") {
+        hosts if hosts.is_empty() => hosts,
+        hosts => format!(" Each replicate ran on one host as a block: {hosts}."),
+    }
 }
 
 fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {

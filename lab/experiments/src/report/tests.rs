@@ -1,6 +1,7 @@
 use super::*;
 use crate::journal::{Entry, Line, Planned, Step};
 use crate::outcome::{Ending, Outcome};
+use crate::plan;
 use crate::schedule::{Scheduled, Turn};
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
@@ -50,6 +51,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         .chain([Entry::Runner {
             pid: 1,
             boot: "b".to_owned(),
+            host: String::new(),
         }])
         .chain(lines)
         .zip(1_i64..)
@@ -478,6 +480,7 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
             Entry::Runner {
                 pid: 2,
                 boot: "c".to_owned(),
+                host: String::new(),
             },
         ],
         tried(4, 1, Outcome::Killed { signal: 9 }, Validity::Valid),

@@ -77,12 +77,16 @@ impl Runner<'_> {
                 TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
-                TurnError::Failed { run, why } if *run == number => {
+                TurnError::Failed { run, why } | TurnError::Unfit { run, why }
+                    if *run == number =>
+                {
                     Outcome::Failed { why: why.clone() }
                 }
-                TurnError::Failed { run, .. } => Outcome::Interrupted {
-                    why: format!("run {run} of the same turn failed"),
-                },
+                TurnError::Failed { run, .. } | TurnError::Unfit { run, .. } => {
+                    Outcome::Interrupted {
+                        why: format!("run {run} of the same turn failed"),
+                    }
+                }
                 TurnError::Journal(_) => continue,
             };
             let ending = Ending {
@@ -94,7 +98,10 @@ impl Runner<'_> {
         }
         // A full disk explains a failed write.
         match (turn_error, worse) {
-            (TurnError::StoppedBy(_) | TurnError::Failed { .. }, Some(worse)) => worse,
+            (
+                TurnError::StoppedBy(_) | TurnError::Failed { .. } | TurnError::Unfit { .. },
+                Some(worse),
+            ) => worse,
             (turn_error, _) => turn_error,
         }
     }

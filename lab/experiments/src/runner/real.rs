@@ -3,6 +3,7 @@ mod recorder;
 
 use super::job::owner;
 use super::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System};
+use crate::blocks;
 use crate::check::program_files;
 use crate::folder::{Folder, OUTPUT};
 use crate::host::{self, HostFinding};
@@ -64,6 +65,10 @@ impl System for RealSystem {
     fn boot(&self) -> String {
         faultline_runner::isolation::host::boot_id(&self.root)
             .unwrap_or_else(|| "unknown".to_owned())
+    }
+
+    fn host_name(&self) -> String {
+        blocks::host_name()
     }
 
     fn wait(&mut self, at_most: Duration) {

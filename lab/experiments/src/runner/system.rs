@@ -16,6 +16,8 @@ pub trait System {
 
     fn boot(&self) -> String;
 
+    fn host_name(&self) -> String;
+
     /// Returns earlier on an event.
     fn wait(&mut self, at_most: Duration);
 

@@ -1,5 +1,6 @@
 use super::system::RecorderRequest;
 use super::{Runner, Running, TurnError, job, search};
+use crate::blocks::Block;
 use crate::journal::{self, Entry, Step};
 use crate::judge::killed_for_memory;
 use crate::plan::{Begin, Kind, PageCache, Severity};
@@ -210,7 +211,7 @@ impl Runner<'_> {
             ),
             plan: &self.plan,
             folder: &run.folder,
-            labels: run.scheduled.labels(&self.plan.name, turn),
+            labels: self.labels(&run.scheduled, turn),
             cache_entries: run.arm.cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
             ledger: &run.lane.ledger,
@@ -226,6 +227,12 @@ impl Runner<'_> {
         self.scrape_targets.insert(run.scheduled.run, target);
         self.announce();
         Ok(Vec::new())
+    }
+
+    fn labels(&self, scheduled: &Scheduled, turn: u32) -> Vec<(String, String)> {
+        let mut labels = scheduled.labels(&self.plan.name, turn);
+        labels.extend(self.block.iter().flat_map(Block::labels));
+        labels
     }
 
     fn go(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
@@ -298,7 +305,7 @@ impl Runner<'_> {
                     .collect());
             } else {
                 let why = format!("the host is not fit for a run: {}", refused.join("; "));
-                return Err(TurnError::Failed { run: first, why });
+                return Err(TurnError::Unfit { run: first, why });
             }
         }
     }

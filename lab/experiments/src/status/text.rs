@@ -1,4 +1,4 @@
-use super::{RunStatus, State, Status};
+use super::{Job, RunStatus, State, Status};
 use faultline_text::{moment, table, time};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ pub(super) fn page(status: &Status, now: Duration) -> String {
         format!(", about {} left (until {})", time(left), moment(end))
     });
     let (done, of, percent) = (status.done, status.of, status.percent);
+    status.jobs.iter().for_each(|one| page += &job(one));
     page += &format!(
         "progress   {done} of {of} runs, {percent:.0} %{}\n\n",
         left.unwrap_or_default()
@@ -19,16 +20,16 @@ pub(super) fn page(status: &Status, now: Duration) -> String {
         .runs
         .iter()
         .any(|run| Some(&run.scheduled.lane) != first);
+    let hosts = status.runs.iter().any(|run| run.host.is_some());
     let mut heads = vec!["turn", "run", "arm", "replicate"];
-    if lanes {
-        heads.push("lane");
-    }
+    heads.extend(lanes.then_some("lane"));
+    heads.extend(hosts.then_some("host"));
     heads.extend(["attempts", "what"]);
     let mut next = Some("next");
     let rows = status
         .runs
         .iter()
-        .map(|run| row(run, lanes, &mut next))
+        .map(|run| row(run, (lanes, hosts), &mut next))
         .collect();
     page + &table(&heads, rows)
 }
@@ -51,7 +52,29 @@ fn state(state: &State) -> String {
     }
 }
 
-fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<String> {
+fn job(job: &Job) -> String {
+    let block = job
+        .block
+        .map_or("report".to_owned(), |block| format!("block {block}"));
+    let location = match job.host.is_empty() {
+        true => &job.reason,
+        false => &job.host,
+    };
+    let hint = match job.reason.contains("held") {
+        true => format!(": `scontrol release {}` lets it continue", job.id),
+        false => String::new(),
+    };
+    format!(
+        "job        {} ({block}) {}, {location}{hint}\n",
+        job.id, job.state
+    )
+}
+
+fn row(
+    run: &RunStatus,
+    (lanes, hosts): (bool, bool),
+    next: &mut Option<&'static str>,
+) -> Vec<String> {
     let scheduled = &run.scheduled;
     let mut row = vec![
         run.turn.to_string(),
@@ -59,9 +82,8 @@ fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<Str
         scheduled.arm_name("second"),
         scheduled.replicate.to_string(),
     ];
-    if lanes {
-        row.push(scheduled.lane.clone());
-    }
+    row.extend(lanes.then(|| scheduled.lane.clone()));
+    row.extend(hosts.then(|| run.host.clone().unwrap_or_default()));
     row.push(if run.attempts == 0 {
         String::new()
     } else {

@@ -10,6 +10,7 @@
 
 mod scene;
 
+mod blocks;
 mod folders;
 mod interruptions;
 mod outcomes;

@@ -57,7 +57,11 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
         let finished = matches!(over, Ok(ExperimentEnd::Finished));
         world.log(&match over {
             Ok(ExperimentEnd::Finished) => "finished".to_owned(),
-            Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
+            Ok(
+                ExperimentEnd::Stopped(why)
+                | ExperimentEnd::GaveUp(why)
+                | ExperimentEnd::Unfit(why),
+            ) => {
                 format!("stopped: {}", why.split(';').next().unwrap_or_default())
             }
             Err(error) => format!("error: {error:#}"),

@@ -10,7 +10,7 @@
 
 use crate::support::made::day::Arm;
 use crate::support::made::{self, busy, faultline, said};
-use faultline_experiments::folder::Folder;
+use faultline_experiments::folder::{Folder, digest};
 use faultline_experiments::journal::{Entry, Line, Planned, Step};
 use faultline_experiments::outcome::{Ending, Outcome, Validity};
 use faultline_experiments::schedule::{Scheduled, Turn};
@@ -35,7 +35,7 @@ impl Made {
         fs::write(folder.join("plan.toml"), plan).unwrap();
         let planned = Entry::Planned(Planned {
             name: "made".to_owned(),
-            plan: "00ff".to_owned(),
+            plan: digest(plan),
             file: folder.join("plan.toml"),
             seed: 7,
             launcher: "cgroup v2".to_owned(),
@@ -49,6 +49,7 @@ impl Made {
         made.write(Entry::Runner {
             pid: 1,
             boot: "boot".to_owned(),
+            host: String::new(),
         });
         made
     }
@@ -209,7 +210,8 @@ fn an_experiment_report_uses_the_plans_metric_and_margin() {
     for part in [
         "# Experiment made",
         "6 runs of 2 arms were planned, order: forwards and backwards in turn.",
-        "Groups were made by cgroup v2; the plan's SHA-256 is 00ff. It is finished.",
+        "Groups were made by cgroup v2; the plan's SHA-256 is ",
+        ". It is finished.",
         "differences below 10 % of the reference's mean do not matter",
     ] {
         assert!(text.contains(part), "{part}: {text}");

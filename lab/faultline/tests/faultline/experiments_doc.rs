@@ -50,6 +50,8 @@ name = "a"
 qqqqqqqq = 1
 [search]
 qqqqqqqq = 1
+[slurm]
+qqqqqqqq = 1
 "#;
 
 /// Every key that the loader knows, with its table: `stop.grace`.

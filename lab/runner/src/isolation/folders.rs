@@ -10,6 +10,6 @@ mod restore;
 
 pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
 pub use guard::{FolderUser, users};
-pub use lock::{FolderLock, Purpose, lock_folder};
+pub use lock::{FolderLock, InUse, Purpose, lock_folder};
 pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, measure, restore, set_folder_owner};

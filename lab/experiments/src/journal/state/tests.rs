@@ -111,6 +111,7 @@ fn whole() -> Vec<Line> {
     let runner = || Entry::Runner {
         pid: 1,
         boot: "b".to_owned(),
+        host: String::new(),
     };
     let search = |attempt| {
         lines_of_a_search()

@@ -789,3 +789,27 @@ fn a_search_plan_excludes_arms_factors_and_comparison_keys() {
         "a replay has no tip",
     );
 }
+
+#[test]
+fn options_of_slurm_are_options_and_none_of_the_experiments_own() {
+    let words = |rules: &str| {
+        let text = format!(
+            "name = \"s\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n[begin]\nhow = \"as-is\"\n\
+             [slurm]\n{rules}\n[[arm]]\nname = \"a\"\n"
+        );
+        let mistakes = parse(&text, Path::new("/plan.toml")).unwrap_err();
+        mistakes
+            .iter()
+            .map(|one| one.to_string())
+            .collect::<String>()
+    };
+    for (rules, expected) in [
+        ("options = [\"--mem=1G\"]", "the experiment's own option"),
+        ("options = [\"-p lab\"]", "is no option"),
+        ("constraint = 'a\"b'", "has a quote"),
+        ("memory = 5", "slurm.memory"),
+    ] {
+        let words = words(rules);
+        assert!(words.contains(expected), "{rules}: {words}");
+    }
+}

@@ -110,6 +110,7 @@ fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
     let runner = Entry::Runner {
         pid: 1,
         boot: String::new(),
+        host: String::new(),
     };
     let all = [planned, runner].into_iter().chain(lines).zip(1_i64..);
     let lines: Vec<Line> = all

@@ -231,6 +231,10 @@ impl System for Pretended {
         "boot".to_owned()
     }
 
+    fn host_name(&self) -> String {
+        "host".to_owned()
+    }
+
     fn wait(&mut self, at_most: Duration) {
         let mut state = self.state.borrow_mut();
         let before = state.now.as_secs_f64();

@@ -1,6 +1,6 @@
 use crate::isolation::launch::at;
 use crate::isolation::tree::canonical_or_same;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -19,6 +19,11 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 
+/// Another process has the lock.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InUse(pub String);
+
 /// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
 /// seen.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
@@ -32,10 +37,9 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
         Err(Errno::WOULDBLOCK) => {
             let who = holder(root, folder)
                 .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
-            bail!(
-                "{} is in use by another experiment: {who}; wait for it",
-                folder.display()
-            )
+            let folder = folder.display();
+            let what = format!("{folder} is in use by another experiment: {who}; wait for it");
+            Err(InUse(what).into())
         }
         Err(errno) => Err(at(folder)(errno)),
     }

@@ -1,0 +1,202 @@
+//! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it is
+//! an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
+
+use crate::folder::{Folder, path_safe};
+use crate::journal::{self, JournalState, RunAttempt};
+use crate::lock::{self, Holder};
+use crate::outcome::{Ending, Outcome};
+use crate::plan::Plan;
+use crate::schedule::{Turn, schedule};
+use faultline_common::files::AtPath;
+use faultline_kernel::HostRoot;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+
+/// The block of a runner.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// The experiment's.
+    pub(crate) folder: Folder,
+    /// From 1 on: the replicate.
+    pub(crate) number: u32,
+    pub(crate) host: String,
+    /// End of the host's last run in any block.
+    pub(crate) last_end_unix_ns: Option<i64>,
+}
+
+impl Block {
+    pub(crate) fn turns(&self, plan: &Plan) -> Vec<Turn> {
+        let mut turns = schedule(plan);
+        turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == self.number));
+        turns
+    }
+
+    pub(crate) fn labels(&self) -> Vec<(String, String)> {
+        let mut labels = vec![
+            ("host".to_owned(), self.host.clone()),
+            ("block".to_owned(), self.number.to_string()),
+        ];
+        let array = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
+        let job = array.map(|(job, task)| format!("{job}_{task}"));
+        let job = job.or_else(|| variable("SLURM_JOB_ID"));
+        labels.extend(job.map(|job| ("job".to_owned(), job)));
+        labels
+    }
+
+    pub(crate) fn how_to_resume(&self) -> String {
+        format!(
+            "`faultline experiment block {} {}` continues",
+            self.folder.path().display(),
+            self.number
+        )
+    }
+}
+
+/// The node's name under Slurm.
+pub(crate) fn host_name() -> String {
+    let read = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
+    variable("SLURMD_NODENAME")
+        .or_else(|| {
+            HostRoot::default()
+                .read_proc("sys/kernel/hostname", read)
+                .ok()
+        })
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+#[derive(Debug)]
+pub(crate) struct BlockAttempt {
+    pub(crate) folder: Folder,
+    /// Last part of the folder: `n1-0`.
+    pub(crate) name: String,
+    pub(crate) number: u32,
+    pub(crate) journal_state: JournalState,
+}
+
+impl BlockAttempt {
+    pub(crate) fn is_done(&self) -> bool {
+        self.journal_state.planned.is_some() && self.journal_state.next().is_none()
+    }
+
+    pub(crate) fn is_on(&self, host: &str) -> bool {
+        self.name == name(host, self.number)
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(lock::holder(&self.folder.lock()), Ok(Holder::Process(_)))
+    }
+}
+
+/// `n1-0`.
+pub(crate) fn name(host: &str, number: u32) -> String {
+    format!("{}-{number}", path_safe(host))
+}
+
+/// By number. Those of one number, from hosts without a common file system, by their begin.
+pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockAttempt>> {
+    let path = folder.block(block);
+    let entries = match fs::read_dir(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.at(&path)?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let entry = entry.at(&path)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name
+            .rsplit_once('-')
+            .and_then(|(_, number)| number.parse().ok());
+        let Some(number) = number else { continue };
+        let folder = Folder::new(&entry.path());
+        let journal = folder.journal();
+        let lines = match journal.exists() {
+            true => journal::read(&journal)?,
+            false => Vec::new(),
+        };
+        all.push(BlockAttempt {
+            folder,
+            name,
+            number,
+            journal_state: JournalState::of(&lines),
+        });
+    }
+    all.sort_by_key(|one| (one.number, one.journal_state.began_unix_ns));
+    Ok(all)
+}
+
+/// Adds the attempts of all blocks. The first one with all results counts, else the newest.
+pub(crate) fn join(folder: &Folder, joined: &mut JournalState) -> anyhow::Result<()> {
+    if !folder.has_blocks() {
+        return Ok(());
+    }
+    for block in numbers(&joined.turns) {
+        let mut all = attempts(folder, block)?;
+        all.retain(|one| one.journal_state.planned.is_some());
+        // The newest attempt of a turn counts.
+        if let Some(first) = all.iter().position(BlockAttempt::is_done) {
+            let first = all.remove(first);
+            all.push(first);
+        }
+        let Some(counted) = all.last().map(|one| one.name.clone()) else {
+            continue;
+        };
+        for one in all {
+            let why = (one.name != counted)
+                .then(|| format!("attempt {counted} at its block counts, not {}", one.name));
+            add(joined, one, why.as_deref());
+        }
+    }
+    joined.finished = joined.next().is_none();
+    if joined.attempts.is_empty() {
+        joined.stopped = Some("no block has begun".to_owned());
+    }
+    Ok(())
+}
+
+/// The blocks of turns.
+pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+    let runs = turns.into_iter().flat_map(|turn| &turn.runs);
+    runs.map(|run| run.replicate).collect()
+}
+
+fn add(joined: &mut JournalState, block: BlockAttempt, void: Option<&str>) {
+    let is_running = block.is_running();
+    let state = block.journal_state;
+    joined.running_blocks += usize::from(is_running);
+    joined.runner_starts += state.runner_starts;
+    joined.last_end_unix_ns = joined.last_end_unix_ns.max(state.last_end_unix_ns);
+    if void.is_none() {
+        joined.stopped = state.stopped.or(joined.stopped.take());
+    }
+    if let (Some(top), Some(own)) = (&mut joined.planned, state.planned) {
+        top.launcher = own.launcher;
+    }
+    for (turn, attempts) in state.attempts {
+        let earlier = joined.attempts.entry(turn).or_default();
+        for mut one in attempts {
+            for run in one.runs.values_mut() {
+                if !is_running {
+                    cut_off(run, one.unix_ns);
+                }
+                run.void = void.map(str::to_owned).or(run.void.take());
+            }
+            one.origin = Some((block.folder.path().to_owned(), one.number));
+            one.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
+            earlier.push(one);
+        }
+    }
+}
+
+fn cut_off(run: &mut RunAttempt, begun_unix_ns: i64) {
+    let last = run.steps.last().map_or(begun_unix_ns, |(_, at)| *at);
+    run.ended
+        .get_or_insert_with(|| (Ending::new(Outcome::cut_off()), last));
+}
+
+#[cfg(test)]
+mod tests;

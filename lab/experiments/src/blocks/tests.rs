@@ -1,0 +1,138 @@
+use super::*;
+use crate::journal::{Entry, Journal, Line, Planned};
+use std::path::Path;
+
+const PLAN: &str = "name = \"b\"\nfolder = \"/f\"\nreplicates = 4\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
+                    [begin]\nhow = \"as-is\"\n[[arm]]\nname = \"x\"\n[[arm]]\nname = \"y\"\n";
+
+fn plan() -> Plan {
+    crate::plan::parse(PLAN, Path::new("/plan.toml")).unwrap()
+}
+
+fn block(number: u32) -> Block {
+    Block {
+        folder: Folder::new(Path::new("/f")),
+        number,
+        host: "n1".to_owned(),
+        last_end_unix_ns: None,
+    }
+}
+
+#[test]
+fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
+    let mut joined: Vec<Turn> = (1..=4)
+        .flat_map(|number| block(number).turns(&plan()))
+        .collect();
+    joined.sort_by_key(|turn| turn.number);
+    assert_eq!(joined, schedule(&plan()));
+    let second = block(2).turns(&plan());
+    let arms: Vec<_> = second
+        .iter()
+        .map(|turn| (turn.number, turn.runs[0].arm.as_str()))
+        .collect();
+    assert_eq!(arms, [(3, "y"), (4, "x")]);
+}
+
+/// An attempt at block 1 with these outcomes, `None` for a run that was cut off.
+fn write(folder: &Folder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
+    let path = folder.block(1).join(name);
+    fs::create_dir_all(&path).unwrap();
+    let turns = block(1).turns(&plan());
+    let mut entries = vec![
+        Entry::Planned(Planned::new(&plan(), "direct".to_owned(), turns.clone())),
+        Entry::Runner {
+            pid: 1,
+            boot: String::new(),
+            host: host.to_owned(),
+        },
+    ];
+    for (turn, outcome) in turns.iter().zip(outcomes) {
+        let run = turn.runs[0].run;
+        entries.push(Entry::TurnBegun {
+            turn: turn.number,
+            attempt: 1,
+        });
+        let step = journal::Step::Watch;
+        entries.push(Entry::Step {
+            run,
+            attempt: 1,
+            step,
+        });
+        entries.extend(outcome.clone().map(|outcome| Entry::RunEnded {
+            run,
+            attempt: 1,
+            ending: Box::new(Ending::new(outcome)),
+        }));
+    }
+    let mut journal = Journal::create(&Folder::new(&path).journal()).unwrap();
+    for entry in entries {
+        journal.append(&Line { unix_ns: 1, entry }).unwrap();
+    }
+}
+
+fn joined(folder: &Folder) -> JournalState {
+    let planned = Entry::Planned(Planned::new(&plan(), String::new(), schedule(&plan())));
+    let mut state = JournalState::of(&[Line {
+        unix_ns: 0,
+        entry: planned,
+    }]);
+    join(folder, &mut state).unwrap();
+    state
+}
+
+#[test]
+fn the_first_attempt_with_all_results_counts_whatever_they_are() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::new(root.path());
+    let done = || Some(Outcome::Completed);
+    write(&folder, "n1-0", "n1", &[done(), None]);
+    write(&folder, "n2-2", "n2", &[Some(Outcome::OutOfMemory), done()]);
+    write(&folder, "n3-10", "n3", &[done(), done()]);
+    let state = joined(&folder);
+    let counted = state.counted();
+    let outcomes: Vec<_> = counted.iter().map(|one| &one.ending.outcome).collect();
+    assert_eq!(outcomes, [&Outcome::OutOfMemory, &Outcome::Completed]);
+    let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
+    assert!(path.starts_with(folder.block(1).join("n2-2")), "{path:?}");
+    // The run that was cut off has an end, and nothing of its attempt counts.
+    let first = &state.attempts[&1][0];
+    assert_eq!(first.host, "n1");
+    assert!(
+        first.runs[&1]
+            .void
+            .as_ref()
+            .is_some_and(|why| why.contains("n2-2"))
+    );
+    assert_eq!(
+        state.attempts[&2][0].runs[&2]
+            .ended
+            .as_ref()
+            .unwrap()
+            .0
+            .outcome,
+        Outcome::cut_off()
+    );
+    assert!(
+        !state.finished
+            && state
+                .planned
+                .is_some_and(|planned| planned.launcher == "direct")
+    );
+}
+
+#[test]
+fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::new(root.path());
+    fs::create_dir_all(folder.blocks()).unwrap();
+    assert_eq!(
+        joined(&folder).stopped.as_deref(),
+        Some("no block has begun")
+    );
+    write(&folder, "n1-0", "n1", &[Some(Outcome::Completed), None]);
+    assert_eq!(joined(&folder).counted().len(), 1);
+    write(&folder, "n2-1", "n2", &[None]);
+    let state = joined(&folder);
+    assert_eq!(state.counted().len(), 0);
+    assert_eq!(state.next().map(|next| next.turn.number), Some(1));
+}

@@ -1,0 +1,225 @@
+use super::{begin, changed, continue_run, remove_unbegun_journal, write_synced};
+use crate::args::{BlockArgs, SlurmArgs};
+use crate::blocks::{self, Block, BlockAttempt};
+use crate::folder::{Folder, LOCK};
+use crate::journal::{Entry, Journal, JournalState, Line, Planned};
+use crate::lock::Lock;
+use crate::plan::Plan;
+use crate::plan_command;
+use crate::runner::ExperimentEnd;
+use crate::saved::{find_folder, read_planned, read_started};
+use crate::schedule::schedule;
+use crate::slurm::{self, NOT_NOW};
+use anyhow::{bail, ensure};
+use faultline_common::args::UsageError;
+use faultline_common::clock;
+use faultline_common::files::AtPath;
+use faultline_common::output::{print, say};
+use faultline_runner::isolation::folders::InUse;
+use faultline_text::time;
+use itertools::Itertools;
+use std::fs;
+use std::time::Duration;
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Besides the grace period, for the recorder and the scheduler.
+const STOP_MARGIN: Duration = Duration::from_secs(60);
+
+pub(super) fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
+    let folder = Folder::new(&plan.folder);
+    fs::create_dir_all(folder.path()).at(folder.path())?;
+    let _lock = Lock::take(&folder.lock())?;
+    remove_unbegun_journal(&folder)?;
+    fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
+    write_synced(&folder.plan(), plan.text.as_bytes())?;
+    Journal::create(&folder.journal())?.append(&Line {
+        unix_ns: clock::unix_ns(),
+        entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
+    })?;
+    let (path, blocks) = (folder.path().display(), plan.replicates);
+    say(&format!(
+        "{path} has {blocks} blocks: `faultline experiment block {path} N` runs one"
+    ));
+    Ok(folder)
+}
+
+/// The exit code is 75 if the block or the host is in use, or the host is not fit.
+pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
+    let number = args.block;
+    let not_now = |why: String| {
+        say(&format!("block {number}: not now: {why}"));
+        Ok(NOT_NOW)
+    };
+    match run_block(args) {
+        Ok(ExperimentEnd::Finished) => {
+            say(&format!("block {number} is done"));
+            Ok(0)
+        }
+        Ok(ExperimentEnd::Unfit(why)) => not_now(why),
+        Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
+            bail!("block {number} has stopped: {why}")
+        }
+        Err(error) if error.is::<InUse>() => not_now(format!("{error:#}")),
+        Err(error) => Err(error),
+    }
+}
+
+fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
+    let number = args.block;
+    let folder = find_folder(&args.experiment)?;
+    // Not joined: that looks at locks, which other blocks take now.
+    let (mut plan, _) = read_planned(&folder)?;
+    let path = folder.path().display();
+    ensure!(
+        folder.has_blocks(),
+        "{path} has no blocks: it was not begun by `faultline experiment prepare`"
+    );
+    if !(1..=plan.replicates).contains(&number) {
+        let last = plan.replicates;
+        return Err(UsageError(format!("{path} has blocks 1 to {last}, and no {number}")).into());
+    }
+    let path = folder.block(number);
+    fs::create_dir_all(&path).at(&path)?;
+    let _lock = Lock::take_or(&path.join(LOCK), |process| {
+        format!("it is being run already{process}")
+    })?;
+    let attempts = blocks::attempts(&folder, number)?;
+    if attempts.iter().any(BlockAttempt::is_done) {
+        return Ok(ExperimentEnd::Finished);
+    }
+    let host = blocks::host_name();
+    let own = attempts.iter().rev().find(|one| one.is_on(&host));
+    plan.folder = own.map_or_else(
+        || path.join(blocks::name(&host, next_number(&attempts))),
+        |own| own.folder.path().to_owned(),
+    );
+    // Blocks may run at the same time, and each needs a file.
+    plan.recorder.targets = None;
+    let block = Block {
+        last_end_unix_ns: last_end(&folder, &plan, &host)?,
+        folder,
+        number,
+        host,
+    };
+    match own.filter(|own| own.journal_state.planned.is_some()) {
+        Some(own) => continue_run(plan, &own.journal_state, Some(block)),
+        None => begin(plan, args.launcher, args.i_vote, Some(block)),
+    }
+}
+
+/// At least the count of restarts, which hosts know without a common file system.
+fn next_number(attempts: &[BlockAttempt]) -> u32 {
+    let restarts = blocks::variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
+    let next = attempts
+        .last()
+        .map_or(0, |last| last.number.saturating_add(1));
+    next.max(restarts.unwrap_or(0))
+}
+
+fn last_end(folder: &Folder, plan: &Plan, host: &str) -> anyhow::Result<Option<i64>> {
+    let mut last = None;
+    for number in 1..=plan.replicates {
+        let attempts = blocks::attempts(folder, number)?;
+        let own = attempts.iter().filter(|one| one.is_on(host));
+        last = last.max(
+            own.filter_map(|one| one.journal_state.last_end_unix_ns)
+                .max(),
+        );
+    }
+    Ok(last)
+}
+
+pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+    let plan = plan_command::read(&args.plan)?;
+    let script = slurm::script(&plan, args.i_vote)?;
+    if args.print {
+        return print(&script).map(|()| 0);
+    }
+    slurm::check(&plan)?;
+    let folder = Folder::new(&plan.folder);
+    if folder.has_blocks() && folder.journal().exists() {
+        changed::refuse(&read_planned(&folder)?.0, &plan)?;
+    } else {
+        prepare(&plan)?;
+    }
+    write_synced(&slurm::script_path(&folder), script.as_bytes())?;
+    submit(&folder)
+}
+
+/// Submits the blocks that lack results.
+pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
+    let (plan, journal_state) = read_started(folder)?;
+    let open = journal_state
+        .turns
+        .iter()
+        .filter(|turn| !journal_state.is_done(turn));
+    let open = blocks::numbers(open);
+    if open.is_empty() {
+        say("this experiment is finished");
+        return Ok(0);
+    }
+    let path = folder.path().display();
+    ensure!(
+        slurm::script_path(folder).exists(),
+        "{path} was not submitted to Slurm: run `faultline experiment block {path} N` for the blocks {}",
+        open.iter().join(", ")
+    );
+    let jobs = slurm::jobs(&folder.scope(&plan.name))?;
+    ensure!(
+        jobs.is_empty(),
+        "{} jobs of it are queued or run: `faultline experiment stop {path}` ends them first",
+        jobs.len()
+    );
+    slurm::submit(folder, &plan, &open).map(|()| 0)
+}
+
+pub(super) fn stop(
+    folder: &Folder,
+    plan: &Plan,
+    journal_state: &JournalState,
+) -> anyhow::Result<u8> {
+    let path = folder.path().display();
+    if slurm::script_path(folder).exists() {
+        cancel(&folder.scope(&plan.name), plan)?;
+        say(&format!(
+            "nothing runs; `faultline experiment resume {path}` continues"
+        ));
+        return Ok(0);
+    }
+    for number in blocks::numbers(&journal_state.turns) {
+        for one in blocks::attempts(folder, number)?
+            .iter()
+            .filter(|one| one.is_running())
+        {
+            let path = one.folder.path().display();
+            say(&format!(
+                "block {number} runs: say `faultline experiment stop {path}` on its host"
+            ));
+        }
+    }
+    ensure!(
+        journal_state.running_blocks == 0,
+        "{path}: Slurm does not run it, so its hosts must stop it"
+    );
+    say("nothing runs");
+    Ok(0)
+}
+
+fn cancel(scope: &str, plan: &Plan) -> anyhow::Result<()> {
+    slurm::cancel(scope, &["--state=PENDING"])?;
+    // No SIGKILL follows this signal.
+    slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"])?;
+    let longest = plan.stop.grace.saturating_add(STOP_MARGIN);
+    let mut waited = Duration::ZERO;
+    while waited < longest && !slurm::jobs(scope)?.is_empty() {
+        if waited == 3 * POLL_INTERVAL {
+            say(&format!(
+                "waiting for the jobs to end, for {} at most",
+                time(longest)
+            ));
+        }
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
+    }
+    slurm::cancel(scope, &[])
+}

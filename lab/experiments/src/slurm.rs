@@ -1,0 +1,251 @@
+//! Slurm's programs: one array task for each block, and a job for the report.
+
+use crate::folder::Folder;
+use crate::plan::Plan;
+use crate::plan_command::estimate;
+use anyhow::{Context, bail};
+use faultline_common::output::say;
+use faultline_text::{bytes, time};
+use itertools::Itertools;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
+pub(crate) const NOT_NOW: u8 = 75;
+
+/// For the runner and the recorder, besides the limits of the runs.
+const RESERVED_BYTES: u64 = 1 << 30;
+/// Slurm acts late on time limits.
+const TIME_MARGIN: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Job {
+    /// `12_3`.
+    pub id: String,
+    /// `None` for the report.
+    pub block: Option<u32>,
+    /// As in `RUNNING`.
+    pub state: String,
+    /// Empty while it waits.
+    pub host: String,
+    /// Why it waits.
+    pub reason: String,
+}
+
+pub(crate) fn script_path(folder: &Folder) -> PathBuf {
+    folder.path().join("slurm.sh")
+}
+
+pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
+    let folder = Folder::new(&plan.folder);
+    let rules = &plan.slurm;
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let mut options = vec![
+        format!("--job-name={}", folder.scope(&plan.name)),
+        format!("--array=1-{}", plan.replicates),
+        "--nodes=1".to_owned(),
+        "--exclusive".to_owned(),
+        format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
+        format!("--time={}", minutes(plan)),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        format!("--output=\"{}/%3a.out\"", folder.blocks().display()),
+    ];
+    let given = [
+        ("constraint", &rules.constraint),
+        ("exclude", &rules.exclude),
+    ];
+    let given = given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
+    options.extend(rules.options.iter().cloned());
+    let options: String = options
+        .iter()
+        .map(|option| {
+            format!(
+                "#SBATCH {option}
+"
+            )
+        })
+        .collect();
+    let path = quoted(&folder.path().display().to_string());
+    let program = quoted(&own.display().to_string());
+    let i_vote = if i_vote { " --i-vote" } else { "" };
+    Ok(format!(
+        "#!/bin/sh\n\
+         # 1. faultline experiment prepare {}\n\
+         # 2. sbatch --parsable THIS-FILE\n\
+         # 3. sbatch --dependency=afterany:JOB --wrap='faultline experiment report FOLDER'\n\
+         {options}exec {program} experiment block {path} \"$SLURM_ARRAY_TASK_ID\"{i_vote}\n",
+        quoted(&plan.file.display().to_string()),
+    ))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
+fn memory(plan: &Plan) -> anyhow::Result<u64> {
+    let limits = plan
+        .arms
+        .iter()
+        .map(|arm| arm.memory_max.or(arm.memory_high));
+    let limits: Option<Vec<u64>> = limits.collect();
+    let limits = limits
+        .filter(|_| plan.search.is_none())
+        .map(|limits| match plan.concurrent {
+            Some(concurrent) => limits.iter().chain(limits.get(concurrent.twice)).sum(),
+            None => limits.iter().copied().max().unwrap_or_default(),
+        });
+    let needed = limits.map(|limits: u64| limits.saturating_add(RESERVED_BYTES));
+    match (plan.slurm.memory, needed) {
+        (Some(given), Some(needed)) if given < needed => bail!(
+            "slurm.memory is {}, less than the limits of the runs and {} for the recorder: say at least {}",
+            bytes(given),
+            bytes(RESERVED_BYTES),
+            bytes(needed)
+        ),
+        (Some(given), _) => Ok(given),
+        (None, needed) => Ok(needed.unwrap_or(0)),
+    }
+}
+
+/// 0 is no limit.
+fn minutes(plan: &Plan) -> u64 {
+    let runs = if plan.concurrent.is_some() {
+        1
+    } else {
+        plan.arms.len()
+    };
+    let longest = estimate(plan, runs)
+        .longest_seconds
+        .map(Duration::from_secs);
+    longest.map_or(0, |longest| {
+        let all = longest
+            .saturating_add(plan.host.cool_down)
+            .saturating_add(TIME_MARGIN);
+        all.as_secs().div_ceil(60)
+    })
+}
+
+/// Fails without Slurm, and if Slurm would kill a run within its grace period.
+pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
+    call("sbatch", &["--version"])?;
+    let config = call("scontrol", &["show", "config"])?;
+    let value = |key: &str| {
+        let mut pairs = config.lines().filter_map(|line| line.split_once('='));
+        pairs
+            .find(|(name, _)| name.trim() == key)
+            .map(|(_, value)| value.trim())
+    };
+    let kill_wait = value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
+    if let Some(kill_wait) = kill_wait.map(Duration::from_secs)
+        && plan.stop.grace >= kill_wait
+    {
+        bail!(
+            "stop.grace is {}, and Slurm kills a job {} after SIGTERM: shorten stop.grace, or raise KillWait in slurm.conf",
+            time(plan.stop.grace),
+            time(kill_wait)
+        );
+    }
+    let requeues = value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75"));
+    if !requeues {
+        say(
+            "warning: RequeueExit of slurm.conf lacks 75, so a block that has to wait ends as failed; `resume` submits it again",
+        );
+    }
+    Ok(())
+}
+
+/// Submits these blocks and the report.
+pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> anyhow::Result<()> {
+    let script = script_path(folder).display().to_string();
+    let array = format!("--array={}", blocks.iter().join(","));
+    let job = call("sbatch", &["--parsable", &array, &script])?;
+    let job = job.trim().split(';').next().unwrap_or_default().to_owned();
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let report = [
+        "--parsable".to_owned(),
+        format!("--dependency=afterany:{job}"),
+        format!("--job-name={}", folder.scope(&plan.name)),
+        format!("--output={}/report.out", folder.blocks().display()),
+        format!(
+            "--wrap=exec {} experiment report {}",
+            quoted(&own.display().to_string()),
+            quoted(&folder.path().display().to_string())
+        ),
+    ];
+    let options = plan
+        .slurm
+        .options
+        .iter()
+        .chain(&report)
+        .map(String::as_str)
+        .collect_vec();
+    call("sbatch", &options)?;
+    say(&format!(
+        "job {job} has {} blocks; a job for the report follows it",
+        blocks.len()
+    ));
+    Ok(())
+}
+
+/// Jobs of the experiment that wait or run.
+pub(crate) fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
+    let name = format!("--name={scope}");
+    let answer = call(
+        "squeue",
+        &["--noheader", "--array", &name, "--format=%i|%K|%T|%N|%r"],
+    )?;
+    let job = |line: &str| {
+        let (id, block, state, host, reason) = line.trim().split('|').collect_tuple()?;
+        Some(Job {
+            id: id.to_owned(),
+            block: block.parse().ok(),
+            state: state.to_owned(),
+            host: host.to_owned(),
+            reason: reason.to_owned(),
+        })
+    };
+    Ok(answer.lines().filter_map(job).collect())
+}
+
+pub(crate) fn cancel(scope: &str, options: &[&str]) -> anyhow::Result<()> {
+    let name = format!("--name={scope}");
+    let options = options.iter().copied().chain([name.as_str()]).collect_vec();
+    call("scancel", &options).map(drop)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it ends at once; it is none of the programs of a run"
+)]
+fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    let output = match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "{program} is not in PATH: submit where Slurm is, or take the script of `faultline experiment slurm PLAN --print`"
+        ),
+        output => output.context(program.to_owned())?,
+    };
+    let message = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(
+        output.status.success(),
+        "{program} failed: {}",
+        message.trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+use super::*;
+use std::path::Path;
+
+fn plan(more: &str) -> Plan {
+    let text = format!(
+        "name = \"s\"\nfolder = \"/f d\"\n[workload]\nkind = \"replay\"\ncommand = [\"v\"]\nledger = \"/l\"\n[begin]\nhow = \"as-is\"\n\
+         [stop]\nduration = \"1h\"\ngrace = \"1m\"\n[host]\ncool_down = \"5m\"\npatience = \"10m\"\n{more}\n\
+         [[arm]]\nname = \"a\"\nmemory_max = \"512G\"\n[[arm]]\nname = \"b\"\nmemory_max = \"384G\"\n"
+    );
+    crate::plan::parse(&text, Path::new("/it's.toml")).unwrap()
+}
+
+#[test]
+fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
+    let rules = "[slurm]\nconstraint = \"epyc|xeon\"\nexclude = \"n[1-2]\"\noptions = [\"--partition=lab\"]";
+    let script = script(&plan(rules), true).unwrap();
+    // Two runs of 71 min, two cool-downs of 5 min, 2 min.
+    for line in [
+        "#SBATCH --array=1-4",
+        "#SBATCH --mem=525312M",
+        "#SBATCH --time=154",
+        "#SBATCH --output=\"/f d/blocks/%3a.out\"",
+        "#SBATCH --constraint=\"epyc|xeon\"",
+        "#SBATCH --exclude=\"n[1-2]\"",
+        "#SBATCH --partition=lab",
+        "# 1. faultline experiment prepare '/it'\\''s.toml'",
+    ] {
+        assert!(script.lines().any(|one| one == line), "{line}\n{script}");
+    }
+    let last = script.lines().last().unwrap();
+    assert!(
+        last.starts_with("exec '/")
+            && last.ends_with(" experiment block '/f d' \"$SLURM_ARRAY_TASK_ID\" --i-vote"),
+        "{last}"
+    );
+}
+
+#[test]
+fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
+    let error = script(&plan("[slurm]\nmemory = \"512G\""), false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("512.0 GiB") && error.contains("at least 513.0 GiB"),
+        "{error}"
+    );
+    assert_eq!(
+        memory(&plan("[slurm]\nmemory = \"600G\"")).unwrap(),
+        600 << 30
+    );
+    let mut unlimited = plan("");
+    unlimited.arms[0].memory_max = None;
+    assert_eq!(memory(&unlimited).unwrap(), 0);
+}
+
+#[test]
+fn a_missing_program_is_an_error_that_names_print() {
+    let error = call("faultline-no-such-program", &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("not in PATH") && error.contains("--print"),
+        "{error}"
+    );
+}

@@ -1,0 +1,103 @@
+//! Blocks on several hosts, which are this one under several names.
+
+use super::scene::{FAULTLINE, PATIENCE, Scene, said};
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::process::{Program, Running};
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const RULES: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n\
+                     [[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"b\"\nmemory_max = \"96M\"\n";
+
+fn block(scene: &Scene, host: &str, number: &str) -> Output {
+    let mut command = Command::new(FAULTLINE);
+    command
+        .args(["experiment", "block"])
+        .arg(scene.path("state"))
+        .arg(number);
+    command.env("SLURMD_NODENAME", host).output().unwrap()
+}
+
+fn status(scene: &Scene) -> Value {
+    serde_json::from_slice(&scene.faultline(&["status", "state", "--json"]).stdout).unwrap()
+}
+
+/// The host n1 dies in the second run of block 1.
+fn die_in_block(scene: &Scene) {
+    std::fs::write(scene.path("program.sh.slow"), "").unwrap();
+    let mut first = Running::start(&Program {
+        path: FAULTLINE.into(),
+        arguments: [
+            "experiment",
+            "block",
+            scene.path("state").to_str().unwrap(),
+            "1",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        environment: vec![("SLURMD_NODENAME".to_owned(), Some("n1".to_owned()))],
+        output: scene.path("output"),
+    })
+    .unwrap();
+    eventually(PATIENCE, "the second run", || {
+        scene.path("program.sh.began").exists().then_some(())
+    });
+    let held = block(scene, "n2", "1");
+    assert_eq!(held.status.code(), Some(75), "{}", said(&held));
+    first.kill().unwrap();
+}
+
+#[test]
+fn a_block_runs_once_and_whole_on_one_host() {
+    // Runs of the arm b wait once.
+    let script = "sleep 1; [ \"$1\" = b ] && rm \"$0.slow\" && touch \"$0.began\" && exec sleep 1000; exit 0";
+    let Some(scene) = Scene::new("blocks", script, 2, RULES) else {
+        return;
+    };
+    let refused = scene.faultline(&["block", "plan.toml", "1"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    let prepared = scene.faultline(&["prepare", "plan.toml"]);
+    assert!(prepared.status.success(), "{}", said(&prepared));
+    assert_eq!(block(&scene, "n1", "3").status.code(), Some(64));
+
+    die_in_block(&scene);
+    let done = block(&scene, "n2", "1");
+    assert!(done.status.success(), "{}", said(&done));
+    // What is done is not repeated.
+    let done = block(&scene, "n1", "1");
+    assert!(
+        done.status.success() && said(&done).contains("block 1 is done"),
+        "{}",
+        said(&done)
+    );
+
+    let status_now = status(&scene);
+    let runs = status_now["runs"].as_array().unwrap();
+    for run in runs.iter().filter(|run| run["replicate"] == 1) {
+        let (host, outcome) = (&run["host"], &run["outcome"]["what"]);
+        assert_eq!(
+            (host, outcome),
+            (&"n2".into(), &"exited".into()),
+            "{status_now:#}"
+        );
+    }
+    assert_eq!(
+        (&status_now["done"], &status_now["of"]),
+        (&2.into(), &4.into())
+    );
+    let stopped = scene.faultline(&["stop", "state/blocks/001/n1-0"]);
+    assert!(stopped.status.success(), "{}", said(&stopped));
+    assert!(block(&scene, "n1", "2").status.success());
+    assert_eq!(status(&scene)["state"]["is"], "finished");
+    let report = scene.faultline(&["report", "state"]);
+    assert!(report.status.success(), "{}", said(&report));
+    let report = std::fs::read_to_string(scene.path("state/report/report.md")).unwrap();
+    assert!(
+        report.contains("attempt n2-1 at its block counts, not n1-0"),
+        "{report}"
+    );
+    assert!(
+        report.contains("Each replicate ran on one host as a block: n1, n2."),
+        "{report}"
+    );
+}

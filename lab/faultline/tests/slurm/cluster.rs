@@ -1,0 +1,288 @@
+//! A controller and three nodes on this machine, with a folder of their own.
+
+use faultline_testkit::binaries::in_search_path;
+use faultline_testkit::eventually::eventually;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+/// The ports are fixed.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// `cred_expire` is also the time that a requeued job waits.
+const CONFIGURATION: &str = "ClusterName=faultline
+SlurmctldHost=HOST(127.0.0.1)
+SlurmctldPort=17000
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=DIR/munge/munge.sock,cred_expire=5
+StateSaveLocation=DIR/state
+SlurmdSpoolDir=DIR/spool/%n
+SlurmctldPidFile=DIR/slurmctld.pid
+SlurmdPidFile=DIR/%n.pid
+SlurmctldLogFile=DIR/log/slurmctld.log
+SlurmdLogFile=DIR/log/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerParameters=sched_interval=5,bf_interval=5,batch_sched_delay=1,sched_min_interval=0
+JobRequeue=1
+RequeueExit=75
+ReturnToService=2
+SlurmdTimeout=15
+SlurmctldTimeout=10
+MessageTimeout=5
+TCPTimeout=2
+BatchStartTimeout=10
+KillWait=10
+SlurmdParameters=config_overrides
+NodeName=n[1-3] NodeHostname=HOST NodeAddr=127.0.0.1 Port=[17001-17003] CPUs=2 RealMemory=4000 Feature=lab State=UNKNOWN
+PartitionName=lab Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
+";
+
+pub(crate) struct Cluster {
+    root: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// `None`, with a message, without Slurm, root or the daemon.
+    pub(crate) fn start() -> Option<Self> {
+        let programs = ["slurmctld", "slurmd", "sbatch", "munged", "unshare"];
+        let missing: Vec<_> = programs
+            .iter()
+            .filter(|name| in_search_path(name).is_none())
+            .collect();
+        let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
+        if !missing.is_empty() || !daemon.is_file() || !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: it takes root, faultlined, and {missing:?}");
+            return None;
+        }
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = tempfile::tempdir().unwrap();
+        let cluster = Cluster { root, _turn: turn };
+        cluster.write_files();
+        cluster.start_munge();
+        cluster.start_controller();
+        NODES.iter().for_each(|node| cluster.start_node(node));
+        eventually(PATIENCE, "three idle nodes", || {
+            let nodes = cluster.call("sinfo", &["--noheader", "--Node", "--states=idle"]);
+            (nodes.lines().count() == 3).then_some(())
+        });
+        Some(cluster)
+    }
+
+    fn write_files(&self) {
+        for folder in ["state", "log", "munge", "ledger"] {
+            fs::create_dir_all(self.path(folder)).unwrap();
+        }
+        for node in NODES {
+            fs::create_dir_all(self.path("spool").join(node)).unwrap();
+            fs::create_dir_all(self.path("ledgers").join(node)).unwrap();
+        }
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let host = host.trim().split('.').next().unwrap();
+        let folder = self.root.path().to_str().unwrap();
+        let text = CONFIGURATION.replace("HOST", host).replace("DIR", folder);
+        // The name of a key ends like a placeholder.
+        let text = text.replace(&format!("Slurmctld{host}"), "SlurmctldHost");
+        fs::write(self.path("slurm.conf"), text).unwrap();
+    }
+
+    fn start_munge(&self) {
+        let key = self.path("munge/munge.key");
+        fs::write(&key, [7; 1024]).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o400);
+        fs::set_permissions(&key, mode).unwrap();
+        let option = |name: &str, file: &str| format!("--{name}={}", self.path(file).display());
+        let options = [
+            option("key-file", "munge/munge.key"),
+            option("socket", "munge/munge.sock"),
+            option("pid-file", "munge/munged.pid"),
+            option("log-file", "munge/munged.log"),
+            option("seed-file", "munge/munged.seed"),
+            "--force".to_owned(),
+        ];
+        self.call("munged", &options.each_ref().map(String::as_str));
+    }
+
+    pub(crate) fn start_controller(&self) {
+        self.call("slurmctld", &[]);
+    }
+
+    /// Each node has a ledger of its own at the same path.
+    pub(crate) fn start_node(&self, node: &str) {
+        let script = format!(
+            "mount --bind {0}/ledgers/{node} {0}/ledger && exec slurmd -N {node}",
+            self.root.path().display()
+        );
+        self.call("unshare", &["--mount", "sh", "-c", &script]);
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    pub(crate) fn output(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        let command = command.args(arguments).current_dir(self.root.path());
+        command
+            .env("SLURM_CONF", self.path("slurm.conf"))
+            .output()
+            .unwrap()
+    }
+
+    /// What a program prints that succeeds.
+    pub(crate) fn call(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.output(program, arguments);
+        let printed = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(
+            output.status.success(),
+            "{program} {arguments:?}: {printed:?}"
+        );
+        printed[0].clone()
+    }
+
+    pub(crate) fn pid(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file))
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    pub(crate) fn kill(&self, pids: &[&str]) {
+        self.call("kill", &[&["-9"], pids].concat());
+    }
+
+    /// Two arms that wait, one run after the other.
+    pub(crate) fn write_plan(&self, folder: &str, seconds: u32, replicates: u32, slurm: &str) {
+        let ledger = self.path("ledger");
+        let plan = format!(
+            r#"name = "waits"
+folder = "{folder}"
+replicates = {replicates}
+[workload]
+kind = "replay"
+command = ["sleep", "{seconds}"]
+ledger = "{}"
+[begin]
+how = "as-is"
+[stop]
+duration = "2m"
+grace = "5s"
+[host]
+cool_down = "0s"
+patience = "0s"
+busy_cpus = {{ at_most = 1000, otherwise = "ignore" }}
+free_disk = {{ at_least = "0K", otherwise = "ignore" }}
+swap = "ignore"
+huge_pages = "ignore"
+governor = "ignore"
+leftovers = "ignore"
+[recorder]
+interval = "200ms"
+[slurm]
+constraint = "lab"
+{slurm}
+[[arm]]
+name = "a"
+memory_max = "64M"
+[[arm]]
+name = "b"
+memory_max = "96M"
+"#,
+            ledger.display()
+        );
+        fs::write(self.path("plan.toml"), plan).unwrap();
+    }
+
+    pub(crate) fn experiment(&self, words: &[&str]) -> String {
+        self.call(FAULTLINE, &[&["experiment"], words].concat())
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_str(&self.experiment(&["status", "state", "--json"])).unwrap()
+    }
+
+    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        eventually(PATIENCE, what, || {
+            Some(self.status()).filter(|status| is(status))
+        })
+    }
+
+    pub(crate) fn wait_until_running(&self, runs: usize) {
+        self.wait_for("runs", |status| {
+            let all = status["runs"].as_array().unwrap();
+            all.iter().filter(|run| run["step"] == "watch").count() == runs
+        });
+    }
+
+    /// Waits for the end of all jobs. Every run then counts once, and the report exists.
+    pub(crate) fn assert_all_count(&self, runs: usize) -> Value {
+        eventually(PATIENCE, "no job", || {
+            self.call("squeue", &["--noheader"])
+                .is_empty()
+                .then_some(())
+        });
+        let status = self.status();
+        assert_eq!(status["state"]["is"], "finished", "{status:#}");
+        assert_eq!(
+            (&status["done"], &status["of"]),
+            (&runs.into(), &runs.into())
+        );
+        for run in status["runs"].as_array().unwrap() {
+            assert_eq!(run["outcome"]["what"], "completed", "{status:#}");
+        }
+        assert!(self.path("state/report/report.html").is_file());
+        status
+    }
+
+    /// The node of a block that runs.
+    pub(crate) fn node_of(&self, block: u64) -> String {
+        let status = self.status();
+        let jobs = status["jobs"].as_array().unwrap();
+        let job = jobs.iter().find(|job| job["block"] == block).unwrap();
+        job["host"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.output("scancel", &["--partition=lab"]);
+        std::thread::sleep(Duration::from_secs(2));
+        // Munge last: the others need it to end.
+        for file in [
+            "n1.pid",
+            "n2.pid",
+            "n3.pid",
+            "slurmctld.pid",
+            "munge/munged.pid",
+        ] {
+            let Ok(pid) = fs::read_to_string(self.path(file)) else {
+                continue;
+            };
+            // A zombie has no arguments.
+            let arguments = format!("/proc/{}/cmdline", pid.trim());
+            for _ in 0..100 {
+                if fs::read(&arguments).unwrap_or_default().is_empty() {
+                    break;
+                }
+                let _ = self.output("kill", &[pid.trim()]);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        let _ = self.output("umount", &["spool/n1"]);
+    }
+}
