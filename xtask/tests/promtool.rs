@@ -64,8 +64,11 @@ fn the_configurations_of_a_fleet_are_valid() {
         &["check", "rules", "--lint-fatal"],
         &[fleet.join("hosts.yml")],
     );
-    let centre = fleet.join("prometheus-centre.yml");
-    promtool(&["check", "config"], &[centre]);
+    let configurations = ["prometheus-centre.yml", "discovery.yml"];
+    promtool(
+        &["check", "config"],
+        &configurations.map(|name| fleet.join(name)),
+    );
     // The file with the password is not here.
     let agent = fleet.join("prometheus-agent.yml");
     promtool(&["check", "config", "--agent", "--syntax-only"], &[agent]);

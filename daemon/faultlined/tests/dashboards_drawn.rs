@@ -21,6 +21,8 @@ use std::time::SystemTime;
 mod pictures;
 #[path = "dashboards_drawn/series.rs"]
 mod series;
+#[path = "dashboards_drawn/victoriametrics.rs"]
+mod victoriametrics;
 
 const MINUTES: i64 = 60;
 const CHANGED: &str = "[2001:db8::7]:9912";
@@ -69,9 +71,15 @@ fn fleet(end: i64, scrape: i64, changes: bool) -> Vec<Target> {
 }
 
 fn stored(targets: &[Target], folder: &Path) -> Prometheus {
+    store(
+        &series::text(&grafana().join("dashboards"), targets),
+        folder,
+    )
+}
+
+fn store(samples: &str, folder: &Path) -> Prometheus {
     let (text, storage) = (folder.join("fleet.om"), folder.join("data"));
-    std::fs::write(&text, series::text(&grafana().join("dashboards"), targets))
-        .expect("room for a file");
+    std::fs::write(&text, samples).expect("room for a file");
     let [text, data] = [&text, &storage].map(|path| path.display().to_string());
     let promtool = in_search_path("promtool").expect("promtool");
     run_to_success(

@@ -20,6 +20,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
+#[path = "fleet/discovery.rs"]
+mod discovery;
+#[path = "fleet/upload.rs"]
+mod upload;
+
 const HOSTS: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// `fleet:secret`.

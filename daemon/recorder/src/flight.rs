@@ -46,6 +46,7 @@ pub fn build(
     if let Err(PrepareError::Unusable(why)) = folder::prepare(&parts.folder) {
         return Err(why);
     }
+    handle.found_save(folder::last_save(&parts.folder));
     let (jobs, queued_jobs) = saver::channel();
     let saver = Saver::new(&parts, handle.clone(), queued_jobs);
     Ok((Ring::new(parts, handle.clone(), new_recording, jobs), saver))

@@ -34,6 +34,7 @@ section! {
     RECORDER_DROPPED = Counter, Count, "faultline_recorder_dropped_total" ["recorder"] "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up.", from "the recorder";
     MARKS = Counter, Count, "faultline_marks_total" ["kind"] "Marks set in the recording, by kind: the verdicts of a search (kept_up, failed, void, reference), another word that the request gave, or other. Absent until there is one.", from "POST /mark";
     FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"] "Recordings saved by the flight recorder, by reason: the validator was OOM-killed (oom_kill), exited (exit), fell behind (behind) or stalled at the tip (stall), or a save was requested (request). Absent if the flight recorder is disabled.", from "the flight recorder";
+    FLIGHT_LAST_SAVE = Gauge, Seconds, "faultline_flight_last_save_timestamp_seconds" [] "When the newest saved recording in the flight recorder's folder was written, in seconds since 1970; absent until there is one.", from "the folder when the daemon starts, then each save";
     FLIGHT_FAILURES = Counter, Count, "faultline_flight_save_failures_total" [] "Saves of the flight recorder that failed, or were refused because its folder is full.", from "the flight recorder";
     SELF_CPU = Counter, Seconds, "process_cpu_seconds_total" [] "CPU time of the daemon.", from "/proc/self/stat";
     SELF_RESIDENT = Gauge, Bytes, "process_resident_memory_bytes" [] "Resident memory of the daemon.", from "/proc/self/stat";

@@ -18,7 +18,7 @@ const BY_CPU: [&str; 2] = ["agave_host_interrupts_total", "agave_host_softirqs_t
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 106] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -123,6 +123,7 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 106] = [
     ("agave_cpu_frequency_hertz", Some(3)),
     ("agave_cpu_governor_info", Some(1)),
     ("agave_cpu_throttles_total", Some(2)),
+    ("faultline_flight_last_save_timestamp_seconds", Some(1)),
     ("faultline_flight_saves_total", Some(5)),
     ("faultline_forward_bytes_total", None),
     ("faultline_forward_queue_bytes", None),

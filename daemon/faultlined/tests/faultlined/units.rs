@@ -50,6 +50,7 @@ fn installed() -> tempfile::TempDir {
             .replace("/usr/bin/faultline ", "/bin/true ")
             .replace("/usr/bin/faultlined ", "/bin/true ")
             .replace("/usr/local/bin/vmagent ", "/bin/true ")
+            .replace("/usr/bin/rclone ", "/bin/true ")
             .replace("/usr/local/bin/%i ", "/bin/true ")
             .replace("/home/sol/bin/validator.sh", "/bin/true");
         fs::write(folder.path().join(name), text).expect("a file");
@@ -152,6 +153,7 @@ fn systemd_security_exposure_is_low_even_as_the_validators_user() {
             "faultlined@.service",
             "faultline-vmagent.service",
             "faultline-centre@.service",
+            "faultline-flight-upload.service",
         ] {
             more.iter()
                 .for_each(|which| drop_in(folder.path(), unit, which));

@@ -1,6 +1,6 @@
 //! The folder of a flight recorder: marker file, file names and retention.
 
-use super::handle::SaveOrigin;
+use super::handle::{SaveOrigin, modified};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
 use faultline_recording::with_suffix;
@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The marker file. In a folder without it, nothing is ever deleted or renamed.
 pub const MARKER: &str = ".faultline-flight";
@@ -245,6 +246,15 @@ fn no_marker(folder: &Path) -> String {
         "{} has no {MARKER} any more: nothing is removed or renamed in it",
         folder.display()
     )
+}
+
+/// When the newest saved recording was written, since 1970.
+pub(super) fn last_save(folder: &Path) -> Option<Duration> {
+    let saved = list(folder).ok()?;
+    let times = saved
+        .iter()
+        .filter_map(|recording| modified(&recording.sort_key.1));
+    times.max()
 }
 
 fn list(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {

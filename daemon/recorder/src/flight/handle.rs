@@ -3,9 +3,9 @@ use faultline_metrics::{Problem, ReadingList, Status};
 use faultline_recording::EventKind;
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 const MAX_REQUESTS: usize = 8;
@@ -63,6 +63,8 @@ struct State {
     requests: Vec<SaveRequest>,
     saves: [u64; Reason::ALL.len()],
     failures: u64,
+    /// Since 1970.
+    last_save: Option<Duration>,
     problem: Option<String>,
     in_progress: usize,
 }
@@ -103,11 +105,18 @@ impl Handle {
         }
     }
 
+    pub(super) fn found_save(&self, at: Option<Duration>) {
+        self.0.state.lock().last_save = at;
+    }
+
     pub(super) fn save_ended(&self, reason: Reason, outcome: &Outcome) {
         let mut state = self.0.state.lock();
         state.problem = None;
         match outcome {
-            Ok(_) => state.saves[reason as usize] += 1,
+            Ok(path) => {
+                state.saves[reason as usize] += 1;
+                state.last_save = modified(path);
+            }
             Err(why) => {
                 state.failures += 1;
                 state.problem = Some(format!("the flight recorder could not save: {why}"));
@@ -127,11 +136,19 @@ impl Handle {
         output
             .readings
             .counter(&d::FLIGHT_FAILURES, [], state.failures);
+        let at = state.last_save.map(|at| at.as_secs_f64());
+        output.readings.real(&d::FLIGHT_LAST_SAVE, [], at);
         let problem = state.problem.clone();
         output
             .problems
             .extend(problem.map(|what| Problem::new(Status::Broken, what)));
     }
+}
+
+/// When the file was written, since 1970.
+pub(super) fn modified(path: &Path) -> Option<Duration> {
+    let modified = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
+    modified.duration_since(SystemTime::UNIX_EPOCH).ok()
 }
 
 pub fn readings(flight: Option<Handle>) -> impl Fn(&mut SourceOutput) + Send {

@@ -8,7 +8,7 @@ use faultline_recording::{
 };
 use serde_json::json;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 const START: u64 = 1_795_225_000;
 
@@ -280,7 +280,12 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
         .iter()
         .filter_map(|reading| reading.value.number())
         .collect();
-    assert_eq!(counts, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+    let written = std::fs::metadata(first.unwrap()).unwrap();
+    let written = written.modified().unwrap().duration_since(UNIX_EPOCH);
+    let written = written.unwrap();
+    let expected = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, written.as_secs_f64()];
+    assert_eq!(counts, expected);
+    assert_eq!(super::folder::last_save(&scene.folder()), Some(written));
     assert_eq!(output.problems.len(), 1);
 }
 
