@@ -35,9 +35,6 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// `fleet:secret`.
 const LOGIN: &str = "Basic ZmxlZXQ6c2VjcmV0";
 const SITES: [&str; 3] = ["fra1", "ams1", "nyc1"];
-/// The full length. `FAULTLINE_FLEET_SECONDS` asks for another, and shortens every interval alike.
-const FULL: f64 = 600.0;
-const METRICS: &str = "grafana/prometheus";
 
 /// Milliseconds since 1970.
 fn now() -> i64 {
@@ -76,12 +73,11 @@ fn stop(mut programs: Vec<Running>) {
     }
 }
 
-/// Host `number` is `host-007` of the site `ams1`, with the validator `ams1-007`.
+/// The site of a host. Host 7 is `host-007` in `ams1`, and its validator is `ams1-007`.
 fn site(number: usize) -> &'static str {
     SITES[number % SITES.len()]
 }
 
-/// Its `site` and the agent's own targets are in the configuration, by number of the host.
 struct Agent {
     site: &'static str,
     /// Of the only host. `None`: it scrapes several, whose targets have the label.
@@ -100,7 +96,7 @@ struct Fleet {
     programs: [PathBuf; 4],
     /// VictoriaMetrics' and Prometheus'.
     alertmanagers: [Alertmanager; 2],
-    /// One for the full run.
+    /// Of the rules' intervals. A shorter run has shorter ones.
     scale: f64,
     hosts: usize,
 }
@@ -108,7 +104,7 @@ struct Fleet {
 impl Fleet {
     /// `None` without the programs. `for` of the fleet's alerts is shorter: two minutes. A query
     /// finds samples of the last 90 s, not of five minutes.
-    fn new(hosts: impl Fn(f64) -> usize) -> Result<Option<Self>> {
+    fn new(scale: f64, hosts: usize) -> Result<Option<Self>> {
         let found = [
             victoriametrics("vmagent"),
             victoriametrics("victoria-metrics"),
@@ -126,8 +122,6 @@ impl Fleet {
             return Ok(None);
         };
         let configuration = shipped("grafana/prometheus/alertmanager.yml", &[]);
-        let seconds = std::env::var("FAULTLINE_FLEET_SECONDS");
-        let scale = seconds.map_or(1.0, |text| text.parse::<f64>().expect("seconds") / FULL);
         let fleet = Self {
             folder: tempfile::tempdir().expect("a folder"),
             ports: PortBlock::claim(21_000)?,
@@ -137,7 +131,7 @@ impl Fleet {
                 Alertmanager::start(&configuration)?,
             ],
             scale,
-            hosts: hosts(scale),
+            hosts,
         };
         fleet.write_centres()?;
         Ok(Some(fleet))
@@ -301,7 +295,10 @@ impl Fleet {
         for folder in ["rules", "metricsql"] {
             fs::create_dir(self.path(folder)).expect("a folder");
             for name in ["faultline.alerts.yml", "faultline.recording.yml"] {
-                let text = self.faster(&shipped(&format!("{METRICS}/{folder}/{name}"), &[]));
+                let text = self.faster(&shipped(
+                    &format!("grafana/prometheus/{folder}/{name}"),
+                    &[],
+                ));
                 self.write(&format!("{folder}/{name}"), &text);
             }
             let hosts = shipped("grafana/prometheus/fleet/hosts.yml", &[]);

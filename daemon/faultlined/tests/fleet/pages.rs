@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+/// An agent sends one request at a time, so one for all hosts of a site is slow.
+const HOSTS_OF_AGENT: usize = 15;
+
 /// One scrape that was answered.
 #[derive(Clone, Copy)]
 pub(crate) struct Answer {
@@ -58,24 +61,27 @@ impl Pages {
         Self { address, shared }
     }
 
-    /// An agent of each site, which scrapes all of its hosts.
+    /// Agents of each site, which scrape a few of its hosts each.
     pub(crate) fn agents(
         &self,
         hosts: Range<usize>,
         interval: Duration,
         centres: impl Fn(&str) -> [String; 2],
-    ) -> [Agent; 3] {
-        SITES.map(|place| {
+    ) -> Vec<Agent> {
+        let mut agents = Vec::new();
+        for place in SITES {
             let hosts = hosts.clone().filter(|number| site(*number) == place);
             let target = |number| (number, self.address.to_string(), format!("/{number}"));
-            Agent {
+            let targets: Vec<_> = hosts.map(target).collect();
+            agents.extend(targets.chunks(HOSTS_OF_AGENT).map(|targets| Agent {
                 site: place,
                 host: None,
-                targets: hosts.map(target).collect(),
+                targets: targets.to_vec(),
                 interval,
                 centres: centres(place),
-            }
-        })
+            }));
+        }
+        agents
     }
 
     pub(crate) fn answers(&self) -> Vec<Answer> {
