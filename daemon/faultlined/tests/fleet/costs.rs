@@ -14,8 +14,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(5);
-const WARM_UP: Duration = Duration::from_secs(60);
-const MEASURED: Duration = Duration::from_secs(300);
+const WARM_UP: Duration = Duration::from_secs(30);
+const MEASURED: Duration = Duration::from_secs(240);
 
 /// Seconds of CPU so far. `USER_HZ` is 100 everywhere.
 fn cpu(programs: &[&Running]) -> f64 {
@@ -110,9 +110,11 @@ fn measure(hosts: usize) -> Result<Option<[f64; 2]>> {
     {
         used[centre] = (after[centre] - before[centre]) / MEASURED.as_secs_f64();
         let ask = |expression: &str| number(&addresses[centre], expression).expect("a number");
-        let samples = ask("sum(count_over_time({__name__!=''}[2h]))");
+        let samples = ask("sum(sum_over_time(scrape_samples_scraped[2h]))");
         println!(
-            "{hosts} validators at {name}: {} series, {:.1} % of a CPU, {} MB of memory, {:.2} bytes for each of {samples} samples",
+            "{hosts} validators at {name}: {} series of daemons, {} in all; {:.1} % of a CPU, \
+             {} MB of memory, {:.2} bytes for each of {samples} samples",
+            ask("count({job='faultline',host!=''})"),
             ask("count({__name__!=''})"),
             used[centre] * 100.0,
             memory(groups[centre]) / 1_000_000,
