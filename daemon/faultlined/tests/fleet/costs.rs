@@ -68,7 +68,7 @@ fn stored_bytes(fleet: &Fleet) -> [u64; 2] {
     });
     send("POST", &prometheus, "/api/v1/admin/tsdb/snapshot");
     [
-        ("victoria/data", "/data/"),
+        ("victoria/data", "/small/"),
         ("prometheus/snapshots", "/chunks/"),
     ]
     .map(|(folder, part)| size(&fleet.folder.path().join(folder), part))
@@ -109,13 +109,17 @@ fn measure(hosts: usize) -> Result<Option<[f64; 2]>> {
         .enumerate()
     {
         used[centre] = (after[centre] - before[centre]) / MEASURED.as_secs_f64();
-        let ask = |expression: &str| number(&addresses[centre], expression).expect("a number");
+        let ask = |expression: &str| {
+            eventually_ok(TIMEOUT, "a number", || {
+                number(&addresses[centre], expression)
+            })
+        };
         let samples = ask("sum(sum_over_time(scrape_samples_scraped[2h]))");
         println!(
-            "{hosts} validators at {name}: {} series of daemons, {} in all; {:.1} % of a CPU, \
+            "{hosts} validators at {name}: {} series of daemons, {} with agents; {:.1} % of a CPU, \
              {} MB of memory, {:.2} bytes for each of {samples} samples",
-            ask("count({job='faultline',host!=''})"),
-            ask("count({__name__!=''})"),
+            ask("sum(scrape_samples_scraped{job='faultline'})"),
+            ask("sum(scrape_samples_scraped)"),
             used[centre] * 100.0,
             memory(groups[centre]) / 1_000_000,
             bytes[centre] as f64 / samples,
