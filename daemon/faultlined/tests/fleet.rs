@@ -1,34 +1,50 @@
-//! Real daemons, an agent and both kinds of centre, with the configurations of `grafana/prometheus/fleet`: an outage of
-//! both centres in which the agent is restarted loses no sample.
+//! Real daemons, agents and both kinds of centre, with the configurations of
+//! `grafana/prometheus/fleet`: no outage of a centre or of a link loses a sample.
 
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot prepare its scene fails"
+    clippy::disallowed_methods,
+    reason = "a test that cannot prepare its scene fails; it reads clocks"
 )]
 
 use faultline_testkit::Result;
+use faultline_testkit::alertmanager::Alertmanager;
 use faultline_testkit::binaries::{NO_VICTORIAMETRICS_MESSAGE, in_search_path, victoriametrics};
 use faultline_testkit::daemon::Daemon;
-use faultline_testkit::eventually::{eventually, eventually_ok};
-use faultline_testkit::http::Request;
+use faultline_testkit::eventually::eventually;
+use faultline_testkit::http;
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running, run_to_success, signal};
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+#[path = "fleet/costs.rs"]
+mod costs;
 #[path = "fleet/discovery.rs"]
 mod discovery;
+#[path = "fleet/link.rs"]
+mod link;
+#[path = "fleet/outages.rs"]
+mod outages;
+#[path = "fleet/pages.rs"]
+mod pages;
+#[path = "fleet/samples.rs"]
+mod samples;
 #[path = "fleet/upload.rs"]
 mod upload;
 
-const HOSTS: usize = 3;
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// `fleet:secret`.
 const LOGIN: &str = "Basic ZmxlZXQ6c2VjcmV0";
+const SITES: [&str; 3] = ["fra1", "ams1", "nyc1"];
+
+/// Milliseconds since 1970.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a clock").as_millis() as i64
+}
 
 /// A shipped file with other values.
 fn shipped(name: &str, changes: &[(&str, &str)]) -> String {
@@ -51,240 +67,298 @@ fn environment(text: &str) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Ends a program by SIGTERM.
-fn stop(mut running: Running) {
-    signal(running.pid(), "TERM").expect("kill");
-    eventually(TIMEOUT, "it ends", || running.exit_status().ok().flatten());
+/// Ends programs by SIGTERM, all at once.
+fn stop(mut programs: Vec<Running>) {
+    for program in &programs {
+        signal(program.pid(), "TERM").expect("kill");
+    }
+    for program in &mut programs {
+        eventually(TIMEOUT, "it ends", || program.exit_status().ok().flatten());
+    }
 }
 
-/// The only number that a query yields, now.
-fn query(centre: &str, expression: &str) -> std::result::Result<f64, String> {
-    let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
-    let response = Request::new("GET", &format!("/api/v1/query?query={encoded}"))
-        .header("Authorization", LOGIN)
-        .timeout(TIMEOUT)
-        .send(centre)
-        .map_err(|error| error.to_string())?;
-    let answer: Value = serde_json::from_slice(&response.body).map_err(|_| response.text())?;
-    let value = answer["data"]["result"][0]["value"][1].as_str();
-    value
-        .and_then(|value| value.parse().ok())
-        .ok_or_else(|| format!("{centre} {expression}: {answer}"))
+/// The site of a host. Host 7 is `host-007` in `ams1`, and its validator is `ams1-007`.
+fn site(number: usize) -> &'static str {
+    SITES[number % SITES.len()]
+}
+
+struct Agent {
+    site: &'static str,
+    /// Of the only host. `None`: it scrapes several, whose targets have the label.
+    host: Option<usize>,
+    /// Number of the host, address, path.
+    targets: Vec<(usize, String, String)>,
+    interval: Duration,
+    /// `host:port` of VictoriaMetrics with TLS, and of Prometheus.
+    centres: [String; 2],
 }
 
 struct Fleet {
     folder: tempfile::TempDir,
     ports: PortBlock,
-    programs: [PathBuf; 3],
+    /// vmagent, VictoriaMetrics, Prometheus, vmalert.
+    programs: [PathBuf; 4],
+    /// VictoriaMetrics' and Prometheus'.
+    alertmanagers: [Alertmanager; 2],
+    /// Of the rules' intervals. A shorter run has shorter ones.
+    scale: f64,
+    hosts: usize,
 }
 
 impl Fleet {
+    /// `None` without the programs. `for` of the fleet's alerts is shorter: two minutes. A query
+    /// finds samples of the last 90 s, not of five minutes.
+    fn new(scale: f64, hosts: usize) -> Result<Option<Self>> {
+        let found = [
+            victoriametrics("vmagent"),
+            victoriametrics("victoria-metrics"),
+            in_search_path("prometheus"),
+            victoriametrics("vmalert"),
+        ];
+        let others = in_search_path("openssl").is_some() && Alertmanager::is_installed();
+        let ([Some(agent), Some(victoria), Some(prometheus), Some(vmalert)], true) =
+            (found, others)
+        else {
+            eprintln!(
+                "{NO_VICTORIAMETRICS_MESSAGE}; \
+                 it also needs prometheus, prometheus-alertmanager and openssl"
+            );
+            return Ok(None);
+        };
+        let configuration = shipped("grafana/prometheus/alertmanager.yml", &[]);
+        let fleet = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            ports: PortBlock::claim(21_000)?,
+            programs: [agent, victoria, prometheus, vmalert],
+            alertmanagers: [
+                Alertmanager::start(&configuration)?,
+                Alertmanager::start(&configuration)?,
+            ],
+            scale,
+            hosts,
+        };
+        fleet.write_centres()?;
+        Ok(Some(fleet))
+    }
+
     fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    fn address(&self, index: u16) -> String {
-        format!("127.0.0.1:{}", self.ports.port(index))
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a file");
+    }
+
+    /// Port 1 is VictoriaMetrics by TLS, 2 the same without, 3 Prometheus, 4 vmalert, agents from
+    /// 10.
+    fn address(&self, index: usize) -> String {
+        format!("127.0.0.1:{}", self.ports.port(index as u16))
+    }
+
+    /// As long a part of the run as `seconds` are of the full one.
+    fn scaled(&self, seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds * self.scale)
+    }
+
+    fn start_daemon(&self, number: usize) -> Result<Daemon> {
+        let folder = self.folder.path().join(format!("daemon-{number}"));
+        fs::create_dir(&folder).expect("a folder");
+        Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], &folder)
     }
 
     fn start(
         &self,
-        program: &Path,
+        program: usize,
+        name: &str,
         arguments: Vec<String>,
         environment: Vec<(String, Option<String>)>,
     ) -> Running {
         let started = Running::start(&Program {
-            path: program.to_owned(),
+            path: self.programs[program].clone(),
             arguments,
             environment,
-            output: self.folder.path().join("programs.log"),
+            output: self.folder.path().join(format!("{name}.log")),
         });
         started.expect("it starts")
     }
 
-    fn start_daemons(&self) -> Result<Vec<Daemon>> {
-        let start = |number: usize| {
-            let folder = self.folder.path().join(number.to_string());
-            fs::create_dir(&folder).expect("a folder");
-            Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], &folder)
-        };
-        (0..HOSTS).map(start).collect()
+    fn start_victoria(&self) -> Running {
+        let listeners = format!("{},{}", self.address(1), self.address(2));
+        let changes: [(&str, &str); 3] = [
+            (":8443,127.0.0.1:8428", &listeners),
+            ("/etc/faultline/", &self.path("")),
+            (
+                "/var/lib/faultline-victoria-metrics",
+                &self.path("victoria"),
+            ),
+        ];
+        let text = shipped("grafana/prometheus/fleet/victoria-metrics.env", &changes);
+        let flags = ["-envflag.enable", "-search.latencyOffset=1s"].map(str::to_owned);
+        self.start(1, "victoria", flags.into(), environment(&text))
     }
 
-    /// Port 1 is VictoriaMetrics by TLS, 2 the same without, 3 Prometheus.
-    fn start_centres(&self) -> [Running; 2] {
-        let text = shipped(
-            "grafana/prometheus/fleet/victoria-metrics.env",
-            &[
-                (
-                    ":8443,127.0.0.1:8428",
-                    &format!("{},{}", self.address(1), self.address(2)),
-                ),
-                ("/etc/faultline/", &self.path("")),
-                (
-                    "/var/lib/faultline-victoria-metrics",
-                    &self.path("victoria"),
-                ),
-            ],
-        );
-        let flags = ["-envflag.enable", "-search.latencyOffset=1s"].map(str::to_owned);
-        let victoria = self.start(&self.programs[1], flags.into(), environment(&text));
+    fn start_prometheus(&self) -> Running {
         let arguments = vec![
             format!("--config.file={}", self.path("prometheus-centre.yml")),
             format!("--storage.tsdb.path={}", self.path("prometheus")),
             format!("--web.listen-address={}", self.address(3)),
+            format!("--query.lookback-delta={}ms", self.lookback()),
             "--web.enable-remote-write-receiver".to_owned(),
+            "--web.enable-admin-api".to_owned(),
         ];
-        [
-            victoria,
-            self.start(&self.programs[2], arguments, Vec::new()),
-        ]
+        self.start(2, "prometheus", arguments, Vec::new())
+    }
+
+    fn start_vmalert(&self) -> Running {
+        let rules = self.path("metricsql/*.yml");
+        let notifier = self.alertmanagers[0].address();
+        let changes: [(&str, &str); 5] = [
+            ("127.0.0.1:8880", &self.address(4)),
+            ("/etc/faultline/rules/*.yml", &rules),
+            ("/etc/faultline/", &self.path("")),
+            ("127.0.0.1:8428", &self.address(2)),
+            ("127.0.0.1:9093", notifier),
+        ];
+        let text = shipped("grafana/prometheus/fleet/vmalert.env", &changes);
+        let arguments = vec![
+            "-envflag.enable".to_owned(),
+            format!("-datasource.queryStep={}ms", self.lookback()),
+            "-rule.evalDelay=1s".to_owned(),
+        ];
+        self.start(3, "vmalert", arguments, environment(&text))
+    }
+
+    fn lookback(&self) -> u128 {
+        self.scaled(90.0).as_millis()
     }
 
     /// By the command of the unit.
-    fn start_agent(&self) -> Running {
-        let unit = shipped(
-            "systemd/system/faultline-vmagent.service",
-            &[
-                ("127.0.0.1:8429", &self.address(4)),
-                ("/etc/faultline/", &self.path("")),
-                ("/var/lib/faultline-vmagent", &self.path("queue")),
-            ],
+    fn start_agent(&self, number: usize, agent: &Agent) -> Running {
+        let address = self.address(10 + number);
+        self.write(
+            &format!("agent-{number}.yml"),
+            &agent.configuration(&address),
         );
+        let configuration = format!("{}agent-{number}.yml", self.path(""));
+        let changes: [(&str, &str); 3] = [
+            ("127.0.0.1:8429", &address),
+            ("/etc/faultline/vmagent.yml", &configuration),
+            (
+                "/var/lib/faultline-vmagent",
+                &self.path(&format!("queue-{number}")),
+            ),
+        ];
+        let unit = shipped("systemd/system/faultline-vmagent.service", &changes);
         let command = unit
             .lines()
             .find_map(|line| line.strip_prefix("ExecStart="));
         let words = command.expect("a command").split(' ').skip(1);
         let mut arguments: Vec<String> = words.map(str::to_owned).collect();
         arguments.push("-remoteWrite.retryMaxInterval=2s".to_owned());
-        let urls = format!(
-            "https://{}/api/v1/write,http://{}/api/v1/write",
-            self.address(1),
-            self.address(3)
-        );
-        let text = shipped(
-            "grafana/prometheus/fleet/vmagent.env",
+        let [victoria, prometheus] = &agent.centres;
+        let urls = format!("https://{victoria}/api/v1/write,http://{prometheus}/api/v1/write");
+        let changes: [(&str, &str); 3] = [
+            ("https://centre.example:8443/api/v1/write", &urls),
+            ("centre-ca.crt", "centre.crt"),
+            ("/etc/faultline/", &self.path("")),
+        ];
+        let text = shipped("grafana/prometheus/fleet/vmagent.env", &changes);
+        let name = format!("agent-{number}");
+        self.start(0, &name, arguments, environment(&text))
+    }
+
+    /// A number of an agent's own page.
+    fn agent_number(&self, number: usize, name: &str) -> Option<f64> {
+        let page = http::get(&self.address(10 + number), "/metrics")
+            .ok()?
+            .text();
+        let mut lines = page.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
+    /// Both centres' configurations, the rules of each and the certificate.
+    fn write_centres(&self) -> Result<()> {
+        let centre = shipped(
+            "grafana/prometheus/fleet/prometheus-centre.yml",
             &[
-                ("https://centre.example:8443/api/v1/write", &urls),
-                ("centre-ca.crt", "centre.crt"),
-                ("/etc/faultline/", &self.path("")),
+                ("127.0.0.1:9093", self.alertmanagers[1].address()),
+                ("127.0.0.1:9090", &self.address(3)),
             ],
         );
-        self.start(&self.programs[0], arguments, environment(&text))
-    }
-
-    /// How often the agent says that it has scraped since it started.
-    fn scrapes(&self) -> f64 {
-        let page = Request::new("GET", "/metrics").send(&self.address(4));
-        let page = page.expect("the agent's page").text();
-        let mut lines = page.lines();
-        let count = lines.find_map(|line| {
-            line.strip_prefix("vm_promscrape_scrapes_total{status_code=\"200\"} ")
-        });
-        count.expect("a count").parse().expect("a number")
-    }
-
-    fn write_configurations(&self, daemons: &[Daemon]) -> Result<()> {
-        let targets: String = daemons
-            .iter()
-            .enumerate()
-            .map(|(number, daemon)| {
-                let address = daemon.metrics();
+        self.write("prometheus-centre.yml", &centre);
+        self.write("centre-password", "secret");
+        let expected: String = (0..self.hosts)
+            .map(|number| {
+                let site = site(number);
                 format!(
-                    "      - targets: [\"{address}\"]\n        labels: {{ instance: v{number} }}\n"
+                    "      - {{ record: fleet_host_expected, expr: vector(1), \
+                     labels: {{ site: {site}, host: host-{number:03} }} }}\n"
                 )
             })
             .collect();
-        let one = "      - targets: [\"127.0.0.1:9912\"]\n        labels: { instance: fra1-validator-1, hardware: unnamed }\n";
-        let agent = shipped(
-            "grafana/prometheus/fleet/vmagent.yml",
-            &[
-                (one, &targets),
-                ("scrape_interval: 5s", "scrape_interval: 1s"),
-                ("127.0.0.1:8429", &self.address(4)),
-            ],
-        );
-        let centre = shipped("grafana/prometheus/fleet/prometheus-centre.yml", &[]);
-        for (name, text) in [
-            ("vmagent.yml", agent.as_str()),
-            ("prometheus-centre.yml", &centre),
-            ("centre-password", "secret"),
-        ] {
-            fs::write(self.path(name), text).expect("a file");
+        for folder in ["rules", "metricsql"] {
+            fs::create_dir(self.path(folder)).expect("a folder");
+            for name in ["faultline.alerts.yml", "faultline.recording.yml"] {
+                let text = self.faster(&shipped(
+                    &format!("grafana/prometheus/{folder}/{name}"),
+                    &[],
+                ));
+                self.write(&format!("{folder}/{name}"), &text);
+            }
+            let hosts = shipped("grafana/prometheus/fleet/hosts.yml", &[]);
+            let (head, _) = hosts.split_once("      - {").expect("a host");
+            let text = self.faster(&format!("{head}{expected}"));
+            self.write(&format!("{folder}/hosts.yml"), &text);
         }
         let [key, certificate] = ["centre.key", "centre.crt"].map(|name| self.path(name));
-        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=centre \
-            -addext subjectAltName=IP:127.0.0.1";
+        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+            -subj /CN=centre -addext subjectAltName=IP:127.0.0.1";
         let mut words: Vec<&str> = words.split_whitespace().collect();
         words.extend(["-keyout", &key, "-out", &certificate]);
         run_to_success(Path::new("openssl"), &words)
     }
+
+    /// Rules with a `for` of two minutes for the fleet's alerts. Their intervals scale with the run.
+    fn faster(&self, rules: &str) -> String {
+        let interval = format!("interval: {}ms", self.scaled(15.0).as_millis());
+        let shorter = format!("for: {}ms", self.scaled(120.0).as_millis());
+        let rules = rules.replace("interval: 15s", &interval);
+        let mut parts = rules.split("alert: Fleet");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            text += "alert: Fleet";
+            text += &part.replacen("for: 15m", &shorter, 1);
+        }
+        text
+    }
 }
 
-#[test]
-#[ignore = "takes a minute; part of .ci/run --long"]
-fn an_outage_of_the_centres_and_a_restart_of_the_agent_lose_no_sample() -> Result<()> {
-    let found = [
-        victoriametrics("vmagent"),
-        victoriametrics("victoria-metrics"),
-        in_search_path("prometheus"),
-        in_search_path("openssl"),
-    ];
-    let [Some(agent), Some(victoria), Some(prometheus), Some(_)] = found else {
-        eprintln!("{NO_VICTORIAMETRICS_MESSAGE}; it also needs prometheus and openssl");
-        return Ok(());
-    };
-    let fleet = Fleet {
-        folder: tempfile::tempdir().expect("a folder"),
-        ports: PortBlock::claim(21_000)?,
-        programs: [agent, victoria, prometheus],
-    };
-    let daemons = fleet.start_daemons()?;
-    fleet.write_configurations(&daemons)?;
-    let centres = fleet.start_centres();
-    let agent = fleet.start_agent();
-    let addresses = [fleet.address(2), fleet.address(3)];
-    let every_up = "sum(count_over_time(up{site='fra1',host='validator-1'}[1h]))";
-    for centre in &addresses {
-        eventually_ok(TIMEOUT, "samples arrive", || {
-            match query(centre, every_up) {
-                Ok(count) if count >= 30.0 => Ok(()),
-                other => Err(other),
-            }
-        });
+impl Agent {
+    fn configuration(&self, address: &str) -> String {
+        let target = |(number, address, path): &(usize, String, String)| {
+            let labels = format!(
+                "host: host-{number:03}, instance: {}-{number:03}, __metrics_path__: {path}",
+                self.site
+            );
+            format!("      - targets: [\"{address}\"]\n        labels: {{ {labels} }}\n")
+        };
+        let targets: String = self.targets.iter().map(target).collect();
+        let one = "      - targets: [\"127.0.0.1:9912\"]\n        \
+                   labels: { instance: fra1-validator-1, hardware: unnamed }\n";
+        let host = self.host.map_or_else(
+            || "agent: collector".to_owned(),
+            |number| format!("host: host-{number:03}"),
+        );
+        let interval = format!("scrape_interval: {}ms", self.interval.as_millis());
+        shipped(
+            "grafana/prometheus/fleet/vmagent.yml",
+            &[
+                (one, &targets),
+                ("scrape_interval: 5s", &interval),
+                ("127.0.0.1:8429", address),
+                ("site: fra1", &format!("site: {}", self.site)),
+                ("host: validator-1", &host),
+            ],
+        )
     }
-
-    centres.into_iter().for_each(stop);
-    sleep(Duration::from_secs(10));
-    let before = fleet.scrapes();
-    stop(agent);
-    let _agent = fleet.start_agent();
-    sleep(Duration::from_secs(10));
-    let _centres = fleet.start_centres();
-    sleep(Duration::from_secs(10));
-    let scraped = before + fleet.scrapes();
-    let moment = query(&addresses[1], "vector(time())").expect("a time");
-    let counts = addresses.map(|centre| {
-        // Samples arrive in order.
-        eventually_ok(TIMEOUT, "newer samples arrive", || {
-            match query(&centre, "max(timestamp(up))") {
-                Ok(newest) if newest > moment + 3.0 => Ok(()),
-                other => Err(other),
-            }
-        });
-        // The first and the last series of a page are in different blocks.
-        [
-            "count_over_time(up{site='fra1',host='validator-1'}",
-            "sum_over_time(up{job='faultline'}",
-            "count_over_time(agave_up",
-            "count_over_time(faultline_ticks_total",
-        ]
-        .map(|call| query(&centre, &format!("sum({call}[1h] @ {moment}))")).expect("a count"))
-    });
-    println!("{scraped} scrapes by the agent's count; at each centre: {counts:?}");
-    assert_eq!(counts[0], counts[1]);
-    let [arrived, successes, first, last] = counts[0];
-    assert!(arrived >= scraped);
-    assert_eq!([successes; 2], [first, last]);
-    Ok(())
 }

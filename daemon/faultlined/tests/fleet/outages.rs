@@ -1,0 +1,358 @@
+//! Two hundred hosts push for ten minutes while centres are killed, agents restarted and a link is
+//! cut.
+
+use crate::link::Link;
+use crate::pages::Pages;
+use crate::samples::{Samples, number};
+use crate::{Agent, Fleet, SITES, TIMEOUT, now, site, stop};
+use faultline_testkit::Result;
+use faultline_testkit::alertmanager::{Alertmanager, Notification};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually_ok;
+use faultline_testkit::process::Running;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Hosts with a daemon and an agent each.
+const REAL: usize = 20;
+/// More are replayed: a few by one agent. Fewer in a shorter run.
+const REPLAYED: f64 = 180.0;
+/// Seconds. `FAULTLINE_FLEET_SECONDS` asks for a shorter run.
+const FULL: f64 = 600.0;
+/// Ends for good. Of another site than that whose link is cut.
+const ENDED: usize = 3;
+const CUT: &str = SITES[1];
+const CENTRES: [&str; 2] = ["VictoriaMetrics", "Prometheus"];
+/// The agent's time of a scrape may be a tenth of the interval beside the real one.
+const SCRAPE_TOLERANCE: i64 = 3_500;
+/// What a kill -9 of VictoriaMetrics may cost.
+const LOST_BY_KILL: i64 = 10_000;
+
+struct Scene {
+    fleet: Fleet,
+    daemons: Vec<Option<Daemon>>,
+    pages: Pages,
+    links: [Link; 2],
+    agents: Vec<(Agent, Option<Running>)>,
+    centres: [Option<Running>; 2],
+    begun: Instant,
+    /// By real host, its agents' own counts of scrapes.
+    counted: BTreeMap<usize, f64>,
+    /// When agents were stopped: a scrape of that moment may be answered and not taken.
+    stopped: Vec<RangeInclusive<i64>>,
+}
+
+impl Scene {
+    fn start(fleet: Fleet) -> Result<Self> {
+        let daemons = (0..REAL).map(|number| fleet.start_daemon(number));
+        let daemons = daemons.collect::<Result<Vec<_>>>()?;
+        let pages = Pages::start(daemons[0].metrics().to_owned());
+        let centres = [fleet.address(1), fleet.address(3)];
+        let links = centres.clone().map(Link::start);
+        let through = || links.each_ref().map(|link| link.address.to_string());
+        let to = |site: &str| {
+            if site == CUT {
+                through()
+            } else {
+                centres.clone()
+            }
+        };
+        let mut agents: Vec<Agent> = daemons
+            .iter()
+            .enumerate()
+            .map(|(number, daemon)| Agent {
+                site: site(number),
+                host: Some(number),
+                targets: vec![(number, daemon.metrics().to_owned(), "/metrics".to_owned())],
+                interval: Duration::from_secs(5),
+                centres: to(site(number)),
+            })
+            .collect();
+        agents.extend(pages.agents(REAL..fleet.hosts, fleet.scaled(30.0), to));
+        Ok(Self {
+            daemons: daemons.into_iter().map(Some).collect(),
+            pages,
+            links,
+            agents: agents.into_iter().map(|agent| (agent, None)).collect(),
+            centres: [Some(fleet.start_victoria()), Some(fleet.start_prometheus())],
+            begun: Instant::now(),
+            counted: BTreeMap::new(),
+            stopped: Vec::new(),
+            fleet,
+        })
+    }
+
+    /// Waits for a second of the full run.
+    fn until(&self, second: f64) {
+        let passed = self.begun.elapsed();
+        sleep(self.fleet.scaled(second).saturating_sub(passed));
+        println!("{second:>4}: {}", now());
+    }
+
+    fn start_agents(&mut self) {
+        for (number, (agent, running)) in self.agents.iter_mut().enumerate() {
+            let ended = number == ENDED && self.daemons[ENDED].is_none();
+            if running.is_none() && !ended {
+                *running = Some(self.fleet.start_agent(number, agent));
+            }
+        }
+    }
+
+    /// Adds what the running agents have scraped from daemons and from themselves.
+    fn count_scrapes(&mut self, site: Option<&str>) {
+        for (number, (agent, running)) in self.agents.iter().enumerate() {
+            let of_site = site.is_none_or(|site| site == agent.site);
+            if agent.host.is_some() && running.is_some() && of_site {
+                let name = "vm_promscrape_scrapes_total{status_code=\"200\"}";
+                let scrapes = self.fleet.agent_number(number, name).expect("a count");
+                *self.counted.entry(number).or_default() += scrapes;
+            }
+        }
+    }
+
+    /// Restarts the agents of one site, or all.
+    fn restart_agents(&mut self, site: Option<&str>) {
+        self.count_scrapes(site);
+        let of_site = |agent: &Agent| site.is_none_or(|site| site == agent.site);
+        let running = self.agents.iter_mut().filter(|(agent, _)| of_site(agent));
+        let running: Vec<Running> = running.filter_map(|(_, running)| running.take()).collect();
+        let from = now() - 1_000;
+        stop(running);
+        self.stopped.push(from..=now());
+        self.start_agents();
+    }
+
+    fn start_centres(&mut self) {
+        self.centres = [
+            Some(self.fleet.start_victoria()),
+            Some(self.fleet.start_prometheus()),
+        ];
+    }
+
+    fn end_host(&mut self) -> i64 {
+        let at = now();
+        self.daemons[ENDED] = None;
+        self.agents[ENDED].1 = None;
+        at
+    }
+
+    fn addresses(&self) -> [String; 2] {
+        [self.fleet.address(2), self.fleet.address(3)]
+    }
+
+    /// Waits until both centres have a sample of every host that is newer than `moment`. An agent
+    /// sends its samples in order.
+    fn wait_for_newer(&self, moment: i64, hosts: usize) {
+        let newer = "count(max by (host) (timestamp(up{job='faultline'})) >";
+        for centre in self.addresses() {
+            let expression = format!("{newer} {})", moment as f64 / 1000.0);
+            eventually_ok(TIMEOUT, "newer samples arrive", || {
+                match number(&centre, &expression) {
+                    Ok(count) if count >= hosts as f64 => Ok(()),
+                    other => {
+                        sleep(Duration::from_secs(1));
+                        Err(other)
+                    }
+                }
+            });
+        }
+    }
+
+    /// The events. The times of the SIGKILL and of the host's end.
+    fn play(&mut self) -> Result<[i64; 2]> {
+        let ended = self.end_host();
+        self.until(60.0);
+        stop(self.centres.iter_mut().filter_map(Option::take).collect());
+        self.until(80.0);
+        self.restart_agents(None);
+        self.until(100.0);
+        self.start_centres();
+        self.until(180.0);
+        self.links.iter().for_each(Link::cut);
+        self.until(240.0);
+        let killed = now();
+        for centre in &mut self.centres {
+            if let Some(mut running) = centre.take() {
+                running.kill()?;
+            }
+        }
+        self.until(280.0);
+        self.start_centres();
+        self.until(380.0);
+        self.restart_agents(Some(CUT));
+        self.until(480.0);
+        self.links.iter().for_each(Link::restore);
+        self.until(600.0);
+        Ok([killed, ended])
+    }
+}
+
+/// By receiver and alert.
+type Told = BTreeMap<(String, String), usize>;
+
+#[derive(Default, Debug)]
+struct Totals {
+    series: usize,
+    scrapes: usize,
+    samples: usize,
+    /// By centre.
+    stored: [usize; 2],
+    repeated: [usize; 2],
+    lost: [Vec<i64>; 2],
+    /// Answers of the page server without a scrape at a centre, and the samples of those with one.
+    untaken: Vec<i64>,
+    answered: usize,
+    /// Scrapes of real hosts, of daemons and of agents, by the agents' own count.
+    by_agents: f64,
+    replayed: usize,
+}
+
+impl Totals {
+    fn print(&self, killed: i64) {
+        println!(
+            "{} series; {} scrapes of {} samples; of replayed hosts {} of {} by the page \
+             server's count, and {} not taken; of real ones {} by the agents' count",
+            self.series,
+            self.scrapes,
+            self.samples,
+            self.replayed,
+            self.answered,
+            self.untaken.len(),
+            self.by_agents,
+        );
+        for (centre, name) in CENTRES.iter().enumerate() {
+            println!(
+                "{name}: {} stored, {} twice, {} lost, up to {:?} ms before the kill -9",
+                self.stored[centre],
+                self.repeated[centre],
+                self.lost[centre].len(),
+                self.lost[centre].iter().min().map(|at| killed - at),
+            );
+        }
+    }
+}
+
+/// Counts every host's samples until `end`, at both centres and where they were scraped.
+fn count(scene: &Scene, end: i64, ended: i64) -> Totals {
+    let mut totals = Totals::default();
+    let addresses = scene.addresses();
+    let answers = scene.pages.answers();
+    for host in 0..scene.fleet.hosts {
+        // What the host had not sent when it ended is lost.
+        let to = if host == ENDED { ended - 5_000 } else { end };
+        let [victoria, prometheus] = addresses
+            .each_ref()
+            .map(|centre| Samples::read(centre, host, (0, to)));
+        totals.series += prometheus.series.len();
+        totals.scrapes += prometheus.scrapes.len();
+        totals.samples += prometheus.scrapes.values().sum::<usize>();
+        totals.lost[0].extend(victoria.missing(&prometheus));
+        totals.lost[1].extend(prometheus.missing(&victoria));
+        for (centre, samples) in [&victoria, &prometheus].into_iter().enumerate() {
+            totals.stored[centre] += samples.of_pages();
+            totals.repeated[centre] += samples.repeated;
+        }
+        let until = end - SCRAPE_TOLERANCE;
+        for answer in answers
+            .iter()
+            .filter(|it| it.host == host && it.at <= until)
+        {
+            let near = answer.at - SCRAPE_TOLERANCE..=answer.at + SCRAPE_TOLERANCE;
+            let taken = prometheus.scrapes.range(near);
+            match taken.last() {
+                Some((_, samples)) if *samples == answer.samples => {
+                    totals.answered += answer.samples;
+                    totals.replayed += 1;
+                }
+                _ => totals.untaken.push(answer.at),
+            }
+        }
+        if let Some(counted) = scene.counted.get(&host).filter(|_| host != ENDED) {
+            let expression = format!("count_over_time(up{{host='host-{host:03}'}}[2h])");
+            let [victoria, prometheus] = addresses
+                .each_ref()
+                .map(|centre| number(centre, &format!("sum({expression})")).expect("a count"));
+            totals.by_agents += counted;
+            assert!(
+                prometheus >= *counted,
+                "{host}: {prometheus} {victoria} {counted}"
+            );
+        }
+    }
+    totals
+}
+
+/// By centre: how often each alert was told to each receiver, and how many alerts of the fleet
+/// fired.
+fn fired(scene: &Scene) -> Vec<(Told, f64)> {
+    let of_centre = |(manager, address): (&Alertmanager, &String)| {
+        eventually_ok(TIMEOUT, "the site is back", || {
+            let told = manager.notifications();
+            let back = |it: &Notification| it.resolved && it.alert == "FleetSiteSilent";
+            if told.iter().any(back) {
+                Ok(())
+            } else {
+                Err(told)
+            }
+        });
+        let mut fired = Told::new();
+        for it in manager.notifications() {
+            if !it.resolved {
+                *fired.entry((it.receiver, it.alert)).or_default() += 1;
+            }
+        }
+        let firing = "ALERTS{alertname=~'Fleet.*',alertstate='firing'}[2h]";
+        let firing = number(address, &format!("count(count_over_time({firing}))"));
+        (fired, firing.expect("a count"))
+    };
+    let managers = scene.fleet.alertmanagers.iter();
+    managers.zip(&scene.addresses()).map(of_centre).collect()
+}
+
+#[test]
+#[ignore = "takes 12 minutes; part of .ci/run --long"]
+fn outages_of_centres_agents_and_a_link_lose_no_sample() -> Result<()> {
+    let seconds = std::env::var("FAULTLINE_FLEET_SECONDS");
+    let scale = seconds.map_or(1.0, |text| text.parse::<f64>().expect("seconds") / FULL);
+    let Some(fleet) = Fleet::new(scale, REAL + (REPLAYED * scale) as usize)? else {
+        return Ok(());
+    };
+    let mut scene = Scene::start(fleet)?;
+    let first = now();
+    scene.start_agents();
+    let vmalert = scene.fleet.start_vmalert();
+    scene.wait_for_newer(first, scene.fleet.hosts);
+    scene.begun = Instant::now();
+    let [killed, ended] = scene.play()?;
+    scene.count_scrapes(None);
+    let end = now();
+    scene.wait_for_newer(end, scene.fleet.hosts - 1);
+    // VictoriaMetrics shows samples a second after it has them.
+    sleep(Duration::from_secs(5));
+    let fired = fired(&scene);
+    drop((vmalert, std::mem::take(&mut scene.agents)));
+    let totals = count(&scene, end, ended);
+    totals.print(killed);
+    let while_stopped = |at: &i64| scene.stopped.iter().any(|stop| stop.contains(at));
+    assert!(
+        totals.untaken.iter().all(while_stopped),
+        "{:?} {:?}",
+        totals.untaken,
+        scene.stopped
+    );
+    assert_eq!(totals.stored[1], totals.samples);
+    assert!(totals.lost[1].is_empty(), "{:?}", totals.lost[1]);
+    let window = killed - LOST_BY_KILL..=killed;
+    let too_old = totals.lost[0].iter().find(|at| !window.contains(at));
+    assert_eq!(too_old, None, "VictoriaMetrics");
+    for (centre, (mut told, firing)) in CENTRES.iter().zip(fired) {
+        println!("{centre}: {told:?}");
+        told.retain(|(receiver, _), _| receiver == "page");
+        let once = |alert: &str| (("page".to_owned(), alert.to_owned()), 1);
+        let expected = ["FleetHostSilent", "FleetSiteSilent"].map(once);
+        assert_eq!((told, firing), (BTreeMap::from(expected), 2.0), "{centre}");
+    }
+    Ok(())
+}
