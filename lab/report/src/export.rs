@@ -10,6 +10,7 @@ use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
 use faultline_recording::Recording;
 use faultline_recording::schema::TABLES;
+use faultline_text::counted;
 use files::{Files, OpenFile};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -80,9 +81,10 @@ fn export(
         rows += export_table(recording, table, target)?;
     }
     Ok(format!(
-        "{}: {} tables with {rows} rows in {}\n",
+        "{}: {} with {} in {}\n",
         recording.path().display(),
-        tables.len(),
+        counted(tables.len() as f64, "table"),
+        counted(rows as f64, "row"),
         match target {
             Target::Folder(folder, _) => folder.display(),
             Target::Dataset(dataset) => dataset.run.display(),

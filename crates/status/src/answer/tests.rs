@@ -39,9 +39,9 @@ fn voter(consensus: Consensus) -> AnswerInputs {
         is_delinquent: Some(false),
         rank: tower.map(|()| 3.0),
         credits_share_of_best: tower.map(|()| 0.992),
-        vote_distance: Some(2.0),
+        slots_since_landed_vote: Some(2.0),
         reward_share_of_best: tower.is_none().then_some(0.997),
-        reward_distance: tower.is_none().then_some(1.0),
+        slots_since_certified_vote: tower.is_none().then_some(1.0),
         ..AnswerInputs::default()
     }
 }
@@ -91,6 +91,19 @@ static RAM: States = &[
         |_| {},
         "fine",
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+    ),
+    (
+        |ram| ram.seconds_to_verdict = Some(47.2),
+        "unknown",
+        "judged after a minute of samples, in 48 s; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+    ),
+    (
+        |ram| {
+            ram.unreclaimable_share = Some(0.97);
+            ram.seconds_to_verdict = Some(47.2);
+        },
+        "act",
+        "97 % of the limit cannot be dropped; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
         |ram| ram.proven = None,
@@ -214,6 +227,21 @@ static STOCK: States = &[
         "large enough, 0.3 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
     ),
     (
+        |cache| {
+            cache.reloads_per_slot = Some(0.3);
+            cache.seconds_to_cache_verdict = Some(50.0);
+        },
+        "unknown",
+        "judged after a minute of replayed slots, in 50 s; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
+         1,024 entries would save 7.9 ms.",
+    ),
+    (
+        |cache| cache.seconds_to_cache_verdict = Some(50.0),
+        "look",
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
+         512 entries are a constant of this build.",
+    ),
+    (
         |_| {},
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
@@ -242,10 +270,10 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = None;
-            cache.cache_unknown = Some("no push for 2 min 0 s".to_owned());
+            cache.cache_unknown = Some("no push for 2 min".to_owned());
         },
         "unknown",
-        "the reloads are not known: no push for 2 min 0 s; 1,024 entries would save 7.9 ms.",
+        "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms.",
     ),
 ];
 
@@ -279,6 +307,11 @@ static CHANGEABLE: States = &[
 static TOWER: States = &[
     (|_| {}, "fine", "rank 3, 99.2 % of the best."),
     (
+        |votes| votes.seconds_to_verdict = Some(60.0),
+        "unknown",
+        "judged after a minute of samples, in 1 min; rank 3, 99.2 % of the best.",
+    ),
+    (
         |votes| (votes.rank, votes.credits_share_of_best) = (None, None),
         "fine",
         "how it compares with the best is not known yet.",
@@ -311,13 +344,13 @@ static TOWER: States = &[
         "delinquent: it earns nothing now; rank 3, 99.2 % of the best.",
     ),
     (
-        |votes| votes.vote_distance = Some(45.0),
+        |votes| votes.slots_since_landed_vote = Some(45.0),
         "act",
         "its last vote that landed is 45 slots old; rank 3, 99.2 % of the best.",
     ),
     (
         |votes| {
-            votes.vote_distance = Some(45.0);
+            votes.slots_since_landed_vote = Some(45.0);
             votes.is_at_tip = Some(false);
         },
         "fine",
@@ -362,24 +395,29 @@ static ALPENGLOW: States = &[
     (
         |votes| {
             votes.has_migrated_lately = true;
-            votes.reward_distance = Some(44.0);
+            votes.slots_since_certified_vote = Some(44.0);
         },
         "unknown",
         "it migrated minutes ago: votes are not judged yet; 99.7 % of the best per stake.",
     ),
     (|_| {}, "fine", "99.7 % of the best per stake."),
     (
-        |votes| votes.vote_distance = Some(45.0),
+        |votes| votes.slots_since_landed_vote = Some(45.0),
         "fine",
         "99.7 % of the best per stake.",
     ),
     (
-        |votes| votes.lowest_reward_distance = Some(6.0),
+        |votes| votes.fewest_slots_since_certified_vote = Some(6.0),
         "look",
         "most of its votes come after their slots are final; 99.7 % of the best per stake.",
     ),
     (
-        |votes| (votes.lowest_reward_distance, votes.late_votes_share) = (Some(6.0), Some(0.1)),
+        |votes| {
+            (
+                votes.fewest_slots_since_certified_vote,
+                votes.late_votes_share,
+            ) = (Some(6.0), Some(0.1))
+        },
         "fine",
         "99.7 % of the best per stake.",
     ),
@@ -389,7 +427,7 @@ static ALPENGLOW: States = &[
         "most of its votes come after their slots are final; 99.7 % of the best per stake.",
     ),
     (
-        |votes| votes.reward_distance = Some(44.0),
+        |votes| votes.slots_since_certified_vote = Some(44.0),
         "act",
         "no certificate of the last 44 slots has its vote; 99.7 % of the best per stake.",
     ),

@@ -6,7 +6,7 @@ use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process
 use faultline_metrics::metrics::{validator as v, votes};
 use faultline_metrics::{Metric, Stamp, Text, Tick, Value};
 use faultline_status::{AnswerInputs, LeaderSlots};
-use growth::Growth;
+use growth::MemoryGrowth;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ struct Row {
     stalled: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
+    /// Start time of the process.
+    started: Option<f64>,
     is_starting: bool,
     /// Major faults by pool.
     pools: Vec<(Text, f64)>,
@@ -84,6 +86,7 @@ impl Row {
             stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
+            started: number(&p::START_TIME, &[]),
             is_starting: is_starting(tick),
             pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
         }
@@ -117,7 +120,7 @@ struct MinuteRow {
     host_kills: Option<f64>,
     late_votes: Option<f64>,
     finalized: Option<f64>,
-    reward_distance: Option<f64>,
+    slots_since_certified_vote: Option<f64>,
     /// Start time of the process.
     started: Option<f64>,
     is_migrating: bool,
@@ -147,7 +150,7 @@ impl MinuteRow {
                 .into_iter()
                 .flatten()
                 .reduce(|sum, more| sum + more),
-            reward_distance: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
+            slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
             started: number(&p::START_TIME, &[]),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
@@ -163,7 +166,7 @@ impl MinuteRow {
 pub(super) struct Trends {
     rows: VecDeque<Row>,
     slow: VecDeque<MinuteRow>,
-    growth: Growth,
+    growth: MemoryGrowth,
 }
 
 /// The rows that are due with a tick.
@@ -192,7 +195,7 @@ impl Trends {
         let now = update.at.uptime;
         if let Some(row) = update.row {
             match row.is_starting {
-                true => self.growth = Growth::default(),
+                true => self.growth = MemoryGrowth::default(),
                 false => {
                     let series = (row.started, row.limit);
                     self.growth.add(update.at, series, row.unreclaimable);
@@ -221,10 +224,12 @@ impl Trends {
         let faults = self.per_second(|row| row.major_faults);
         AnswerInputs {
             forecast: self.growth.forecast(),
+            seconds_to_verdict: self.seconds_to_verdict(|_| true),
+            seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots.is_some()),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self.lately().any(|row| row.is_migrating),
-            lowest_reward_distance: self.lowest_reward_distance(),
+            fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
             memory_stalled_share: self.per_second(|row| row.stalled),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
@@ -271,6 +276,17 @@ impl Trends {
         rates
     }
 
+    /// Until the rows of this process that `counts` names span [`MIN_SPAN`]; `None` if they do.
+    fn seconds_to_verdict(&self, counts: impl Fn(&Row) -> bool) -> Option<f64> {
+        let span = self.rows.back().and_then(|newest| {
+            let is_same = |row: &&Row| row.started == newest.started && counts(row);
+            let first = self.rows.iter().find(is_same)?;
+            Some(newest.at.saturating_sub(first.at))
+        });
+        let left = MIN_SPAN.saturating_sub(span.unwrap_or_default());
+        (!left.is_zero()).then_some(left.as_secs_f64())
+    }
+
     fn has_started_lately(&self) -> bool {
         self.rows.iter().any(|row| row.is_starting)
     }
@@ -313,9 +329,11 @@ impl Trends {
     }
 
     /// `None` if late votes are counted.
-    fn lowest_reward_distance(&self) -> Option<f64> {
+    fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.slow.back()?.late_votes.is_some();
-        let distances = self.lately().filter_map(|row| row.reward_distance);
+        let distances = self
+            .lately()
+            .filter_map(|row| row.slots_since_certified_vote);
         distances.reduce(f64::min).filter(|_| !is_counted)
     }
 

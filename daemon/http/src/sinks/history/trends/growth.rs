@@ -25,7 +25,7 @@ const MAX_TIMES_SEEN: f64 = 10.0;
 const QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Growth {
+pub(super) struct MemoryGrowth {
     /// Start time of the process, and the limit. A change begins anew.
     series: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
@@ -35,7 +35,7 @@ pub(super) struct Growth {
     newest: Stamp,
 }
 
-impl Growth {
+impl MemoryGrowth {
     pub(super) fn add(
         &mut self,
         at: Stamp,
@@ -43,9 +43,9 @@ impl Growth {
         bytes: Option<f64>,
     ) {
         if series != self.series {
-            *self = Growth {
+            *self = MemoryGrowth {
                 series,
-                ..Growth::default()
+                ..MemoryGrowth::default()
             };
         }
         let Some(bytes) = bytes.filter(|_| series.0.is_some()) else {

@@ -27,7 +27,16 @@ fn verdicts_come_before_the_lines_of_metadata() {
         Source::Votes,
         stake,
     );
-    let [html, card] = both(&tick);
+    let [early, card] = both(&tick);
+    let waits = "<span class=\"badge unknown\">unknown</span> <span><b>RAM:</b> judged after a minute of samples, in 1 min; 153 GiB";
+    assert!(early.contains(waits), "{early}");
+    let mut history = History::default();
+    for seconds in [60, 0] {
+        let mut tick = tick.clone();
+        tick.at.uptime -= Duration::from_secs(seconds);
+        history.tick(&Arc::new(tick));
+    }
+    let html = show(Some(&tick), &history, at(90.3));
     assert_well_formed(&html);
     let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}: {html}"));
     for line in [
@@ -86,13 +95,14 @@ fn several_validators_are_named_in_the_headline() {
 
 #[test]
 fn a_card_that_waits_for_pushes_says_so_and_how_long() {
+    // The process is older than the daemon in it, as after an exec.
     let start = EPOCH as f64 - 60.0;
     let daemon = vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)];
     let tick = with(busy(90, "/v"), Source::Daemon, daemon);
     let mut history = History::default();
     history.tick(&Arc::new(tick.clone()));
     let html = show(Some(&tick), &history, at(90.3));
-    let waits = "no datapoints in the 2 min 30 s since the daemon started";
+    let waits = "no datapoints in the 1 min 30 s since the daemon started";
     let section = html.find("<h2>Program cache").expect("a section");
     assert!(
         html[section..].contains(&format!("<p class=\"quiet\">{waits}</p>")),
