@@ -1,6 +1,6 @@
 use super::files::Files;
 use faultline_pages::export::{Type, Values, chunk_rows};
-use faultline_recording::schema::{Kind, Role, TableSpec};
+use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
 
 /// A column with reals or counts beyond 2^63 is real throughout. In a data set types are those of
@@ -13,7 +13,7 @@ pub(super) fn kinds(
     if is_dataset {
         let is_sample = table.name.ends_with("_sample");
         let columns = table.columns.iter().map(|column| match column.kind {
-            Kind::Integer if is_sample && column.role == Role::Plain => Type::Real,
+            Kind::Integer if is_sample && column.of.is_none() => Type::Real,
             kind => type_of(kind),
         });
         return Ok(columns.collect());

@@ -54,8 +54,6 @@ struct Row {
     stalled: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// Start time of the process.
-    started: Option<f64>,
     is_starting: bool,
     /// Major faults by pool.
     pools: Vec<(Text, f64)>,
@@ -86,7 +84,6 @@ impl Row {
             stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
-            started: number(&p::START_TIME, &[]),
             is_starting: is_starting(tick),
             pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
         }
