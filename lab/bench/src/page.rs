@@ -310,7 +310,7 @@ mod tests {
         let headline = page.verdict.headline;
         assert!(
             headline.starts_with(
-                "Latency of 1,000 bytes is 49 % lower (49 to 49 %) with b than with a: 10."
+                "Latency of 1,000 bytes is 49 % lower (48 to 49 %) with b than with a: 10."
             ),
             "{headline}"
         );

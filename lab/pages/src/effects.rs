@@ -53,7 +53,7 @@ pub fn means([before, after]: [f64; 2], unit: &str, decimals: u8, conjunction: &
 
 /// `Cache time per slot is 85 % lower (73 to 93 %) with B than with A: 0.9 instead of 5.9 ms.`
 pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
-    let comma = if title.contains(',') { "," } else { "" };
+    let comma = if title.contains(", ") { "," } else { "" };
     let is = if is_plural(title) { "are" } else { "is" };
     let than = comparative(effect);
     let colon = if means.is_empty() { "" } else { ": " };
