@@ -18,6 +18,29 @@ use crate::{Error, Result, binaries};
 /// What to print when a test is skipped because there is no browser.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";
 
+/// Of a report page: what leaves the window or a drawing, and text that overlaps in a drawing.
+pub const CROWDED: &str = r##"(() => {
+  const bad = [];
+  const box = (element) => element.getBoundingClientRect();
+  const seen = (element) => box(element).width > 0 && box(element).height > 0;
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) bad.push(`the page is ${root.scrollWidth} wide in a window of ${root.clientWidth}`);
+  for (const svg of document.querySelectorAll("figure svg:not(.swatch)")) {
+    if (!seen(svg)) continue;
+    const outer = box(svg), texts = [...svg.querySelectorAll("text")].filter(seen);
+    texts.forEach((a, n) => {
+      const one = box(a);
+      if (one.left < outer.left - 1 || one.right > outer.right + 1 || one.bottom > outer.bottom + 1) bad.push(`${a.textContent} leaves the drawing`);
+      texts.slice(n + 1).forEach((b) => {
+        const two = box(b);
+        if (one.left < two.right - 1 && two.left < one.right - 1 && one.top < two.bottom - 2 && two.top < one.bottom - 2)
+          bad.push(`${svg.getAttribute("aria-label")}: ${a.textContent} over ${b.textContent}`);
+      });
+    });
+  }
+  return bad;
+})()"##;
+
 const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page; killed when dropped.

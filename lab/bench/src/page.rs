@@ -11,9 +11,10 @@ use crate::render::{answer_comparison, problems, subtitle};
 use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_pages::cells::{section, slug};
+use faultline_pages::effects;
 use faultline_pages::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
 use faultline_stats::arms::Direction;
-use faultline_text::{count, number};
+use faultline_text::{count, counted, number};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -78,7 +79,6 @@ pub(crate) fn report(results: &Results) -> Report {
             "Distribution",
             figures::distributions(results),
         ),
-        section("time", "Over time", figures::over_time(results)),
         section("how", "How it was asked", tables::settings(results)),
     ];
     sections.retain(|section| !section.blocks.is_empty());
@@ -86,6 +86,9 @@ pub(crate) fn report(results: &Results) -> Report {
         title: title.to_owned(),
         subtitle: subtitle(results, &kind),
         verdict: verdict(results, &compared),
+        overview: { figures::effects(results, &compared).into_iter() }
+            .chain(figures::over_time(results))
+            .collect(),
         runs: cards(results),
         caveats: caveats(results, &compared),
         sections,
@@ -158,7 +161,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let nothing = "There is nothing to compare";
         return verdict_with_headline(nothing, Vec::new(), VerdictKind::Described);
     };
-    let mut points = Vec::new();
+    let mut points: Vec<String> = largest(results, reference, compared).into_iter().collect();
     for arm in others {
         let of_arm = || compared.iter().filter(|one| one.arm == *arm);
         let shown = |direction: Direction| {
@@ -168,19 +171,46 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         };
         let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
         let all = of_arm().count();
-        points.push(format!(
-            "{arm} is faster than {reference} in {fast} of {all} comparisons, slower in {slow}; no difference is shown in {}",
-            all - fast - slow
-        ));
+        let comparisons = counted(all as f64, "comparison");
+        points.push(match all - fast - slow {
+            unknown if unknown == all => {
+                format!("No difference between {arm} and {reference} is shown in {comparisons}")
+            }
+            unknown => format!(
+                "{arm} is faster than {reference} in {fast} of {comparisons}, slower in {slow}; no difference is shown in {unknown}"
+            ),
+        });
     }
     points.extend(crate::render::crossings(results).lines().map(str::to_owned));
-    let differs = compared.iter().any(|one| one.decision.shown().is_some());
-    let standing = if differs {
-        VerdictKind::Differs
-    } else {
-        VerdictKind::Inconclusive
+    let mut shown = compared.iter().filter_map(|one| one.decision.shown());
+    let standing = match shown.next() {
+        None => VerdictKind::Inconclusive,
+        Some(first) if shown.any(|other| other != first) => VerdictKind::Differs,
+        Some(Direction::Lower) => VerdictKind::Better,
+        Some(Direction::Higher) => VerdictKind::Worse,
     };
     verdict_with_headline("", points, standing)
+}
+
+/// The largest difference that is shown, relative to the reference's mean latency.
+fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Option<String> {
+    let shown = || compared.iter().filter(|one| one.decision.shown().is_some());
+    let size = |one: &Comparison| one.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+    let one = shown().max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let mean = |arm: &str| {
+        let cell = results.cell(arm, &one.subject)?;
+        Some(results.summary(cell).latency?.mean)
+    };
+    let means = [mean(reference)?, mean(&one.arm)?];
+    let means = effects::means(means, "ms", 2, "instead of");
+    let title = format!("Latency of {}", results.label(&one.subject, one.size));
+    let effect = effects::relative(one.ratio?.ends());
+    let sentence = effects::sentence(&title, &effect, [&one.arm, reference], &means);
+    let sentence = sentence.trim_end_matches('.');
+    Some(match shown().count() {
+        1 => sentence.to_owned(),
+        count => format!("{sentence} (the largest of {count} differences)"),
+    })
 }
 
 fn cards(results: &Results) -> Vec<RunCard> {
@@ -252,6 +282,45 @@ fn paragraphs(text: &str) -> Vec<Block> {
 mod tests {
     use super::*;
     use crate::results::tests::results;
+
+    #[test]
+    fn the_headline_is_the_largest_difference_that_is_shown() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let noise: Vec<u64> = (0..800).map(|_| random.u64(0..1_000_000)).collect();
+        let at = |base: u64, cell: u64| {
+            let noise = &noise;
+            move |round: u64| base + noise[(4 * round + cell) as usize]
+        };
+        let times = [
+            at(20_000_000, 0),
+            at(10_000_000, 1),
+            at(40_000_000, 2),
+            at(30_000_000, 3),
+        ];
+        let run = results(
+            200,
+            &[
+                ("a", 1000, &times[0]),
+                ("b", 1000, &times[1]),
+                ("a", 4000, &times[2]),
+                ("b", 4000, &times[3]),
+            ],
+        );
+        let page = report(&run);
+        let headline = page.verdict.headline;
+        assert!(
+            headline.starts_with(
+                "Latency of 1,000 bytes is 49 % lower (48 to 49 %) with b than with a: 10."
+            ),
+            "{headline}"
+        );
+        assert!(
+            headline.ends_with(" ms (the largest of 2 differences)."),
+            "{headline}"
+        );
+        assert_eq!(page.verdict.standing, VerdictKind::Better);
+        assert!(matches!(&page.overview[0], Block::Figure(figure) if figure.id == "effects"));
+    }
 
     #[test]
     fn texts_of_a_results_file_never_become_links() {

@@ -1,6 +1,8 @@
 //! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
 //! time.
 
+mod head;
+
 use crate::changes::{FailedVersion, incomparable_releases, release_changes};
 use crate::compare::{self, Group, MetricTest, Release, WithoutRatio};
 use crate::feed;
@@ -91,10 +93,17 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
         (_, 1) => format!("One difference beyond {margin} % is shown."),
         (_, many) => format!("{many} differences beyond {margin} % are shown."),
     };
-    let standing = match (counted, changes.is_empty()) {
-        (0, _) => VerdictKind::Described,
-        (_, true) => VerdictKind::Inconclusive,
-        (_, false) => VerdictKind::Differs,
+    let headline = match head::sentence(groups) {
+        Some(sentence) => format!("{sentence} {headline}"),
+        None => headline,
+    };
+    let worse = changes.iter().filter(|change| change.mark.is_worse());
+    let standing = match (counted, changes.len(), worse.count()) {
+        (0, ..) => VerdictKind::Described,
+        (_, 0, _) => VerdictKind::Inconclusive,
+        (_, _, 0) => VerdictKind::Better,
+        (_, all, worse) if all == worse => VerdictKind::Worse,
+        _ => VerdictKind::Differs,
     };
     let incomparable = incomparable_releases(groups);
     let versions = incomparable.iter().map(|one| one.version.as_str());
@@ -121,6 +130,7 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Re
             points: points.collect(),
             standing,
         },
+        overview: head::effects(groups).into_iter().collect(),
         sections,
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
@@ -445,10 +455,8 @@ mod tests {
             }];
             let report = report(&campaign, &groups, &failed);
             assert!(report.sections.iter().any(|section| section.id == "failed"));
-            assert_eq!(
-                report.verdict.headline,
-                "One difference beyond 5 % is shown. 1.3.0 has no result."
-            );
+            let end = "One difference beyond 5 % is shown. 1.3.0 has no result.";
+            assert!(report.verdict.headline.ends_with(end));
             let tables = report
                 .sections
                 .iter()

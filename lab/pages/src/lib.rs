@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod cells;
+pub mod effects;
 pub mod export;
 pub mod groups;
 pub mod model;

@@ -1,10 +1,11 @@
 use super::{made_by, unique_ids, verdict_with_headline};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
 use faultline_pages::cells::{figure, section};
+use faultline_pages::effects;
 use faultline_pages::groups::distinct;
 use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Verdict,
-    VerdictKind,
+    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard, Tone,
+    Verdict, VerdictKind,
 };
 use faultline_text::{count, moment};
 
@@ -35,6 +36,7 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
             count(outcome.tested)
         ),
         verdict: verdict(outcome),
+        overview: effects(outcome).into_iter().collect(),
         runs: cards(outcome),
         caveats: caveats(outcome),
         sections,
@@ -61,12 +63,37 @@ fn saved(row: &ClassRow) -> String {
     )
 }
 
-/// Codecs by bytes saved. Bytes are counted, so there is no test.
-fn verdict(outcome: &Outcome) -> Verdict {
+fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
-    let points = rows.into_iter().map(saved).collect();
+    rows
+}
+
+/// Bytes are counted, so there is no test.
+fn verdict(outcome: &Outcome) -> Verdict {
+    let points = by_bytes_saved(outcome).into_iter().map(saved).collect();
     verdict_with_headline("No codec was measured", points, VerdictKind::Described)
+}
+
+fn effects(outcome: &Outcome) -> Option<Block> {
+    let rows = by_bytes_saved(outcome).into_iter().map(|row| {
+        let ratio = |saved: f64| 1.0 - saved / 100.0;
+        let interval = row.interval.map(|of| (ratio(of.high), ratio(of.low)));
+        let value = ratio(row.cmp_ratio);
+        let text = match interval {
+            Some((low, high)) => effects::relative([value, low, high]),
+            None => format!("{} % saved", faultline_text::number(row.cmp_ratio, 1)),
+        };
+        ForestRow {
+            name: row.codec.clone(),
+            ratio: (value, interval),
+            text,
+            tone: Tone::Neutral,
+        }
+    });
+    let caption = "Bytes of all records together, with 95 % intervals.";
+    let x_label = "Against the bytes as they are".to_owned();
+    effects::forest("What each codec saves", x_label, caption, rows)
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {

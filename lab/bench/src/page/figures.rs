@@ -2,9 +2,12 @@ use super::unique_ids;
 use crate::compare::{Comparison, comparisons, crossing, interval_label};
 use crate::results::{Results, ms, over};
 use faultline_pages::cells::figure;
+use faultline_pages::effects;
 use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
+    Bar, BarSeries, Bars, Block, Chart, Counts, Curve, Curves, ForestRow, Histogram, Line,
+    Timeline, Tone,
 };
+use faultline_stats::arms::Direction;
 use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
 use faultline_stats::summary;
@@ -12,6 +15,39 @@ use faultline_stats::summary;
 const MAX_DISTRIBUTIONS: usize = 12;
 const MAX_CLASSES: usize = 120;
 const MAX_POINTS: usize = 1500;
+
+/// The mean latency of each request against the reference's.
+pub(super) fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
+    let [reference, others @ ..] = results.header.arms.as_slice() else {
+        return None;
+    };
+    let rows = compared.iter().filter_map(|one| {
+        let [value, low, high] = one.ratio?.ends();
+        let mut name = results.label(&one.subject, one.size);
+        if others.len() > 1 {
+            name = format!("{name}, {}", one.arm);
+        }
+        Some(ForestRow {
+            name,
+            ratio: (value, Some((low, high))),
+            text: effects::relative([value, low, high]),
+            tone: match one.decision.shown() {
+                Some(Direction::Lower) => Tone::Better,
+                Some(Direction::Higher) => Tone::Worse,
+                None => Tone::Neutral,
+            },
+        })
+    });
+    let x_label = match others {
+        [other] => format!("{other} against {reference}"),
+        _ => format!("Change against {reference}"),
+    };
+    let interval = interval_label(comparisons(results));
+    let caption = format!(
+        "Mean latency with its {interval}; \u{2713} faster and \u{2717} slower: a difference is shown."
+    );
+    effects::forest("What changed", x_label, &caption, rows)
+}
 
 /// Differences by size with the crossover; by subject if sizes are unknown.
 pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {

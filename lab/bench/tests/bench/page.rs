@@ -4,33 +4,10 @@ use crate::bench;
 use crate::stand_in::start;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
+use faultline_testkit::browser::{Browser, CROWDED, SKIP_MESSAGE};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What leaves the window or a drawing, and text that overlaps in a drawing.
-const CROWDED: &str = r##"(() => {
-  const bad = [];
-  const box = (element) => element.getBoundingClientRect();
-  const seen = (element) => box(element).width > 0 && box(element).height > 0;
-  const root = document.documentElement;
-  if (root.scrollWidth > root.clientWidth) bad.push(`the page is ${root.scrollWidth} wide in a window of ${root.clientWidth}`);
-  for (const svg of document.querySelectorAll("figure svg:not(.swatch)")) {
-    if (!seen(svg)) continue;
-    const outer = box(svg), texts = [...svg.querySelectorAll("text")].filter(seen);
-    texts.forEach((a, n) => {
-      const one = box(a);
-      if (one.left < outer.left - 1 || one.right > outer.right + 1 || one.bottom > outer.bottom + 1) bad.push(`${a.textContent} leaves the drawing`);
-      texts.slice(n + 1).forEach((b) => {
-        const two = box(b);
-        if (one.left < two.right - 1 && two.left < one.right - 1 && one.top < two.bottom - 2 && two.top < one.bottom - 2)
-          bad.push(`${svg.getAttribute("aria-label")}: ${a.textContent} over ${b.textContent}`);
-      });
-    });
-  }
-  return bad;
-})()"##;
 
 /// Accounts by their address: so many bytes, half of them random.
 fn account(params: &Value) -> Value {
@@ -216,13 +193,14 @@ fn in_a_browser(name: &str, page: &Path) {
     browser.window(1280, 900, false).unwrap();
     browser.open(page).unwrap();
     browser.evaluate("faultline.drawAll()").unwrap();
-    for (width, dark) in [(400, true), (1280, false)] {
+    let widths = [1400, 390, 360].into_iter();
+    for (width, dark) in widths.flat_map(|width| [(width, false), (width, true)]) {
         browser.window(width, 900, dark).unwrap();
         browser
             .evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))")
             .unwrap();
         browser
-            .screenshot(&pictures.join(format!("{name}-{width}.png")), true)
+            .screenshot(&pictures.join(format!("{name}-{width}-{dark}.png")), true)
             .unwrap();
         assert_eq!(
             browser.evaluate(CROWDED).unwrap(),
@@ -230,14 +208,8 @@ fn in_a_browser(name: &str, page: &Path) {
             "{name} {width}"
         );
     }
-    assert!(
-        browser
-            .evaluate("document.querySelectorAll('figure').length")
-            .unwrap()
-            .as_u64()
-            .unwrap()
-            > 1
-    );
+    let first = "[...document.querySelectorAll('figure')].map((one) => one.id)[0]";
+    assert_eq!(browser.evaluate(first).unwrap(), "Figure-effects", "{name}");
     assert_eq!(browser.console_messages(), [""; 0]);
     assert_eq!(browser.requests().len(), 1, "{:?}", browser.requests());
     browser

@@ -2,11 +2,9 @@
 
 use super::comparison::{Pair, direction_words};
 use super::scalars::Scalar;
-use faultline_stats::arms::{Comparison, Direction, Interval};
+use faultline_pages::effects;
+use faultline_stats::arms::{Comparison, Direction};
 use faultline_text::number;
-
-/// From this ratio on, an effect is a multiple and not a percentage.
-const MULTIPLE: f64 = 2.0;
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<String> {
@@ -19,7 +17,7 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
         return Some(format!("100 % {}", direction_words(direction)));
     }
     if let Some(ratio) = comparison.ratio {
-        return Some(relative(direction, ratio));
+        return Some(effects::relative(ratio.ends()));
     }
     let interval = comparison.difference.map_or_else(String::new, |of| {
         let ends = match direction {
@@ -37,55 +35,16 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
     Some(format!("{difference} {direction}{interval}"))
 }
 
-fn relative(direction: Direction, ratio: Interval) -> String {
-    if ratio.value >= MULTIPLE {
-        let [value, low, high] = ratio.ends().map(|times| number(times, 1));
-        return format!("{value} times as high ({low} to {high} times)");
-    }
-    let change = |ratio: f64| 100.0 * (ratio - 1.0);
-    let [value, low, high] = match direction {
-        Direction::Lower => [ratio.value, ratio.high, ratio.low].map(|ratio| -change(ratio)),
-        Direction::Higher => ratio.ends().map(change),
-    };
-    let decimals = usize::from(value < 10.0);
-    let [value, low, high] = [value, low, high].map(|percent| number(percent, decimals));
-    format!(
-        "{value} % {} ({low} to {high} %)",
-        direction_words(direction)
-    )
-}
-
-/// The word before the reference: `as` after a multiple, else `than`.
-pub(crate) fn comparative(effect: &str) -> &'static str {
-    match effect.contains("times as high") {
-        true => "as",
-        false => "than",
-    }
-}
-
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
 pub(crate) fn means(
     pair: &Pair,
     scalar: &Scalar,
     comparison: &Comparison,
-    between: &str,
+    conjunction: &str,
 ) -> Option<String> {
-    let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
-    let unit = pair.unit(scalar);
-    let (scale, unit, decimals) = match unit.strip_prefix('µ') {
-        Some(larger) if before.max(after) >= 1e3 => (1e-3, format!("m{larger}"), 1),
-        _ => (1.0, unit, usize::from(scalar.decimals)),
-    };
-    let [before, after] = [before, after].map(|mean| mean * scale);
-    let smallest = [before, after].into_iter().filter(|mean| *mean > 0.0);
-    let smallest = smallest.reduce(f64::min).unwrap_or(1.0);
-    let decimals = decimals.max((-smallest.log10().floor()).clamp(0.0, 6.0) as usize);
-    let [before, after] = [before, after].map(|mean| number(mean, decimals));
-    Some(
-        format!("{after} {between} {before} {unit}")
-            .trim_end()
-            .to_owned(),
-    )
+    let means = [comparison.reference.mean?, comparison.other.mean?];
+    let (unit, decimals) = (pair.unit(scalar), scalar.decimals);
+    Some(effects::means(means, &unit, decimals, conjunction))
 }
 
 /// Means, difference and ratio, as the tables have them.
@@ -128,33 +87,4 @@ pub(crate) fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
 
 fn decimal(value: f64, scalar: &Scalar) -> String {
     number(value, usize::from(scalar.decimals))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_effect_is_a_percentage_and_from_twice_on_a_multiple() {
-        let text = |direction, [value, low, high]: [f64; 3]| {
-            let level = 0.95;
-            relative(
-                direction,
-                Interval {
-                    value,
-                    low,
-                    high,
-                    level,
-                },
-            )
-        };
-        let lower = text(Direction::Lower, [0.15, 0.07, 0.27]);
-        assert_eq!(lower, "85 % lower (73 to 93 %)");
-        let higher = text(Direction::Higher, [1.042, 0.99, 1.1]);
-        assert_eq!(higher, "4.2 % higher (\u{2212}1.0 to 10.0 %)");
-        let multiple = text(Direction::Higher, [2.6, 2.1, 3.2]);
-        assert_eq!(multiple, "2.6 times as high (2.1 to 3.2 times)");
-        let words = [lower, multiple].map(|effect| comparative(&effect));
-        assert_eq!(words, ["than", "as"]);
-    }
 }

@@ -1,10 +1,10 @@
 //! The first pictures: effects with their intervals, and the primary metric over time.
 
-use super::cells::figure;
 use super::comparison::{Pair, tone};
 use super::effect::effect;
-use super::model::{Block, Chart, Forest, ForestRow, Section, Tone};
+use super::model::{Block, ForestRow, Section, Tone};
 use super::scalars::Scalar;
+use faultline_pages::effects;
 use faultline_stats::arms::{Comparison, Conclusion};
 
 /// Shown next to the primary metric.
@@ -20,8 +20,6 @@ const SECONDARY_METRICS: [&str; 10] = [
     "headroom-min",
     "major-faults",
 ];
-
-const MAX_ROWS: usize = 12;
 
 /// Maps a prefix of a metric's id to the figure that plots the metric over time.
 const OVER_TIME: [(&str, &str); 12] = [
@@ -85,17 +83,13 @@ fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
             Some(row)
         })
     });
-    let rows: Vec<ForestRow> = rows.take(MAX_ROWS).collect();
     let caption = "Each run counts once. Lines are 95 % intervals; \u{2713} better and \u{2717} worse: a difference is shown. The \
                    first metric is the primary one, the others are exploratory.";
     let x_label = match pairs {
         [pair] => format!("{} against {reference}", pair.other),
         _ => format!("Change against {reference}"),
     };
-    (!rows.is_empty()).then(|| {
-        let chart = Chart::Forest(Forest { x_label, rows });
-        figure("effects", "What changed", caption, chart)
-    })
+    effects::forest("What changed", x_label, caption, rows)
 }
 
 fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRow> {
@@ -108,17 +102,10 @@ fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRo
         Conclusion::Differs { direction, .. } => tone(direction, scalar.better),
         _ => Tone::Neutral,
     };
-    let sign = match tone {
-        Tone::Better => "\u{2713} ",
-        Tone::Worse => "\u{2717} ",
-        Tone::Neutral => "",
-    };
-    let effect = effect(pair, scalar, comparison)?;
-    // 0 and infinity are drawn at the ends of the axis.
-    (ratio.0 >= 0.0).then(|| ForestRow {
+    Some(ForestRow {
         name: pair.title(scalar),
         ratio,
-        text: format!("{sign}{effect}"),
+        text: effect(pair, scalar, comparison)?,
         tone,
     })
 }

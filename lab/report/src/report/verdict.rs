@@ -8,6 +8,7 @@ use super::model::{Tone, Verdict, VerdictKind};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::lifecycle_sentences;
+use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
@@ -217,16 +218,20 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
-            let comma = if title.contains(',') { "," } else { "" };
             let effect = effect::effect(pair, primary, &pair.primary);
             let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
-            let means = means(pair, primary, "instead of");
-            let is = if is_plural(title) { "are" } else { "is" };
-            let than = effect::comparative(&effect);
-            format!("{title}{comma} {is} {effect} with {other} {than} with {reference}{means}.")
+            let means = effect::means(pair, primary, &pair.primary, "instead of");
+            effects::sentence(
+                title,
+                &effect,
+                [other, reference],
+                &means.unwrap_or_default(),
+            )
         }
         Conclusion::Equivalent { .. } => {
-            let (margin, means) = (margin(settings), means(pair, primary, "and"));
+            let margin = margin(settings);
+            let means = effect::means(pair, primary, &pair.primary, "and");
+            let means = means.map_or_else(String::new, |means| format!(": {means}"));
             format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
         }
         Conclusion::Inconclusive { p: None, .. } => {
@@ -273,19 +278,6 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     )
 }
 
-/// `Misses per batch`, not `Replay time per slot`.
-fn is_plural(title: &str) -> bool {
-    title
-        .split_once(" per ")
-        .is_some_and(|(what, _)| what.ends_with('s'))
-}
-
-/// `: 0.9 instead of 5.9 ms`.
-fn means(pair: &Pair, primary: &Scalar, between: &str) -> String {
-    let means = effect::means(pair, primary, &pair.primary, between);
-    means.map_or_else(String::new, |means| format!(": {means}"))
-}
-
 fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
     let title = pairs
@@ -307,7 +299,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         };
         let arms: Vec<String> = pairs.iter().filter_map(arm).collect();
         let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
-        let than = effect::comparative(arms.last()?);
+        let than = effects::comparative(arms.last()?);
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
     };
     let refused = refusals(pairs, primary);

@@ -1,0 +1,111 @@
+//! The headline's sentence and the first figure.
+
+use crate::compare::{Group, MetricTest, Release};
+use crate::mark::Mark;
+use faultline_pages::effects;
+use faultline_pages::model::{Block, ForestRow, Tone};
+use faultline_report::report::{Scalar, releases};
+
+/// A difference of the newest release that has one, a worse one first; `None` without differences.
+pub(super) fn sentence(groups: &[Group]) -> Option<String> {
+    groups.iter().find_map(|group| {
+        let mut releases = group.releases.iter().rev();
+        let (release, (metric, judged)) = releases.find_map(|release| {
+            let marked = compared(release).filter(|(_, judged)| judged.mark.is_difference());
+            let first = marked.min_by_key(|(_, judged)| !judged.mark.is_worse());
+            Some((release, first?))
+        })?;
+        let effect = effects::relative(judged.test.ratio.ends());
+        let means = effects::means(judged.means, metric.unit, metric.decimals, "instead of");
+        let arms = [&*release.version, &*group.conditions.baseline];
+        Some(effects::sentence(metric.title, &effect, arms, &means))
+    })
+}
+
+/// The newest release that has ratios, against its baseline.
+pub(super) fn effects(groups: &[Group]) -> Option<Block> {
+    groups.iter().find_map(|group| {
+        let mut releases = group.releases.iter().rev();
+        releases.find_map(|release| forest(group, release))
+    })
+}
+
+fn forest(group: &Group, release: &Release) -> Option<Block> {
+    let mut rows: Vec<_> = compared(release).collect();
+    rows.sort_by_key(|(_, judged)| !judged.mark.is_difference());
+    let rows = rows.into_iter().map(|(metric, judged)| {
+        let [value, low, high] = judged.test.ratio.ends();
+        ForestRow {
+            name: metric.title.to_owned(),
+            ratio: (value, Some((low, high))),
+            text: effects::relative([value, low, high]),
+            tone: match judged.mark {
+                mark if !mark.is_difference() => Tone::Neutral,
+                mark if mark.is_worse() => Tone::Worse,
+                _ => Tone::Better,
+            },
+        }
+    });
+    let x_label = format!("{} against {}", release.version, group.conditions.baseline);
+    let caption = "Geometric means of the ratios of pairs of runs, with 95 % intervals. \u{2713} better and \u{2717} worse are the \
+                   marks of the table below.";
+    let title = format!("What changed with {}", release.version);
+    effects::forest(&title, x_label, caption, rows)
+}
+
+fn compared(release: &Release) -> impl Iterator<Item = (&'static Scalar, &MetricTest)> {
+    let judged = releases::metrics().zip(&release.judged);
+    let judged = judged.filter_map(|(metric, judged)| Some((metric, judged.as_ref()?)));
+    judged.filter(|(_, judged)| judged.mark != Mark::NotComparable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report;
+    use crate::compare::{self, tests::runs};
+    use crate::settings::Campaign;
+    use faultline_pages::model::VerdictKind;
+    use faultline_pages::render;
+    use faultline_testkit::browser::{Browser, CROWDED, SKIP_MESSAGE};
+    use std::path::Path;
+
+    #[test]
+    fn the_page_begins_with_the_worst_effect_and_its_figure() {
+        let campaign = Campaign {
+            name: "Releases".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        };
+        let all = [runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat();
+        let report = report(&campaign, &compare::groups(&all, 0.05), &[]);
+        assert_eq!(report.verdict.standing, VerdictKind::Worse);
+        assert_eq!(
+            report.verdict.headline,
+            "Replay time per slot, p95, is 8.0 % higher (7.6 to 8.4 %) with 1.2.0 than with 1.0.0: 71.3 instead of 66.0 ms. \
+             One difference beyond 5 % is shown."
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let page = render::write(&report, folder.path(), true).unwrap().page;
+        if !Browser::is_installed() {
+            println!("{SKIP_MESSAGE}");
+            return;
+        }
+        let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/campaign-pages");
+        std::fs::create_dir_all(&pictures).unwrap();
+        let mut browser = Browser::start().unwrap();
+        let widths = [1400, 390, 360].into_iter();
+        for (width, dark) in widths.flat_map(|width| [(width, false), (width, true)]) {
+            browser.window(width, 900, dark).unwrap();
+            browser.open(&page).unwrap();
+            assert_eq!(
+                browser.evaluate(CROWDED).unwrap(),
+                serde_json::json!([]),
+                "{width}"
+            );
+            let top = "document.querySelector('#Figure-effects svg').getBoundingClientRect().top < innerHeight";
+            assert_eq!(browser.evaluate(top).unwrap(), true, "{width}");
+            let picture = pictures.join(format!("{width}-{dark}.png"));
+            browser.screenshot(&picture, true).unwrap();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Effects relative to a reference: in words, and as a figure.
+
+use super::cells::figure;
+use super::model::{Block, Chart, Forest, ForestRow, Tone};
+use faultline_text::number;
+
+/// From this ratio on, an effect is a multiple and not a percentage.
+const MULTIPLE: f64 = 2.0;
+
+const MAX_ROWS: usize = 12;
+
+/// Of a ratio with the ends of its interval: `85 % lower (73 to 93 %)`, `2.6 times as high (2.1 to
+/// 3.2 times)`.
+pub fn relative(ratio: [f64; 3]) -> String {
+    let [value, low, high] = ratio;
+    if value >= MULTIPLE {
+        let [value, low, high] = ratio.map(|times| number(times, 1));
+        return format!("{value} times as high ({low} to {high} times)");
+    }
+    let change = |ratio: f64| 100.0 * (ratio - 1.0);
+    let (direction, changes) = match value < 1.0 {
+        true => ("lower", [value, high, low].map(|ratio| -change(ratio))),
+        false => ("higher", ratio.map(change)),
+    };
+    let decimals = usize::from(changes[0] < 10.0);
+    let [value, low, high] = changes.map(|percent| number(percent, decimals));
+    format!("{value} % {direction} ({low} to {high} %)")
+}
+
+/// The word before the reference: `as` after a multiple, else `than`.
+pub fn comparative(effect: &str) -> &'static str {
+    match effect.contains("times as high") {
+        true => "as",
+        false => "than",
+    }
+}
+
+/// `0.9 instead of 5.9 ms`, with decimals enough for both.
+pub fn means([before, after]: [f64; 2], unit: &str, decimals: u8, conjunction: &str) -> String {
+    let (scale, unit, decimals) = match unit.strip_prefix('µ') {
+        Some(larger) if before.max(after) >= 1e3 => (1e-3, format!("m{larger}"), 1),
+        _ => (1.0, unit.to_owned(), usize::from(decimals)),
+    };
+    let [before, after] = [before, after].map(|mean| mean * scale);
+    let smallest = [before, after].into_iter().filter(|mean| *mean > 0.0);
+    let smallest = smallest.reduce(f64::min).unwrap_or(1.0);
+    let decimals = decimals.max((-smallest.log10().floor()).clamp(0.0, 6.0) as usize);
+    let [before, after] = [before, after].map(|mean| number(mean, decimals));
+    format!("{after} {conjunction} {before} {unit}")
+        .trim_end()
+        .to_owned()
+}
+
+/// `Cache time per slot is 85 % lower (73 to 93 %) with B than with A: 0.9 instead of 5.9 ms.`
+pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
+    let comma = if title.contains(", ") { "," } else { "" };
+    let is = if is_plural(title) { "are" } else { "is" };
+    let than = comparative(effect);
+    let colon = if means.is_empty() { "" } else { ": " };
+    format!("{title}{comma} {is} {effect} with {other} {than} with {reference}{colon}{means}.")
+}
+
+/// `Misses per batch`, not `Replay time per slot`.
+fn is_plural(title: &str) -> bool {
+    title
+        .split_once(" per ")
+        .is_some_and(|(what, _)| what.ends_with('s'))
+}
+
+/// The first rows with a ratio, each with a sign for its tone; `None` if there are none.
+pub fn forest(
+    title: &str,
+    x_label: String,
+    caption: &str,
+    rows: impl IntoIterator<Item = ForestRow>,
+) -> Option<Block> {
+    let signed = |row: ForestRow| {
+        let sign = match row.tone {
+            Tone::Better => "\u{2713} ",
+            Tone::Worse => "\u{2717} ",
+            Tone::Neutral => "",
+        };
+        let text = format!("{sign}{}", row.text);
+        ForestRow { text, ..row }
+    };
+    // 0 and infinity are drawn at the ends of the axis.
+    let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
+    let mut rows: Vec<ForestRow> = rows.map(signed).collect();
+    let more = match rows.len() > MAX_ROWS {
+        true => format!(" The first {MAX_ROWS} of {}.", rows.len()),
+        false => String::new(),
+    };
+    rows.truncate(MAX_ROWS);
+    let caption = format!("{caption}{more}");
+    (!rows.is_empty()).then(|| {
+        let chart = Chart::Forest(Forest { x_label, rows });
+        figure("effects", title, &caption, chart)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effects_are_percentages_below_a_doubling_and_multiples_above() {
+        let lower = relative([0.15, 0.07, 0.27]);
+        assert_eq!(lower, "85 % lower (73 to 93 %)");
+        let higher = relative([1.042, 0.99, 1.1]);
+        assert_eq!(higher, "4.2 % higher (\u{2212}1.0 to 10.0 %)");
+        let multiple = relative([2.6, 2.1, 3.2]);
+        assert_eq!(multiple, "2.6 times as high (2.1 to 3.2 times)");
+        let words = [lower, multiple].map(|effect| comparative(&effect));
+        assert_eq!(words, ["than", "as"]);
+    }
+
+    #[test]
+    fn rows_without_a_ratio_are_left_out_and_more_than_fit_are_counted() {
+        let rows = |ratio: f64, count| {
+            let row = ForestRow {
+                ratio: (ratio, None),
+                ..ForestRow::default()
+            };
+            vec![row; count]
+        };
+        let drawn = |rows| forest("", String::new(), "All.", rows);
+        assert_eq!(drawn(rows(f64::NAN, 3)), None);
+        let Some(Block::Figure(many)) = drawn(rows(1.1, 14)) else {
+            panic!("no figure")
+        };
+        assert_eq!(many.caption, "All. The first 12 of 14.");
+    }
+}
