@@ -3,7 +3,7 @@
 use crate::readings::Readings;
 use faultline_metrics::Stamp;
 use faultline_metrics::metrics::{daemon, process, validator as m};
-use faultline_text::{percent, seconds, short};
+use faultline_text::{percent, seconds, short, time};
 use serde::{Deserialize, Serialize};
 
 /// Seconds. A validator pushes every ten seconds.
@@ -94,9 +94,7 @@ pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP, &[]) == Some(true);
     let is_validator = is_followed && readings.number(&m::PHASE, &["absent"]).is_some();
-    let waiting = since(&daemon::SELF_START_TIME).filter(|_| is_validator)?;
-    Some(format!(
-        "no datapoints in the {} since the daemon started",
-        seconds(waiting)
-    ))
+    // Not the process's start: a program that ran exec before has an older one.
+    let waiting = time(now.uptime);
+    is_validator.then(|| format!("no datapoints in the {waiting} since the daemon started"))
 }

@@ -44,7 +44,6 @@ fn states() -> [(&'static str, String); 8] {
         reading(&metrics::memory::LEVEL_LIMIT, &["1"], 384.0 * GIB),
         reading(&metrics::memory::LEVEL_UNRECLAIMABLE, &["1"], 382.0 * GIB),
     ];
-    let start = EPOCH as f64 - 60.0;
     let behind = vec![reading(&metrics::validator::SLOTS_BEHIND, &[], 4312.0)];
     let mut history = History::default();
     (10..=90).for_each(|second| history.tick(&Arc::new(replaying(second))));
@@ -53,13 +52,7 @@ fn states() -> [(&'static str, String); 8] {
         ("real", busy_page(EXE)),
         ("none", lonely("no process looks like a validator")),
         ("several", lonely(&several)),
-        (
-            "no pushes",
-            of(
-                Source::Daemon,
-                vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)],
-            ),
-        ),
+        ("no pushes", of(Source::Daemon, Vec::new())),
         ("behind", of(Source::Conclusions, behind)),
         ("nearly full", of(Source::Cgroup, nearly_full)),
         (
