@@ -8,6 +8,7 @@ pub(crate) mod inputs;
 mod ram;
 mod rewards;
 
+use faultline_text::seconds;
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +86,10 @@ impl Answer {
 pub struct AnswerInputs {
     /// Not the present: levels are the worst of the run.
     pub is_finished_run: bool,
+    /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they are.
+    pub seconds_to_verdict: Option<f64>,
+    /// The same of replayed slots.
+    pub seconds_to_cache_verdict: Option<f64>,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
     /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
@@ -243,6 +248,13 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     let findings = findings.into_iter();
     let texts = findings.filter(|finding| finding.verdict == worst);
     (worst, texts.map(|finding| finding.text).collect())
+}
+
+/// Why it is too early to call something fine.
+fn wait(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
+    let left = left.filter(|_| verdict == Verdict::Fine)?;
+    let left = seconds(left.ceil());
+    Some(format!("judged after a minute of {samples}, in {left}"))
 }
 
 /// Says why the configured evidence is unusable, else how to obtain evidence.

@@ -1,5 +1,6 @@
 use super::{
     Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, missing_evidence_text,
+    wait,
 };
 use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{counted, percent, short};
@@ -17,7 +18,12 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         Some(true) => (Verdict::Act, "too small"),
         _ => (Verdict::Look, "too small"),
     };
-    let mut clauses = vec![format!("{size}, {}", per_slot(inputs, reloads))];
+    let per_slot = per_slot(inputs, reloads);
+    let why = wait(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
+    let (verdict, mut clauses) = match why {
+        Some(why) => (Verdict::Unknown, vec![why, per_slot]),
+        None => (verdict, vec![format!("{size}, {per_slot}")]),
+    };
     let capacity = inputs.cache_capacity.map(short);
     let is_constant = is_too_small && inputs.can_change_capacity == Some(false);
     let constant = capacity.filter(|_| is_constant);

@@ -1,6 +1,6 @@
 use super::{
     Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on,
-    missing_evidence_text, worst,
+    missing_evidence_text, wait, worst,
 };
 use crate::thresholds as t;
 use faultline_text::{bytes_f64, day, percent, seconds, short};
@@ -19,6 +19,10 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         if verdict == Verdict::Fine {
             verdict = Verdict::Unknown;
         }
+    }
+    if let Some(why) = wait(verdict, inputs.seconds_to_verdict, "samples") {
+        verdict = Verdict::Unknown;
+        clauses.push(why);
     }
     clauses.extend(proven(inputs));
     clauses.extend(headroom(inputs));

@@ -1,4 +1,4 @@
-use super::{Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, worst};
+use super::{Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, wait, worst};
 use crate::thresholds as t;
 use faultline_text::{percent, short};
 
@@ -7,7 +7,11 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         let clauses = [why].into_iter().chain(share_of_best(inputs));
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());
     }
-    let (verdict, mut clauses) = worst(findings(inputs));
+    let (mut verdict, mut clauses) = worst(findings(inputs));
+    if let Some(why) = wait(verdict, inputs.seconds_to_verdict, "samples") {
+        verdict = Verdict::Unknown;
+        clauses.push(why);
+    }
     let earned = share_of_best(inputs);
     clauses.push(earned.unwrap_or("how it compares with the best is not known yet".to_owned()));
     Answer::new(Subject::Rewards, verdict, clauses)

@@ -93,6 +93,19 @@ static RAM: States = &[
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
+        |ram| ram.seconds_to_verdict = Some(47.2),
+        "unknown",
+        "judged after a minute of samples, in 48 s; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+    ),
+    (
+        |ram| {
+            ram.unreclaimable_share = Some(0.97);
+            ram.seconds_to_verdict = Some(47.2);
+        },
+        "act",
+        "97 % of the limit cannot be dropped; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+    ),
+    (
         |ram| ram.proven = None,
         "fine",
         "96 GiB of headroom now of 512 installed; how little is enough is not proven: a search takes 6 to 12 h \
@@ -214,6 +227,21 @@ static STOCK: States = &[
         "large enough, 0.3 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
     ),
     (
+        |cache| {
+            cache.reloads_per_slot = Some(0.3);
+            cache.seconds_to_cache_verdict = Some(50.0);
+        },
+        "unknown",
+        "judged after a minute of replayed slots, in 50 s; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
+         1,024 entries would save 7.9 ms.",
+    ),
+    (
+        |cache| cache.seconds_to_cache_verdict = Some(50.0),
+        "look",
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
+         512 entries are a constant of this build.",
+    ),
+    (
         |_| {},
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
@@ -278,6 +306,11 @@ static CHANGEABLE: States = &[
 
 static TOWER: States = &[
     (|_| {}, "fine", "rank 3, 99.2 % of the best."),
+    (
+        |votes| votes.seconds_to_verdict = Some(60.0),
+        "unknown",
+        "judged after a minute of samples, in 1 min 0 s; rank 3, 99.2 % of the best.",
+    ),
     (
         |votes| (votes.rank, votes.credits_share_of_best) = (None, None),
         "fine",

@@ -52,6 +52,8 @@ struct Row {
     stalled: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
+    /// Start time of the process.
+    started: Option<f64>,
     is_starting: bool,
     /// Major faults by pool.
     pools: Vec<(Text, f64)>,
@@ -81,6 +83,7 @@ impl Row {
             stalled: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
+            started: number(&p::START_TIME, &[]),
             is_starting: is_starting(tick),
             pools: faults.filter(|(_, faults)| *faults > 0.0).collect(),
         }
@@ -201,6 +204,8 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.per_second(|row| row.major_faults);
         AnswerInputs {
+            seconds_to_verdict: self.seconds_to_verdict(|_| true),
+            seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots.is_some()),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self.lately().any(|row| row.is_migrating),
@@ -249,6 +254,17 @@ impl Trends {
             .collect();
         rates.sort_by(|one, other| other.1.total_cmp(&one.1));
         rates
+    }
+
+    /// Until the rows of this process that `counts` names span [`MIN_SPAN`]; `None` if they do.
+    fn seconds_to_verdict(&self, counts: impl Fn(&Row) -> bool) -> Option<f64> {
+        let span = self.rows.back().and_then(|newest| {
+            let is_same = |row: &&Row| row.started == newest.started && counts(row);
+            let first = self.rows.iter().find(is_same)?;
+            Some(newest.at.saturating_sub(first.at))
+        });
+        let left = MIN_SPAN.saturating_sub(span.unwrap_or_default());
+        (!left.is_zero()).then_some(left.as_secs_f64())
     }
 
     fn has_started_lately(&self) -> bool {

@@ -61,6 +61,26 @@ fn without_replayed_slots_there_is_no_rate_per_slot() {
     assert_eq!(trends.inputs().reloads_per_slot, None);
 }
 
+#[test]
+fn a_verdict_waits_for_a_minute_of_the_same_process() {
+    let waits = |last, started: fn(u64) -> u64| {
+        let readings = |second| {
+            let slots = (second >= 30).then(|| times(2 * second, 0.02));
+            let slots = slots.map(|slots| Reading::new(&v::REPLAY_TIME, ["total".into()], slots));
+            let start = Reading::whole(&p::START_TIME, [], started(second));
+            slots.into_iter().chain([start]).collect()
+        };
+        let inputs = trends(last, readings).inputs();
+        (inputs.seconds_to_verdict, inputs.seconds_to_cache_verdict)
+    };
+    assert_eq!(waits(0, |_| 1), (Some(60.0), Some(60.0)));
+    assert_eq!(waits(50, |_| 1), (Some(10.0), Some(40.0)));
+    assert_eq!(waits(60, |_| 1), (None, Some(30.0)));
+    assert_eq!(waits(90, |_| 1), (None, None));
+    let restarted = waits(120, |second| 1 + second / 100);
+    assert_eq!(restarted, (Some(40.0), Some(40.0)));
+}
+
 fn memory(taken: u64) -> Vec<Reading> {
     vec![
         Reading::whole(&memory::UNRECLAIMABLE, [], taken),

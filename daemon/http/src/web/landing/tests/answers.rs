@@ -27,7 +27,16 @@ fn verdicts_come_before_the_lines_of_metadata() {
         Source::Votes,
         stake,
     );
-    let [html, card] = both(&tick);
+    let [early, card] = both(&tick);
+    let waits = "<span class=\"badge unknown\">unknown</span> <span><b>RAM:</b> judged after a minute of samples, in 1 min; 153 GiB";
+    assert!(early.contains(waits), "{early}");
+    let mut history = History::default();
+    for seconds in [60, 0] {
+        let mut tick = tick.clone();
+        tick.at.uptime -= Duration::from_secs(seconds);
+        history.tick(&Arc::new(tick));
+    }
+    let html = show(Some(&tick), &history, at(90.3));
     assert_well_formed(&html);
     let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}: {html}"));
     for line in [
