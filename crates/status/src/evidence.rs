@@ -129,7 +129,7 @@ impl CacheEvidence {
 
 /// What the configuration adds to the answers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Background {
+pub struct AnswerConfig {
     pub evidence: Evidence,
     /// Why the configured file is of no use.
     pub evidence_problem: Option<String>,
@@ -137,7 +137,7 @@ pub struct Background {
     pub has_custom_capacity: bool,
 }
 
-impl Background {
+impl AnswerConfig {
     pub(crate) fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
         let own = self.has_custom_capacity.then_some(true);
         AnswerInputs {

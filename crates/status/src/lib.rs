@@ -23,7 +23,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    Background, CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
+    AnswerConfig, CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
@@ -84,8 +84,8 @@ pub struct Status {
 impl Status {
     /// The status that follows from `tick` alone, as of `now`. `stale` says why the tick is too old.
     pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
-        let (trends, background) = Default::default();
-        Self::with(tick, now, stale, trends, &background)
+        let (trends, answer_config) = Default::default();
+        Self::with(tick, now, stale, trends, &answer_config)
     }
 
     /// `trends` are the inputs that need a window of time.
@@ -94,13 +94,13 @@ impl Status {
         now: Stamp,
         stale: Option<String>,
         trends: AnswerInputs,
-        background: &Background,
+        answer_config: &AnswerConfig,
     ) -> Self {
         let readings = Readings(tick);
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add(readings, memory.as_ref(), now, trends);
         let running = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = background.add(running, inputs);
+        let inputs = answer_config.add(running, inputs);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: VERSION,

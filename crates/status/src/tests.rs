@@ -317,9 +317,9 @@ fn lines(
         unix: Duration::from_secs(1_790_000_100),
         uptime: Duration::from_secs(100),
     };
-    let mut background = Background::default();
-    background.evidence.ram = evidence;
-    let status = Status::with(&tick, now, None, trends, &background);
+    let mut answer_config = AnswerConfig::default();
+    answer_config.evidence.ram = evidence;
+    let status = Status::with(&tick, now, None, trends, &answer_config);
     status.answers.iter().map(Answer::line).collect()
 }
 

@@ -150,7 +150,7 @@ fn main() {
         interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        background: Latest::default(),
+        answer_config: Latest::default(),
         constant_labels: none,
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,

@@ -102,7 +102,7 @@ impl App {
             pushes.forward,
             live.config(),
         );
-        let state = shared::web_state(&context, recording.as_ref(), live.background());
+        let state = shared::web_state(&context, recording.as_ref(), live.answer_config());
         shared::register(&mut sources, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut sources.samplers);
         let ticker = Ticker::new(&context, host, samplers, Hub::new(shared::sinks(&state)));
@@ -260,7 +260,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
 }
 
 fn evidence_warning(config: &Config) -> Option<String> {
-    let problem = evidence::background(config).evidence_problem?;
+    let problem = evidence::answer_config(config).evidence_problem?;
     Some(format!("status.evidence: {problem}"))
 }
 

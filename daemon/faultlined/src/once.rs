@@ -104,8 +104,8 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     if let Some(answers) = ports::answers(config).await {
         return answers;
     }
-    let background = app::evidence::background(config);
-    let status = Status::with(tick, now, None, AnswerInputs::default(), &background);
+    let answer_config = app::evidence::answer_config(config);
+    let status = Status::with(tick, now, None, AnswerInputs::default(), &answer_config);
     let mut answers = status.answers;
     for answer in &mut answers {
         match answer.verdict {

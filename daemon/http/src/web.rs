@@ -36,7 +36,7 @@ use faultline_core::supervisor::Stop;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::recorder;
-use faultline_status::Background;
+use faultline_status::AnswerConfig;
 use request_checks::AllowedHosts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct WebState {
     pub ticks: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.
-    pub background: Latest<Background>,
+    pub answer_config: Latest<AnswerConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page: Arc<PageInfo>,

@@ -2,15 +2,15 @@
 
 use faultline_core::config::Config;
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread};
-use faultline_status::{Background, Evidence, MAX_EVIDENCE_BYTES};
+use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-pub(crate) fn background(config: &Config) -> Background {
+pub(crate) fn answer_config(config: &Config) -> AnswerConfig {
     let read = config.status.evidence.as_deref().map(read).transpose();
     let problem = read.as_ref().err().cloned();
-    Background {
+    AnswerConfig {
         evidence: read.ok().flatten().unwrap_or_default(),
         evidence_problem: problem,
         has_custom_capacity: config.target.program_cache_entries.is_some(),
@@ -43,12 +43,12 @@ mod tests {
     use super::*;
     use faultline_core::config::parse;
 
-    fn of(text: &str) -> Background {
+    fn of(text: &str) -> AnswerConfig {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evidence.json");
         std::fs::write(&path, text).unwrap();
         let config = format!("[status]\nevidence = \"{}\"\n", path.display());
-        background(&parse(&config).unwrap())
+        answer_config(&parse(&config).unwrap())
     }
 
     #[test]
@@ -67,13 +67,13 @@ mod tests {
                 "{problem}"
             );
         }
-        let missing = background(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
+        let missing = answer_config(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
         let problem = missing.evidence_problem.unwrap();
         assert!(
             problem.starts_with("/nowhere/e.json cannot be read: "),
             "{problem}"
         );
-        let folder = background(&parse("[status]\nevidence = \"/\"\n").unwrap());
+        let folder = answer_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
         assert_eq!(
             folder.evidence_problem.as_deref(),
             Some("/ cannot be read: it is no file")
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_configured_capacity_is_one_that_can_be_changed() {
         let config = parse("[target]\nprogram_cache_entries = 1024\n").unwrap();
-        assert!(background(&config).has_custom_capacity);
-        assert!(!background(&Config::default()).has_custom_capacity);
+        assert!(answer_config(&config).has_custom_capacity);
+        assert!(!answer_config(&Config::default()).has_custom_capacity);
     }
 }

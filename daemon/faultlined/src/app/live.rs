@@ -7,26 +7,26 @@ use faultline_core::hub::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::Text;
-use faultline_status::Background;
+use faultline_status::AnswerConfig;
 use std::sync::Arc;
 
 pub struct LiveConfig {
     config: Latest<Config>,
     reload: Option<Reload>,
     intake: Intake,
-    background: Latest<Background>,
+    answer_config: Latest<AnswerConfig>,
 }
 
 impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
-        let (live, background) = (Latest::default(), Latest::default());
-        background.set(Some(read_background(&config)));
+        let (live, answer_config) = (Latest::default(), Latest::default());
+        answer_config.set(Some(read_answer_config(&config)));
         live.set(Some(Arc::new(config)));
         LiveConfig {
             config: live,
             reload,
             intake,
-            background,
+            answer_config,
         }
     }
 
@@ -34,8 +34,8 @@ impl LiveConfig {
         self.config.clone()
     }
 
-    pub(super) fn background(&self) -> Latest<Background> {
-        self.background.clone()
+    pub(super) fn answer_config(&self) -> Latest<AnswerConfig> {
+        self.answer_config.clone()
     }
 
     /// Keeps the current configuration if the file has errors.
@@ -62,7 +62,7 @@ impl LiveConfig {
         let current = self.config.get().unwrap_or_default();
         let (next, need_restart) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
-        self.background.set(Some(read_background(&next)));
+        self.answer_config.set(Some(read_answer_config(&next)));
         self.config.set(Some(Arc::new(next)));
         if need_restart.is_empty() {
             tracing::info!("configuration reloaded");
@@ -75,12 +75,12 @@ impl LiveConfig {
     }
 }
 
-fn read_background(config: &Config) -> Arc<Background> {
-    let background = evidence::background(config);
-    if let Some(problem) = &background.evidence_problem {
+fn read_answer_config(config: &Config) -> Arc<AnswerConfig> {
+    let answer_config = evidence::answer_config(config);
+    if let Some(problem) = &answer_config.evidence_problem {
         tracing::warn!(problem, "status.evidence is not used");
     }
-    Arc::new(background)
+    Arc::new(answer_config)
 }
 
 /// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a

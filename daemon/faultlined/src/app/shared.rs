@@ -12,13 +12,13 @@ use faultline_kernel::HostRoot;
 use faultline_recorder::{flight, recorder};
 use faultline_sources::tick::BuildContext;
 use faultline_sources::{Registry, selfwatch};
-use faultline_status::Background;
+use faultline_status::AnswerConfig;
 use std::sync::Arc;
 
 pub(super) fn web_state(
     context: &BuildContext<'_>,
     recording: Option<&PreparedRecorder>,
-    background: Latest<Background>,
+    answer_config: Latest<AnswerConfig>,
 ) -> web::WebState {
     let config = context.config;
     web::WebState {
@@ -26,7 +26,7 @@ pub(super) fn web_state(
         interval: config.sampling.interval,
         ticks: Latest::default(),
         history: History::default(),
-        background,
+        answer_config,
         constant_labels: live::constant_labels(config),
         page: Arc::new(web::PageInfo::new(
             crate::VERSION,

@@ -157,7 +157,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         interval: Duration::from_secs(3600),
         ticks,
         history: History::default(),
-        background: Latest::default(),
+        answer_config: Latest::default(),
         constant_labels: constant,
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,

@@ -240,8 +240,14 @@ impl Router {
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
         let (now, trends) = (self.state.clock.now(), self.state.history.answer_inputs());
-        let background = self.state.background.get().unwrap_or_default();
-        Some(Status::with(&tick, now, self.stale(), trends, &background))
+        let answer_config = self.state.answer_config.get().unwrap_or_default();
+        Some(Status::with(
+            &tick,
+            now,
+            self.stale(),
+            trends,
+            &answer_config,
+        ))
     }
 
     fn status(&self) -> Response<Body> {

@@ -33,7 +33,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        background: Latest::default(),
+        answer_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
         page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
         recorder: None,

@@ -4,7 +4,7 @@ use faultline_core::config::TargetSelector;
 use faultline_core::hub::Sink;
 use faultline_metrics::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
 use faultline_metrics::{Status as Kind, metrics};
-use faultline_status::Background;
+use faultline_status::AnswerConfig;
 use std::sync::Arc;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -177,7 +177,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 now,
                 None,
                 history.answer_inputs(),
-                &Background::default(),
+                &AnswerConfig::default(),
             )
         }),
         stale: stale.map(|stale| stale.to_string()),
