@@ -6,7 +6,7 @@ use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process
 use faultline_metrics::metrics::{validator as v, votes};
 use faultline_metrics::{Metric, Text, Tick, Value};
 use faultline_status::{AnswerInputs, LeaderSlots};
-use growth::Growth;
+use growth::MemoryGrowth;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ impl MinuteRow {
 pub(super) struct Trends {
     rows: VecDeque<Row>,
     slow: VecDeque<MinuteRow>,
-    growth: Growth,
+    growth: MemoryGrowth,
 }
 
 impl Trends {
@@ -175,7 +175,7 @@ impl Trends {
         if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
             let row = Row::of(tick);
             match row.is_starting {
-                true => self.growth = Growth::default(),
+                true => self.growth = MemoryGrowth::default(),
                 false => self.growth.add(tick, row.unreclaimable, row.limit),
             }
             self.rows.push_back(row);
@@ -188,7 +188,7 @@ impl Trends {
         }
     }
 
-    pub(super) fn growth(&self) -> &Growth {
+    pub(super) fn growth(&self) -> &MemoryGrowth {
         &self.growth
     }
 

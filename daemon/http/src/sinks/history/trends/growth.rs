@@ -26,7 +26,7 @@ const MAX_TIMES_SEEN: f64 = 10.0;
 const QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
-pub(in crate::sinks::history) struct Growth {
+pub(in crate::sinks::history) struct MemoryGrowth {
     /// Start time of the process, and the limit. A change begins anew.
     series: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
@@ -36,13 +36,13 @@ pub(in crate::sinks::history) struct Growth {
     newest: Stamp,
 }
 
-impl Growth {
+impl MemoryGrowth {
     pub(super) fn add(&mut self, tick: &Tick, bytes: Option<f64>, limit: Option<f64>) {
         let series = (tick.value_of(&process::START_TIME, &[]), limit);
         if series != self.series {
-            *self = Growth {
+            *self = MemoryGrowth {
                 series,
-                ..Growth::default()
+                ..MemoryGrowth::default()
             };
         }
         let Some(bytes) = bytes.filter(|_| series.0.is_some()) else {
