@@ -60,10 +60,10 @@ pub(crate) fn run(args: &TryArgs) -> anyhow::Result<u8> {
         match record_run(&program, args, entries, &recorded, &mut signals) {
             Ok(Some(out)) => recorded.push(out),
             Ok(None) => {
-                say(&remaining(&recorded, &args.out));
+                say(&stop_message(&recorded, &args.out));
                 return Ok(1);
             }
-            Err(error) => return Err(error.context(remaining(&recorded, &args.out))),
+            Err(error) => return Err(error.context(stop_message(&recorded, &args.out))),
         }
     }
     signals.restore_defaults()?;
@@ -127,7 +127,7 @@ fn record_run(
 }
 
 /// Says which recordings are complete if the command ends before the report.
-fn remaining(recorded: &[PathBuf], folder: &Path) -> String {
+fn stop_message(recorded: &[PathBuf], folder: &Path) -> String {
     let folder = folder.display();
     match recorded.len() {
         0 => format!("stopped: {folder} has no complete simulated recording; remove it"),
