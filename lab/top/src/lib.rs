@@ -111,7 +111,7 @@ fn once(
         now: live::moment(),
         theme: theme.without_colours(),
     };
-    print(&view::plain(&scene, width))?;
+    print(&view::render_as_text(&scene, width))?;
     Ok(0)
 }
 

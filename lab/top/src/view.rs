@@ -148,7 +148,7 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
     (Rect { width, ..area }, rest)
 }
 
-pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
+pub(crate) fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);

@@ -358,7 +358,7 @@ fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
         now: at(10),
         theme,
     };
-    let text = plain(&scene, 80);
+    let text = render_as_text(&scene, 80);
     for pool in session.state().pools(session.order) {
         assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
     }
@@ -731,7 +731,7 @@ fn text_output_has_one_line_per_value() {
         theme,
     };
     for width in [80, 136, 137, 200] {
-        let mail = plain(&scene, width);
+        let mail = render_as_text(&scene, width);
         let last = session
             .state()
             .pools(session.order)
