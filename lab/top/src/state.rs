@@ -85,7 +85,7 @@ impl State {
         self.slots.take(&samples);
         if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            for what in events::between(&self.status, &status, failing_since, at) {
+            for what in events::changes(&self.status, &status, failing_since, at) {
                 self.events.push_front(Event { at, what });
             }
             self.events.truncate(MAX_EVENTS);

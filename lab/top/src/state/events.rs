@@ -11,7 +11,7 @@ pub(crate) struct Event {
 }
 
 /// Events by the differences from the previous answer; the most important one is last.
-pub(super) fn between(
+pub(super) fn changes(
     before: &Status,
     status: &Status,
     silent_since: Option<Moment>,
