@@ -48,7 +48,7 @@ pub(crate) fn means(
 }
 
 /// Means, difference and ratio, as the tables have them.
-pub(crate) fn raw(pair: &Pair, scalar: &Scalar) -> String {
+pub(crate) fn estimates(pair: &Pair, scalar: &Scalar) -> String {
     let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
     let unit = |value: f64| with_unit(value, pair, scalar);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {

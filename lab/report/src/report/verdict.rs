@@ -375,7 +375,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
         pair.title(primary),
         pair.other,
         pair.reference,
-        effect::raw(pair, primary)
+        effect::estimates(pair, primary)
     )
 }
 
