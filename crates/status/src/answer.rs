@@ -153,12 +153,12 @@ pub struct AnswerInputs {
     pub credits_share_of_best: Option<f64>,
     /// Alpenglow's lamports per stake over those of the best.
     pub reward_share_of_best: Option<f64>,
-    /// Tower: slots since the newest vote that landed.
-    pub vote_distance: Option<f64>,
+    /// With Tower.
+    pub slots_since_landed_vote: Option<f64>,
     /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
-    pub reward_distance: Option<f64>,
-    /// The lowest of the last 15 minutes, if late votes are not counted.
-    pub lowest_reward_distance: Option<f64>,
+    pub slots_since_certified_vote: Option<f64>,
+    /// Of the last 15 minutes, if late votes are not counted.
+    pub fewest_slots_since_certified_vote: Option<f64>,
     /// Alpenglow: votes sent too late over finalized slots.
     pub late_votes_share: Option<f64>,
     /// Whether the vote account would pass the admission check for the epoch after next.

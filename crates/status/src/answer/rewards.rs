@@ -66,22 +66,21 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 
 fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     let is_far = |distance: &f64| *distance > t::VOTE_DISTANCE;
-    let reward = inputs.reward_distance;
+    let reward = inputs.slots_since_certified_vote;
     if let Some(slots) = reward.filter(is_far) {
         let slots = short(slots);
         let text = format!("no certificate of the last {slots} slots has its vote");
         return Some(Finding::page(text));
     }
-    let vote = inputs.vote_distance.filter(|_| !is_alpenglow);
+    let vote = inputs.slots_since_landed_vote.filter(|_| !is_alpenglow);
     if let Some(slots) = vote.filter(is_far) {
         let text = format!("its last vote that landed is {} slots old", short(slots));
         return Some(Finding::page(text));
     }
     let is_late = match inputs.late_votes_share {
         Some(share) => share > t::LATE_VOTES_SHARE,
-        None => {
-            { inputs.lowest_reward_distance }.is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE)
-        }
+        None => { inputs.fewest_slots_since_certified_vote }
+            .is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE),
     };
     is_late.then(|| Finding::ticket("most of its votes come after their slots are final"))
 }

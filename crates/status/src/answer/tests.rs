@@ -39,9 +39,9 @@ fn voter(consensus: Consensus) -> AnswerInputs {
         is_delinquent: Some(false),
         rank: tower.map(|()| 3.0),
         credits_share_of_best: tower.map(|()| 0.992),
-        vote_distance: Some(2.0),
+        slots_since_landed_vote: Some(2.0),
         reward_share_of_best: tower.is_none().then_some(0.997),
-        reward_distance: tower.is_none().then_some(1.0),
+        slots_since_certified_vote: tower.is_none().then_some(1.0),
         ..AnswerInputs::default()
     }
 }
@@ -344,13 +344,13 @@ static TOWER: States = &[
         "delinquent: it earns nothing now; rank 3, 99.2 % of the best.",
     ),
     (
-        |votes| votes.vote_distance = Some(45.0),
+        |votes| votes.slots_since_landed_vote = Some(45.0),
         "act",
         "its last vote that landed is 45 slots old; rank 3, 99.2 % of the best.",
     ),
     (
         |votes| {
-            votes.vote_distance = Some(45.0);
+            votes.slots_since_landed_vote = Some(45.0);
             votes.is_at_tip = Some(false);
         },
         "fine",
@@ -395,24 +395,29 @@ static ALPENGLOW: States = &[
     (
         |votes| {
             votes.has_migrated_lately = true;
-            votes.reward_distance = Some(44.0);
+            votes.slots_since_certified_vote = Some(44.0);
         },
         "unknown",
         "it migrated minutes ago: votes are not judged yet; 99.7 % of the best per stake.",
     ),
     (|_| {}, "fine", "99.7 % of the best per stake."),
     (
-        |votes| votes.vote_distance = Some(45.0),
+        |votes| votes.slots_since_landed_vote = Some(45.0),
         "fine",
         "99.7 % of the best per stake.",
     ),
     (
-        |votes| votes.lowest_reward_distance = Some(6.0),
+        |votes| votes.fewest_slots_since_certified_vote = Some(6.0),
         "look",
         "most of its votes come after their slots are final; 99.7 % of the best per stake.",
     ),
     (
-        |votes| (votes.lowest_reward_distance, votes.late_votes_share) = (Some(6.0), Some(0.1)),
+        |votes| {
+            (
+                votes.fewest_slots_since_certified_vote,
+                votes.late_votes_share,
+            ) = (Some(6.0), Some(0.1))
+        },
         "fine",
         "99.7 % of the best per stake.",
     ),
@@ -422,7 +427,7 @@ static ALPENGLOW: States = &[
         "most of its votes come after their slots are final; 99.7 % of the best per stake.",
     ),
     (
-        |votes| votes.reward_distance = Some(44.0),
+        |votes| votes.slots_since_certified_vote = Some(44.0),
         "act",
         "no certificate of the last 44 slots has its vote; 99.7 % of the best per stake.",
     ),

@@ -117,7 +117,7 @@ struct MinuteRow {
     host_kills: Option<f64>,
     late_votes: Option<f64>,
     finalized: Option<f64>,
-    reward_distance: Option<f64>,
+    slots_since_certified_vote: Option<f64>,
     /// Start time of the process.
     started: Option<f64>,
     is_migrating: bool,
@@ -147,7 +147,7 @@ impl MinuteRow {
                 .into_iter()
                 .flatten()
                 .reduce(|sum, more| sum + more),
-            reward_distance: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
+            slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
             started: number(&p::START_TIME, &[]),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
@@ -209,7 +209,7 @@ impl Trends {
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self.lately().any(|row| row.is_migrating),
-            lowest_reward_distance: self.lowest_reward_distance(),
+            fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
             memory_stalled_share: self.per_second(|row| row.stalled),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
@@ -309,9 +309,11 @@ impl Trends {
     }
 
     /// `None` if late votes are counted.
-    fn lowest_reward_distance(&self) -> Option<f64> {
+    fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.slow.back()?.late_votes.is_some();
-        let distances = self.lately().filter_map(|row| row.reward_distance);
+        let distances = self
+            .lately()
+            .filter_map(|row| row.slots_since_certified_vote);
         distances.reduce(f64::min).filter(|_| !is_counted)
     }
 

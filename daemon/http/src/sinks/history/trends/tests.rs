@@ -212,12 +212,15 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
     };
     assert!(after(600).inputs().has_migrated_lately);
     assert!(!after(1800).inputs().has_migrated_lately);
-    assert_eq!(after(600).inputs().lowest_reward_distance, Some(9.0));
+    assert_eq!(
+        after(600).inputs().fewest_slots_since_certified_vote,
+        Some(9.0)
+    );
     let counted = trends(600, |second| {
         vec![
             distance(second),
             Reading::counter(&consensus::VOTES_MISSED, ["late".into()], 0),
         ]
     });
-    assert_eq!(counted.inputs().lowest_reward_distance, None);
+    assert_eq!(counted.inputs().fewest_slots_since_certified_vote, None);
 }
