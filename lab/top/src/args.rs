@@ -13,8 +13,8 @@ use std::time::Duration;
   faultline top --once | mail -s validator me
 
 Keys: h help, s sort the pools, p pause, q quit. NO_COLOR is respected. If the daemon does not answer, top retries. With \
---once, or if standard input or output is not a terminal, one screen is printed as text once each source of rates has \
-sent two samples, after 30 requests at most: the threads are sampled every 5 s, datapoints are pushed every 10 s.")]
+--once, or without a terminal, top prints one screen as text. It waits until each source of rates has sent two samples, \
+for 30 requests at most: threads are sampled every 5 s, datapoints arrive every 10 s.")]
 pub struct TopArgs {
     /// HOST:PORT, an http or https URL, or unix:PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
     /// to, else http://127.0.0.1:9912].

@@ -7,9 +7,9 @@ pub(crate) const HELP: [(&str, &str); 10] = [
     ("f  c  n", "order by faults, by CPU, by name"),
     ("up  down", "scroll the pools, as k and j do"),
     ("PgUp PgDn", "scroll by ten; Home goes to the first"),
-    ("p  space", "pause the screen; what comes meanwhile is kept"),
+    ("p  space", "pause the screen; new values are kept"),
     ("Esc", "back from help and pause"),
-    ("ctrl-L", "draw all of it anew"),
+    ("ctrl-L", "redraw the screen"),
     ("ctrl-Z", "back to the shell for a while; `fg` continues"),
     ("q  ctrl-C", "quit"),
 ];

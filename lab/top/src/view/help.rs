@@ -6,16 +6,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 const FIGURES: [&str; 10] = [
-    "fine, look, act: verdicts of the last minutes, by the thresholds of the alerts.",
-    "Memory: what cannot be dropped without swap, of the smallest limit, and whose;",
-    "the lighter part of the bar is page cache, which may fill a limit.",
-    "Faults: a major one waited for a disk. Stalled: share of time some or all stood",
-    "still for memory. Refaults: page cache that was thrown away and read again.",
-    "Cache: the program cache. Reloads are programs compiled again after eviction:",
-    "many mean that it is too small. It and Per slot come with pushes, every 10 s.",
-    "Cache time is that of all threads. CPU: 100 % is one core. Waiting: for a CPU.",
-    "A dash is what is not known: in brackets whose fault that is. Rates go from one",
-    "look of a source to the next; a restart or a gap has none.",
+    "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
+    "Memory: bytes that cannot be dropped without swap, of the smallest limit.",
+    "The lighter part of its bar is page cache, which may fill a limit.",
+    "Faults: a major fault waited for a disk. Stalled: share of time in which some",
+    "or all tasks waited for memory. Refaults: page cache that was read again.",
+    "Cache: the program cache. A reload compiles an evicted program again: many",
+    "reloads mean that the cache is too small. Its figures arrive every 10 s.",
+    "Cache time: sum over threads. CPU: 100 % is one core. Waiting: for a CPU.",
+    "A dash is an unknown value. The brackets say which source lacks it.",
+    "Rates are from one sample to the next. A restart or a gap has no rate.",
 ];
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
