@@ -49,8 +49,12 @@ fn balance(readings: Readings<'_>) -> Option<String> {
     let slot_seconds = readings.number(&v::SLOT_SECONDS, &[]);
     Some(match slot_seconds.filter(|_| is_tower) {
         Some(slot_seconds) => {
-            let days = short((sol / SOL_PER_VOTE * slot_seconds / 86_400.0).floor());
-            format!("{} SOL, votes for about {days} days", short(sol))
+            let days = (sol / SOL_PER_VOTE * slot_seconds / 86_400.0).floor();
+            format!(
+                "{} SOL, votes for about {}",
+                short(sol),
+                counted(days, "day")
+            )
         }
         None => format!("{} SOL", short(sol)),
     })

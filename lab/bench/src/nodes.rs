@@ -16,7 +16,7 @@ pub(crate) use chain::version;
 use chain::{CHAINS, Chain, method};
 use faultline_common::args::UsageError;
 use faultline_common::output::say;
-use faultline_text::{clean, count};
+use faultline_text::{clean, count, counted};
 use serde_json::Value;
 use std::path::PathBuf;
 pub(crate) use study::{loads, recommendations, tables as study};
@@ -156,7 +156,8 @@ fn in_sync(
         let most = args.max_lag;
         ensure!(
             behind <= most,
-            "{name} is {behind} slots behind: nodes within {most} are compared (--max-lag)"
+            "{name} is {} behind: nodes within {most} are compared (--max-lag)",
+            counted(behind as f64, "slot")
         );
     }
     let finalized = finalized.into_iter().min().unwrap_or(0);

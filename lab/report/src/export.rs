@@ -7,6 +7,7 @@ use faultline_common::files::TempFile;
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
 use faultline_recording::schema::TABLES;
 use faultline_recording::{Error, Recording};
+use faultline_text::counted;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -48,9 +49,10 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
             })?;
         }
         message += &format!(
-            "{}: {} tables with {rows} rows in {}\n",
+            "{}: {} with {} in {}\n",
             job.from.display(),
-            tables.len(),
+            counted(tables.len() as f64, "table"),
+            counted(rows as f64, "row"),
             job.to.display()
         );
     }

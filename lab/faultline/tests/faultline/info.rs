@@ -48,7 +48,7 @@ fn a_complete_recording_is_printed_as_text_and_json() {
         "at_tip     4 s\n",
         "exit: code=1, text=a,\"b\" c\n",
         "gaps        2027-01-15 08:00:05 UTC  4 s, 3 ticks missed\n",
-        "missing     3 ticks in 1 gaps\n",
+        "missing     3 ticks in 1 gap\n",
         "datapoints of the validator: program_cache_point, replay_slot_point,",
     ] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");

@@ -2,6 +2,7 @@ use super::phases::{Gap, times};
 use crate::measure::timeline;
 use crate::run::load_evidence;
 use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
+use faultline_text::counted;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -196,7 +197,12 @@ fn missing(summary: &Summary) -> Vec<String> {
     }
     let missed: u64 = summary.gaps.iter().filter_map(|gap| gap.missed).sum();
     if missed > 0 {
-        all.push(format!("{missed} ticks in {} gaps", summary.gaps.len()));
+        let (ticks, gaps) = (missed as f64, summary.gaps.len() as f64);
+        all.push(format!(
+            "{} in {}",
+            counted(ticks, "tick"),
+            counted(gaps, "gap")
+        ));
     }
     if summary.processes.is_empty() {
         all.push("a process: none was followed".to_owned());

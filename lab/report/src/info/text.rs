@@ -1,5 +1,5 @@
 use super::summary::Summary;
-use faultline_text::{bytes, clean, count, moment, time};
+use faultline_text::{bytes, clean, count, counted, moment, time};
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
@@ -143,11 +143,11 @@ fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
             .ended_unix_ns
             .map_or("no end".to_owned(), |end| format!("ended {}", moment(end)));
         let words = format!(
-            "{}: faultlined {}, every {}, {} ticks, began {}, {end}",
+            "{}: faultlined {}, every {}, {}, began {}, {end}",
             session.id,
             session.version,
             time(Duration::from_secs_f64(session.interval_seconds)),
-            count(session.ticks),
+            counted(session.ticks as f64, "tick"),
             moment(session.started_unix_ns),
         );
         line(out, "session", &words);
@@ -188,7 +188,7 @@ fn gaps(out: &mut String, summary: &Summary) {
         let missed = gap
             .missed
             .map_or("between two sessions".to_owned(), |missed| {
-                format!("{missed} ticks missed")
+                format!("{} missed", counted(missed as f64, "tick"))
             });
         (
             moment(gap.from_unix_ns),

@@ -10,7 +10,7 @@ use super::subject::{Subject, Subjects};
 use super::what_happened::lifecycle_sentences;
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
-use faultline_text::number as grouped;
+use faultline_text::{counted, number as grouped};
 
 pub(crate) fn verdict(
     subjects: &Subjects<'_>,
@@ -69,13 +69,14 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
             ));
         }
         None if slots > 0 => text.push(format!(
-            "It replayed {slots} slots, too few for a p95 of their times."
+            "It replayed {}, too few for a p95 of their times.",
+            counted(slots as f64, "slot")
         )),
         None => {}
     }
     if let Some(tps) = n.tps.all_known {
         let zero = n.tps.zero.map_or_else(String::new, |zero| {
-            format!(", {} seconds at zero", grouped(zero as f64, 0))
+            format!(", {} at zero", counted(zero as f64, "second"))
         });
         text.push(format!(
             "It executed {} transactions per second on average{zero}.",

@@ -1,4 +1,4 @@
-use faultline_text::{number, short};
+use faultline_text::{counted, number, seconds, short};
 use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,9 +34,8 @@ fn known(
     amount: &dyn Fn(&str) -> Option<f64>,
 ) -> Option<String> {
     let process = || Some(format!("process {} ({})", text("pid")?, text("comm")?));
-    let slots = amount("slots_behind").map_or_else(String::new, |slots| match slots {
-        1.0 => ", 1 slot behind".to_owned(),
-        slots => format!(", {} slots behind", number(slots, 0)),
+    let slots = amount("slots_behind").map_or_else(String::new, |slots| {
+        format!(", {} behind", counted(slots, "slot"))
     });
     Some(match kind {
         "daemon_start" => format!("faultlined {} began to record", text("version")?),
@@ -57,9 +56,7 @@ fn known(
         "gap" => {
             let why = text("why").or_else(|| text("reason"))?;
             match (amount("seconds"), amount("entries")) {
-                (Some(seconds), _) => {
-                    format!("nothing was recorded for {} s: {why}", short(seconds))
-                }
+                (Some(length), _) => format!("nothing was recorded for {}: {why}", seconds(length)),
                 (None, Some(1.0)) => format!("1 entry was lost: {why}"),
                 (None, entries) => format!("{} entries were lost: {why}", number(entries?, 0)),
             }
@@ -176,7 +173,7 @@ mod tests {
             (
                 "gap",
                 r#"{"from_unix_ns":1,"to_unix_ns":2,"seconds":3600.25,"reason":"merge"}"#,
-                "nothing was recorded for 3,600 s: merge",
+                "nothing was recorded for 1 h: merge",
             ),
             ("phase", r#"{"from":null,"to":"at_tip"}"#, "to at_tip"),
         ]);

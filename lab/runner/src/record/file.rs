@@ -3,7 +3,7 @@ use crate::record::recorder::{POLL_INTERVAL, polls_to_write, progress};
 use anyhow::bail;
 use faultline_common::signals::Signals;
 use faultline_recording::Recording;
-use faultline_text::{count, time};
+use faultline_text::{counted, time};
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,9 +73,9 @@ pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
         });
     let nanos = nanos.unwrap_or(0);
     Ok(format!(
-        "{}: {} ticks over {}",
+        "{}: {} over {}",
         out.display(),
-        count(ticks),
+        counted(ticks as f64, "tick"),
         time(Duration::from_nanos(nanos))
     ))
 }

@@ -59,12 +59,13 @@ pub(super) fn extra_rows(scene: &Scene<'_>) -> [Row; 3] {
         value_or_dash(scene, status.figure(Figure::HostMemory), bytes_f64),
         value_or_dash(scene, swapped.map(|(all, free)| all - free), bytes_f64),
     );
-    let threads = value_or_dash(scene, status.figure(Figure::Threads), short);
+    let threads = |count| counted(count, "thread");
+    let threads = value_or_dash(scene, status.figure(Figure::Threads), threads);
     let (read, written) = (flow(Figure::ReadBytes), flow(Figure::WrittenBytes));
     [
         text_row(
             "CPU",
-            &format!("{cpu}, {threads} threads"),
+            &format!("{cpu}, {threads}"),
             plot(scene, Figure::Cpu),
         ),
         text_row(
