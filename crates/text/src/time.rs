@@ -23,7 +23,7 @@ pub fn stamp(unix_ns: i64) -> String {
         .to_string()
 }
 
-/// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h 0 min`, `3 d 4 h`.
+/// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h`, `3 d 4 h`.
 pub fn time(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
@@ -32,9 +32,16 @@ pub fn time(length: Duration) -> String {
             let text = format!("{:.1}", length.as_secs_f64());
             format!("{} s", text.trim_end_matches(".0"))
         }
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+        60..3600 => two((seconds / 60, "min"), (seconds % 60, "s")),
+        3600..86_400 => two((seconds / 3600, "h"), (seconds / 60 % 60, "min")),
+        _ => two((seconds / 86_400, "d"), (seconds / 3600 % 24, "h")),
+    }
+}
+
+fn two((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
+    match small {
+        0 => format!("{large} {large_unit}"),
+        _ => format!("{large} {large_unit} {small} {small_unit}"),
     }
 }
 

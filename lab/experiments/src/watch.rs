@@ -179,7 +179,7 @@ impl Watch {
             .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }
 
-    /// `42 % of 12 h 0 min, at_tip, slot 1234`.
+    /// `42 % of 12 h, at_tip, slot 1234`.
     pub fn phase_words(&self) -> String {
         let share = self
             .counted_from()

@@ -144,17 +144,6 @@ pub fn slug(name: &str) -> String {
     }
 }
 
-/// `1 h 02 min`, `3 min 20 s`, `12.5 s`.
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    let minutes = (seconds.max(0.0) / 60.0).round() as u64;
-    match whole {
-        0..60 => format!("{:.1} s", seconds.max(0.0)),
-        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
-    }
-}
-
 /// A share in percent, with decimals only if there are any.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -178,14 +167,6 @@ pub fn bytes(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_printed_in_readable_form() {
-        assert_eq!(duration(12.34), "12.3 s");
-        assert_eq!(duration(200.0), "3 min 20 s");
-        assert_eq!(duration(3723.0), "1 h 02 min");
-        assert_eq!(duration(43_199.0), "12 h 00 min");
-    }
 
     #[test]
     fn bytes_are_printed_in_a_fitting_unit() {

@@ -35,11 +35,10 @@ pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 
 use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
-use cells::duration;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
-use faultline_text::moment;
+use faultline_text::{moment, seconds};
 use floor::Floor;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
@@ -223,11 +222,9 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
         .filter(|begun| *begun > 0);
     let (first, last) = (begun.clone().min(), begun.max());
     match (subjects.single(), first, last) {
-        (Some(one), Some(first), _) => format!(
-            "{}, recorded for {}",
-            moment(first),
-            duration(one.run.end())
-        ),
+        (Some(one), Some(first), _) => {
+            format!("{}, recorded for {}", moment(first), seconds(one.run.end()))
+        }
         (None, Some(first), Some(last)) => {
             format!(
                 "{} runs of {} arms, begun from {} to {}",
@@ -260,15 +257,15 @@ fn card(subject: &Subject<'_>) -> RunCard {
     if run.origin_unix_ns > 0 {
         facts.push(("Begun", moment(run.origin_unix_ns)));
     }
-    facts.push(("Recorded for", duration(run.end())));
+    facts.push(("Recorded for", seconds(run.end())));
     if let Some(ended) = subject.measured.lifecycle.ended {
-        facts.push(("Ended after", duration(ended)));
+        facts.push(("Ended after", seconds(ended)));
     }
     if let Some(limit) = subject.limit() {
         facts.push(("Memory limit", bytes(limit)));
     }
     if let Some(catch_up) = subject.catch_up() {
-        facts.push(("Catch-up", duration(catch_up)));
+        facts.push(("Catch-up", seconds(catch_up)));
     }
     let kept_up = match subject.measured.lifecycle.kept_up.answer {
         Some(true) => "yes",

@@ -270,10 +270,10 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = None;
-            cache.cache_unknown = Some("no push for 2 min 0 s".to_owned());
+            cache.cache_unknown = Some("no push for 2 min".to_owned());
         },
         "unknown",
-        "the reloads are not known: no push for 2 min 0 s; 1,024 entries would save 7.9 ms.",
+        "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms.",
     ),
 ];
 
@@ -309,7 +309,7 @@ static TOWER: States = &[
     (
         |votes| votes.seconds_to_verdict = Some(60.0),
         "unknown",
-        "judged after a minute of samples, in 1 min 0 s; rank 3, 99.2 % of the best.",
+        "judged after a minute of samples, in 1 min; rank 3, 99.2 % of the best.",
     ),
     (
         |votes| (votes.rank, votes.credits_share_of_best) = (None, None),

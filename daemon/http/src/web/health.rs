@@ -1,4 +1,5 @@
 use faultline_metrics::Stamp;
+use faultline_text::time;
 use std::time::Duration;
 
 /// Alive if the newest tick is younger than five intervals, at least 10 s. Before the first tick,
@@ -9,10 +10,10 @@ pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(
     if age < limit {
         return Ok(());
     }
-    let (age, limit) = (age.as_secs_f64(), limit.as_secs_f64());
+    let (age, limit) = (time(age), time(limit));
     Err(match newest {
-        Some(_) => format!("the newest tick is {age:.1} s old, more than {limit:.1} s"),
-        None => format!("no tick in the {age:.1} s since the start, more than {limit:.1} s"),
+        Some(_) => format!("the newest tick is {age} old, more than {limit}"),
+        None => format!("no tick in the {age} since the start, more than {limit}"),
     })
 }
 
@@ -32,7 +33,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(health(Some(at(50)), at(59), second), Ok(()));
         let stale = health(Some(at(50)), at(60), second).unwrap_err();
-        assert_eq!(stale, "the newest tick is 10.0 s old, more than 10.0 s");
+        assert_eq!(stale, "the newest tick is 10 s old, more than 10 s");
     }
 
     #[test]
@@ -46,6 +47,6 @@ mod tests {
     fn before_the_first_tick_health_is_measured_from_start() {
         assert_eq!(health(None, at(9), Duration::from_secs(1)), Ok(()));
         let stale = health(None, at(10), Duration::from_secs(1)).unwrap_err();
-        assert!(stale.starts_with("no tick in the 10.0 s"), "{stale}");
+        assert!(stale.starts_with("no tick in the 10 s"), "{stale}");
     }
 }

@@ -594,7 +594,7 @@ fn in_flight_requests_at_an_early_end_are_completed_and_kept() {
         .unwrap();
     assert_eq!(
         measured.state.stopped_by.as_deref(),
-        Some("a node that wants no requests for 1 h 0 min")
+        Some("a node that wants no requests for 1 h")
     );
     let failures: Vec<Option<&str>> = measured
         .samples

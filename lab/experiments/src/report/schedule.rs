@@ -2,7 +2,7 @@ use super::Experiment;
 use super::from_experiment::words;
 use crate::journal::{Attempt, RunAttempt};
 use crate::schedule::{Scheduled, Turn};
-use faultline_pages::cells::{count, duration, known, missing, table};
+use faultline_pages::cells::{count, known, missing, table};
 use faultline_pages::model::{Cell, Table};
 use faultline_text::moment;
 
@@ -57,7 +57,9 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
         begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
         ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
         begun.zip(ended).map_or_else(no_end, |(begun, (_, ended))| {
-            Cell::Text(duration(ended.saturating_sub(begun) as f64 / 1e9))
+            Cell::Text(faultline_text::seconds(
+                ended.saturating_sub(begun) as f64 / 1e9,
+            ))
         }),
         count(attempts.len()),
         Cell::Text(outcome),

@@ -197,7 +197,7 @@ mod tests {
         };
         let now = Some(Duration::from_secs(121));
         let status = SearchStatus::of(&rules(), &searched, 1, now);
-        let expected = "headroom 20.0 GiB for 2 min 0 s; 1 kept up, 0 failed, 1 void, 1 references; the search before was cut \
+        let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 references; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
         searched

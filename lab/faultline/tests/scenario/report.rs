@@ -97,7 +97,7 @@ fn number_after(text: &str, words: &str) -> Option<f64> {
     text.split_once(words)?.1.split(' ').next()?.parse().ok()
 }
 
-/// `12.5 s`, `4 min 05 s`.
+/// `12.5 s`, `4 min 5 s`.
 fn seconds(text: &str) -> Option<f64> {
     let words: Vec<&str> = text.split(' ').collect();
     let of = |pair: &[&str]| {

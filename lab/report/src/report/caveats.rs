@@ -1,7 +1,6 @@
 mod outliers;
 
 use super::cache::last_capacity;
-use super::cells::duration;
 use super::comparison::lowercase_first;
 use super::groups::{by_key, distinct};
 use super::model::Caveat;
@@ -273,7 +272,7 @@ fn not_watched(gaps: &[f64]) -> WhatAndRemedy {
     (
         format!(
             "{stretches} not watched, {} in all",
-            rough_duration(gaps.iter().sum())
+            faultline_text::seconds(gaps.iter().sum())
         ),
         "Give the daemon its own core and a disk with free space, and run again.",
     )
@@ -324,14 +323,6 @@ fn times(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-fn rough_duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
 fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
@@ -373,7 +364,7 @@ fn short_at_tip(subject: &Subject<'_>) -> Option<RunCaveat> {
             subject,
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
-                duration(seconds)
+                faultline_text::seconds(seconds)
             ),
             "Record at least ten minutes at the tip.",
         )
@@ -462,8 +453,8 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
         Some(at_tip) if at_tip <= 0.0 => "it never got to the tip".to_owned(),
         Some(at_tip) => format!(
             "at the tip for {} of {}",
-            rough_duration(at_tip),
-            rough_duration(seconds)
+            faultline_text::seconds(at_tip),
+            faultline_text::seconds(seconds)
         ),
     }
 }

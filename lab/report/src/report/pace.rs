@@ -1,7 +1,6 @@
 //! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
 //! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
-use super::cells::duration;
 use super::model::Caveat;
 use super::scalars::{Scalar, ScalesWith};
 use super::subject::{Subject, Subjects};
@@ -119,7 +118,7 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
     let ((_, first), changes) = run.consensus.split_first()?;
     let changes = changes
         .iter()
-        .map(|(at, protocol)| format!(", {protocol} after {}", duration(*at)));
+        .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::seconds(*at)));
     Some(format!("{first}{}", changes.collect::<String>()))
 }
 
@@ -459,7 +458,7 @@ mod tests {
         let migrated = ["tower", "migrating", "alpenglow"];
         let runs = &runs_of([&migrated, &[]])[..1];
         let report = of_arms(runs, false);
-        let wanted = "tower, migrating after 40.0 s, alpenglow after 1 min 20 s";
+        let wanted = "tower, migrating after 40 s, alpenglow after 1 min 20 s";
         let caveats = report.caveats.iter().map(|caveat| &caveat.what);
         assert!(
             caveats.clone().any(|what| what.contains(wanted)),

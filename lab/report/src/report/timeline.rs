@@ -1,4 +1,3 @@
-use super::cells::duration;
 use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
 use crate::measure::lifecycle::is_gap;
@@ -295,12 +294,9 @@ pub(crate) fn clock_step(step: &ClockStep) -> String {
     } else {
         "forward"
     };
-    let long = duration(step.seconds.abs());
     format!(
         "set {direction} by {}",
-        long.strip_suffix(" 00 min")
-            .or_else(|| long.strip_suffix(" 00 s"))
-            .unwrap_or(&long)
+        faultline_text::seconds(step.seconds.abs())
     )
 }
 

@@ -1,4 +1,4 @@
-use super::cells::{self, GIB, count, duration, known, missing, number, row, table, text, words};
+use super::cells::{self, GIB, count, known, missing, number, row, table, text, words};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
@@ -64,7 +64,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
                 after(at),
-                duration(catch_up)
+                faultline_text::seconds(catch_up)
             )
         }
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
@@ -98,14 +98,14 @@ fn end_sentence(subject: &Subject<'_>) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
+        faultline_text::seconds(lifecycle.ended.unwrap_or(lifecycle.until)),
         lifecycle.end.how
     );
     let more = subject.run.end() - lifecycle.until;
     if lifecycle.ended.is_some() && more > 2.0 * subject.run.interval() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
-            duration(more)
+            faultline_text::seconds(more)
         ));
     }
     sentences
@@ -115,7 +115,7 @@ fn after(seconds: f64) -> String {
     if seconds <= 0.0 {
         "at the first tick".to_owned()
     } else {
-        format!("{} after the first tick", duration(seconds))
+        format!("{} after the first tick", faultline_text::seconds(seconds))
     }
 }
 

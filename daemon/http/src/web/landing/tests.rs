@@ -342,10 +342,6 @@ fn the_landing_page_shows_program_cache_entries_and_plots() {
             "{html}"
         );
     }
-    assert!(
-        !html.contains("<h2>Program cache"),
-        "nothing is known of it"
-    );
 }
 
 #[test]
@@ -435,7 +431,7 @@ fn the_landing_page_reports_that_sampling_has_stopped() {
     let tick = busy(25, "/opt/agave-validator");
     let html = show(Some(&tick), &History::default(), at(67.0));
     assert!(
-        html.contains("Sampling has stopped: the newest tick is 42.0 s old"),
+        html.contains("Sampling has stopped: the newest tick is 42 s old"),
         "{html}"
     );
     assert_well_formed(&html);

@@ -235,7 +235,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
     assert_eq!(
         first(Outcome::Unconfirmed { low, middle, high }),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB. \
-         Not confirmed: 8 h 0 min were over before both ends of the range had been tried again."
+         Not confirmed: 8 h were over before both ends of the range had been tried again."
     );
     let start = "Its start alone needs 388 GiB.";
     let cases = [
@@ -253,7 +253,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
         ),
         (
             Outcome::OutOfTime,
-            "Out of time: 8 h 0 min were over before the range was narrow enough, so there is no size.",
+            "Out of time: 8 h were over before the range was narrow enough, so there is no size.",
         ),
         (
             Outcome::Inconclusive {

@@ -306,7 +306,7 @@ fn size(bytes: u64) -> String {
     range(bytes, bytes)
 }
 
-/// `6 h`, `6.2 h`, `42 min 0 s`.
+/// `6 h`, `6.2 h`, `42 min`.
 fn duration_words(hours: f64) -> String {
     if hours < 1.0 {
         return time(Duration::from_secs_f64((hours * 3600.0).round().max(0.0)));

@@ -25,7 +25,7 @@ fn every_arm_caveat_is_full_sentences_with_its_numbers() {
 #[test]
 fn time_at_the_tip_is_reported_or_unknown() {
     for (seconds_at_tip, fact) in [
-        (Some(600.0), "10 min of 12.0 h"),
+        (Some(600.0), "10 min of 12 h"),
         (Some(0.0), "never"),
         (None, "not known"),
     ] {
@@ -39,7 +39,7 @@ fn every_run_caveat_is_full_sentences_with_its_numbers() {
     let check_run = |(what, remedy): WhatAndRemedy, facts: &[&str]| {
         check(Caveat::new(format!("512, run 1: {what}."), remedy), facts);
     };
-    check_run(not_watched(&[61.0]), &["1 stretch ", "61 s"]);
+    check_run(not_watched(&[61.0]), &["1 stretch ", "1 min 1 s"]);
     check_run(restarted(2), &["2 times"]);
     check_run(unknown_seconds(7, 43_200), &["7 of 43200"]);
     check_run(cache_size(512, 1024), &["1024", "512"]);
