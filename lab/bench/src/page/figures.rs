@@ -4,8 +4,7 @@ use crate::results::{Results, ms, over};
 use faultline_pages::cells::figure;
 use faultline_pages::effects;
 use faultline_pages::model::{
-    Bar, BarSeries, Bars, Block, Chart, Counts, Curve, Curves, ForestRow, Histogram, Line,
-    Timeline, Tone,
+    Block, Chart, Counts, Curve, Curves, ForestRow, Histogram, Line, Timeline, Tone,
 };
 use faultline_stats::arms::Direction;
 use faultline_stats::crossover::Crossover;
@@ -49,12 +48,11 @@ pub(super) fn effects(results: &Results, compared: &[Comparison]) -> Option<Bloc
     effects::forest("What changed", x_label, &caption, rows)
 }
 
-/// Differences by size with the crossover; by subject if sizes are unknown.
+/// Differences by size with the crossover; empty if sizes are unknown.
 pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
-    let label = format!("Difference from {reference} (ms)");
     let interval = interval_label(comparisons(results));
     let mut blocks = Vec::new();
     for (link, id) in results.links().into_iter().zip(unique_ids(
@@ -77,7 +75,7 @@ pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Blo
         );
         let chart = Curves {
             x_label: "Decoded bytes".to_owned(),
-            y_label: label.clone(),
+            y_label: format!("Difference from {reference} (ms)"),
             unit: String::new(),
             series,
             point: "crossover".to_owned(),
@@ -87,16 +85,6 @@ pub(super) fn differences(results: &Results, compared: &[Comparison]) -> Vec<Blo
             &format!("Difference by size{over}"),
             &caption,
             Chart::Curves(chart),
-        ));
-    }
-    if blocks.is_empty() {
-        let caption =
-            format!("Mean difference with its {interval}; below 0 the reference is slower.");
-        blocks.push(figure(
-            "difference-by-subject",
-            "Difference",
-            &caption,
-            Chart::Bars(bars(results, compared, label)),
         ));
     }
     blocks
@@ -111,7 +99,11 @@ fn curve(
     let of = |compared: &&Comparison| {
         compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
     };
-    let point = |compared: &Comparison| Some((compared.size? as f64, bar(compared)));
+    let point = |compared: &Comparison| {
+        let mean = &compared.mean;
+        let interval = Some((mean.low, mean.high));
+        Some((compared.size? as f64, (mean.value, interval)))
+    };
     let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let found = crossing(results, arm, link).filter(Crossover::is_shown);
@@ -122,34 +114,6 @@ fn curve(
         points,
         recorded,
     })
-}
-
-fn bar(compared: &Comparison) -> Bar {
-    let mean = &compared.mean;
-    (mean.value, Some((mean.low, mean.high)))
-}
-
-fn bars(results: &Results, compared: &[Comparison], y_label: String) -> Bars {
-    let subjects = results.subject_names();
-    let series = results.header.arms.iter().skip(1).map(|arm| {
-        let of = |subject: &&str| {
-            let one = compared
-                .iter()
-                .find(|one| one.arm == *arm && one.subject == *subject)?;
-            Some(bar(one))
-        };
-        BarSeries {
-            name: arm.clone(),
-            values: subjects.iter().map(of).collect(),
-        }
-    });
-    let series = series.collect();
-    Bars {
-        y_label,
-        categories: subjects.into_iter().map(str::to_owned).collect(),
-        series,
-        log: false,
-    }
 }
 
 pub(super) fn distributions(results: &Results) -> Vec<Block> {
