@@ -5,7 +5,7 @@ use crate::settings::Campaign;
 use crate::store::{RunRow, Store};
 use faultline_common::files::AtPath;
 use faultline_experiments::command::void;
-use faultline_experiments::journal;
+use faultline_experiments::folder::JOURNAL;
 use faultline_experiments::report::Experiment;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(crate) fn repeat(
 /// An experiment without a journal starts anew.
 fn void_in_journal(recording: &Path, why: &str) -> anyhow::Result<()> {
     let mut folders = recording.ancestors().skip(1);
-    let Some(folder) = folders.find(|folder| folder.join(journal::FILE).is_file()) else {
+    let Some(folder) = folders.find(|folder| folder.join(JOURNAL).is_file()) else {
         return Ok(());
     };
     let experiment = Experiment::read(folder).at(folder)?;

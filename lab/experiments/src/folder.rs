@@ -1,4 +1,3 @@
-use super::journal;
 use super::schedule::Scheduled;
 use faultline_runner::isolation::GroupName;
 use sha2::{Digest, Sha256};
@@ -6,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 pub const PLAN: &str = "plan.toml";
+pub const JOURNAL: &str = "journal.jsonl";
 pub const LOCK: &str = "lock";
 /// Prometheus target file, unless the plan sets another path.
 pub const TARGETS: &str = "targets.json";
@@ -36,7 +36,7 @@ impl Folder {
     }
 
     pub fn journal(&self) -> PathBuf {
-        self.0.join(journal::FILE)
+        self.0.join(JOURNAL)
     }
 
     pub fn lock(&self) -> PathBuf {

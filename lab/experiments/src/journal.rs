@@ -15,8 +15,6 @@ use serde::{Deserialize, Serialize};
 pub use state::{Attempt, CountedRun, JournalState, Next, RunAttempt, SearchLog};
 use std::path::PathBuf;
 
-pub const FILE: &str = "journal.jsonl";
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub unix_ns: i64,

@@ -1,4 +1,5 @@
 use super::Line;
+use crate::folder::JOURNAL;
 use anyhow::Context;
 use faultline_common::files::AtPath;
 use std::fs::{File, OpenOptions};
@@ -77,7 +78,7 @@ fn read_lines(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
             anyhow::bail!(
                 "{}: no experiment was begun here (there is no {}): `faultline experiment run PLAN` begins it",
                 folder.display(),
-                super::FILE
+                JOURNAL
             )
         }
         read => read.at(path)?,

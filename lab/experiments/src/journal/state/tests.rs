@@ -160,7 +160,7 @@ fn whole() -> Vec<Line> {
 #[test]
 fn search_journal_lines_round_trip() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(journal::FILE);
+    let path = folder.path().join(crate::folder::JOURNAL);
     let mut journal = Journal::create(&path).unwrap();
     whole()
         .iter()
@@ -223,7 +223,7 @@ fn a_journal_written_before_searches_existed_is_read() {
         "\n",
     );
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(journal::FILE);
+    let path = folder.path().join(crate::folder::JOURNAL);
     std::fs::write(&path, old).unwrap();
     let mut lines = vec![line(0, planned())];
     lines.extend(journal::read(&path).unwrap());
