@@ -1,4 +1,4 @@
-use crate::file::with_suffix;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +158,8 @@ impl Error {
 
 /// A foreign log damages the result, although the file itself is sound.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
-    let log = with_suffix(path, "-wal");
+    let mut log = OsString::from(path);
+    log.push("-wal");
     match std::fs::metadata(&log) {
         Ok(meta) if meta.len() > 0 => format!(
             "{source} (if {} is of another recording, move it away)",

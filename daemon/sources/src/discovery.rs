@@ -33,6 +33,7 @@ use kills::OomKillWatch;
 use method::Method;
 pub use owner::{user, validator_user};
 use process::ExecDetector;
+pub(crate) use process::problem;
 pub use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,7 +3,6 @@
 mod source;
 mod statistics;
 
-pub(crate) use source::problem;
 pub use source::{
     BuildContext, CpuTime, LIMITS_INTERVAL, Poll, ProcessState, SampleContext, SourceOutput,
     Throttle,

@@ -3,12 +3,11 @@ use faultline_agave::identify::{self, Validator};
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
 use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
+use faultline_metrics::{Problem, Status};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-pub(super) use crate::tick::problem;
 
 /// Threads that only a running validator has. The admin thread starts early, the replay thread
 /// late.
@@ -210,6 +209,16 @@ pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &
     };
     let found = context.paths.call(PATH_CALL_TIMEOUT, is_same);
     found.ok().flatten() == Some(true)
+}
+
+pub(crate) fn problem(error: &ReadError) -> Problem {
+    let status = match error.kind() {
+        ErrorKind::Absent => Status::Absent,
+        ErrorKind::Forbidden => Status::Forbidden,
+        ErrorKind::Gone => Status::Gone,
+        ErrorKind::Broken => Status::Broken,
+    };
+    Problem::new(status, error)
 }
 
 /// The ledger from the root of the process's own file system. `None` for a relative path if the

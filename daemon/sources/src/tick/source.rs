@@ -1,11 +1,11 @@
 //! The interface of a source: it returns readings and problems. The tick adds the duration.
 
-use crate::discovery::{Target, TargetHandle};
+use crate::discovery::{Target, TargetHandle, problem};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
 use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
+use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp};
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,16 +94,6 @@ pub struct SourceOutput {
     /// When a source with its own schedule received the data. `None` for a source that reads within
     /// the tick.
     pub received_at: Option<Stamp>,
-}
-
-pub(crate) fn problem(error: &ReadError) -> Problem {
-    let status = match error.kind() {
-        ErrorKind::Absent => Status::Absent,
-        ErrorKind::Forbidden => Status::Forbidden,
-        ErrorKind::Gone => Status::Gone,
-        ErrorKind::Broken => Status::Broken,
-    };
-    Problem::new(status, error)
 }
 
 impl SourceOutput {
