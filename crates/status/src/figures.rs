@@ -57,7 +57,7 @@ figures! {
     HostAvailable = Host, host::MEMORY, ["available"];
     HostSwap = Host, host::MEMORY, ["swap_total"];
     HostSwapFree = Host, host::MEMORY, ["swap_free"];
-    Slot = Rpc, v::SLOT, ["processed"];
+    Slot = Conclusions, v::SLOT, ["processed"];
     SlotsBehind = Conclusions, v::SLOTS_BEHIND, [];
     Transactions = Rpc, v::TRANSACTIONS, [];
     BlockTransactions = Datapoints, v::BLOCK_TRANSACTIONS, [];
