@@ -219,10 +219,12 @@ impl Trends {
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.per_second(|row| row.major_faults);
+        // Sums of datapoints go on when the process is replaced.
+        let first_slots = self.of_this_process().find_map(|row| row.slots);
         AnswerInputs {
             forecast: self.growth.forecast(),
             seconds_to_verdict: self.seconds_to_verdict(|_| true),
-            seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots.is_some()),
+            seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots > first_slots),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self.lately().any(|row| row.is_migrating),
@@ -230,9 +232,9 @@ impl Trends {
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
             memory_stalled_share: self.per_second(|row| row.stalled),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
-            reloads_per_slot: per_slot(self.rows.iter(), |row| row.reloads),
-            cache_seconds_per_slot: per_slot(self.rows.iter(), |row| row.cache),
-            replay_seconds_per_slot: per_slot(self.rows.iter(), |row| row.replay),
+            reloads_per_slot: per_slot(self.of_this_process(), |row| row.reloads),
+            cache_seconds_per_slot: per_slot(self.of_this_process(), |row| row.cache),
+            replay_seconds_per_slot: per_slot(self.of_this_process(), |row| row.replay),
             late_votes_share: late.zip(finalized).map(|(late, slots)| late / slots),
             leader_slots: self.leader_slots(),
             ..AnswerInputs::default()
@@ -275,13 +277,16 @@ impl Trends {
 
     /// Until the rows of this process that `counts` names span [`MIN_SPAN`]; `None` if they do.
     fn seconds_to_verdict(&self, counts: impl Fn(&Row) -> bool) -> Option<f64> {
-        let span = self.rows.back().and_then(|newest| {
-            let is_same = |row: &&Row| row.started == newest.started && counts(row);
-            let first = self.rows.iter().find(is_same)?;
-            Some(newest.at.saturating_sub(first.at))
-        });
+        let first = self.of_this_process().find(|row| counts(row));
+        let newest = self.rows.back().zip(first);
+        let span = newest.map(|(newest, first)| newest.at.saturating_sub(first.at));
         let left = MIN_SPAN.saturating_sub(span.unwrap_or_default());
         (!left.is_zero()).then_some(left.as_secs_f64())
+    }
+
+    fn of_this_process(&self) -> impl Iterator<Item = &Row> {
+        let started = self.rows.back().and_then(|row| row.started);
+        self.rows.iter().filter(move |row| row.started == started)
     }
 
     fn has_started_lately(&self) -> bool {

@@ -80,11 +80,33 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
         (inputs.seconds_to_verdict, inputs.seconds_to_cache_verdict)
     };
     assert_eq!(waits(0, |_| 1), (Some(60.0), Some(60.0)));
-    assert_eq!(waits(50, |_| 1), (Some(10.0), Some(40.0)));
-    assert_eq!(waits(60, |_| 1), (None, Some(30.0)));
-    assert_eq!(waits(90, |_| 1), (None, None));
+    assert_eq!(waits(50, |_| 1), (Some(10.0), Some(50.0)));
+    assert_eq!(waits(60, |_| 1), (None, Some(40.0)));
+    assert_eq!(waits(100, |_| 1), (None, None));
     let restarted = waits(120, |second| 1 + second / 100);
-    assert_eq!(restarted, (Some(40.0), Some(40.0)));
+    assert_eq!(restarted, (Some(40.0), Some(50.0)));
+}
+
+/// The sums of datapoints outlive the process, which replays no slot before second 300.
+#[test]
+fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
+    let inputs = |last| {
+        let readings = |second: u64| {
+            let slots = 2 * (second.min(100) + second.saturating_sub(300));
+            vec![
+                Reading::whole(&p::START_TIME, [], 1 + second / 200),
+                Reading::counter(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
+                Reading::new(&v::REPLAY_TIME, ["total".into()], times(slots, 0.02)),
+            ]
+        };
+        trends(last, readings).inputs()
+    };
+    let loads = inputs(290);
+    assert_eq!(loads.seconds_to_cache_verdict, Some(60.0));
+    assert_eq!(loads.reloads_per_slot, None);
+    let replays = inputs(370);
+    assert_eq!(replays.seconds_to_cache_verdict, None);
+    assert_eq!(replays.reloads_per_slot, Some(0.0));
 }
 
 fn memory(taken: u64) -> Vec<Reading> {
