@@ -3,7 +3,7 @@
 use crate::readings::Readings;
 use faultline_metrics::Stamp;
 use faultline_metrics::metrics::{daemon, process, validator as m};
-use faultline_text::{percent, seconds, short, time};
+use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 
 /// Seconds. A validator pushes every ten seconds.
@@ -94,7 +94,10 @@ pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP, &[]) == Some(true);
     let is_validator = is_followed && readings.number(&m::PHASE, &["absent"]).is_some();
-    // Not the process's start: a program that ran exec before has an older one.
-    let waiting = time(now.uptime);
-    is_validator.then(|| format!("no datapoints in the {waiting} since the daemon started"))
+    // A program that ran exec before has an older start than the daemon.
+    let of_daemon = now.uptime.as_secs_f64();
+    let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));
+    let whose = of_validator.map_or("daemon", |_| "validator");
+    let waiting = seconds(of_validator.unwrap_or(of_daemon));
+    is_validator.then(|| format!("no datapoints in the {waiting} since the {whose} started"))
 }

@@ -394,6 +394,13 @@ fn what_is_missing_is_said() {
             "Earns: it has no vote account with stake, so it earns nothing by votes.",
         ]
     );
+    let restarted = of(vec![
+        real(&p::UP, &[], 1.0),
+        real(&v::PHASE, &["absent"], 0.0),
+        real(&p::START_TIME, &[], 1_790_000_060.0),
+    ]);
+    let reason = "no datapoints in the 40 s since the validator started";
+    assert!(restarted[1].contains(reason), "{}", restarted[1]);
 }
 
 #[test]
