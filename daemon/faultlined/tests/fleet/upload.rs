@@ -45,30 +45,34 @@ impl Upload {
     fn start_copy(&self, rate: &str) -> Running {
         let unit = shipped(
             "systemd/system/faultline-flight-upload.service",
+            &[("--bwlimit=4M", &format!("--bwlimit={rate}"))],
+        );
+        let address = format!("http://127.0.0.1:{}", self.ports.port(1));
+        let text = shipped(
+            "grafana/prometheus/fleet/flight-upload.env",
             &[
-                ("--bwlimit=4M", &format!("--bwlimit={rate}")),
+                ("https://s3.example", &address),
                 (
                     "/var/lib/faultlined/flight",
                     &self.path("recordings").display().to_string(),
                 ),
             ],
         );
-        let address = format!("http://127.0.0.1:{}", self.ports.port(1));
-        let text = shipped(
-            "grafana/prometheus/fleet/flight-upload.env",
-            &[("https://s3.example", &address)],
-        );
         let mut environment = environment(&text);
         environment.push(("AWS_CA_BUNDLE".to_owned(), None));
-        let target = environment.iter().find(|(name, _)| name == "UPLOAD_TO");
-        let target = target.and_then(|(_, value)| value.clone());
         let command = unit
             .lines()
             .find_map(|line| line.strip_prefix("ExecStart="));
         let command = command.expect("a command").replace('"', "");
         // A filter is a sign and a name.
         let command = command.replace("=- ", "=-\0").replace("=+ ", "=+\0");
-        let command = command.replace("${UPLOAD_TO}", &target.expect("a target"));
+        let command = ["FLIGHT_FOLDER", "UPLOAD_TO"]
+            .iter()
+            .fold(command, |command, name| {
+                let mut variables = environment.iter().filter(|(own, _)| own == name);
+                let value = variables.next().and_then(|(_, value)| value.clone());
+                command.replace(&format!("${{{name}}}"), &value.expect("a value"))
+            });
         let words = command.split(' ').skip(1);
         let started = Running::start(&Program {
             path: "rclone".into(),
