@@ -110,12 +110,14 @@ impl Handle {
     }
 
     pub(super) fn save_ended(&self, reason: Reason, outcome: &Outcome) {
+        // The tick takes the lock, so the disk is not read under it.
+        let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
         let mut state = self.0.state.lock();
         state.problem = None;
         match outcome {
-            Ok(path) => {
+            Ok(_) => {
                 state.saves[reason as usize] += 1;
-                state.last_save = modified(path);
+                state.last_save = saved_at;
             }
             Err(why) => {
                 state.failures += 1;
