@@ -66,12 +66,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
     options.extend(slurm.options.iter().cloned());
     let options: String = options
         .iter()
-        .map(|option| {
-            format!(
-                "#SBATCH {option}
-"
-            )
-        })
+        .map(|option| format!("#SBATCH {option}\n"))
         .collect();
     let path = quoted(&folder.path().display().to_string());
     let program = quoted(&executable.display().to_string());
