@@ -251,7 +251,7 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
 }
 
 /// Why it is too early to call something fine.
-fn wait(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
+fn too_early_text(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
     let left = left.filter(|_| verdict == Verdict::Fine)?;
     let left = seconds(left.ceil());
     Some(format!("judged after a minute of {samples}, in {left}"))

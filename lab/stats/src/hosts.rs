@@ -35,7 +35,12 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
 /// The mean of an arm on another host over that on the first, of the logarithms. Its error is that
 /// of single runs, by the ratios within `blocks`. `None` if a value is not positive, or with fewer
 /// than two blocks.
-pub fn ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)], level: f64) -> Option<Interval> {
+pub fn host_ratio(
+    first: &[f64],
+    other: &[f64],
+    blocks: &[(f64, f64)],
+    level: f64,
+) -> Option<Interval> {
     let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = of_runs(other)? - of_runs(first)?;
     let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
