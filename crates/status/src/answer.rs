@@ -157,7 +157,7 @@ pub struct AnswerInputs {
     pub slots_since_landed_vote: Option<f64>,
     /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
     pub slots_since_certified_vote: Option<f64>,
-    /// Of the last 15 minutes, if late votes are not counted.
+    /// The smallest value of the last 15 minutes. Used where `late_votes_share` is absent.
     pub fewest_slots_since_certified_vote: Option<f64>,
     /// Alpenglow: votes sent too late over finalized slots.
     pub late_votes_share: Option<f64>,

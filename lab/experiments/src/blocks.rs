@@ -146,8 +146,12 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow
             continue;
         };
         for one in all {
-            let why = (one.name != counted)
-                .then(|| format!("attempt {counted} at its block counts, not {}", one.name));
+            let why = (one.name != counted).then(|| {
+                format!(
+                    "attempt {counted} has the results of this block that count; {} is not used",
+                    one.name
+                )
+            });
             merge_attempt(merged, one, why.as_deref());
         }
     }

@@ -101,10 +101,10 @@ fn memory(plan: &Plan) -> anyhow::Result<u64> {
     let needed = limits.map(|limits: u64| limits.saturating_add(RESERVED_BYTES));
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
-            "slurm.memory is {}, less than the limits of the runs and {} for the recorder: say at least {}",
+            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",
             bytes(given),
-            bytes(RESERVED_BYTES),
-            bytes(needed)
+            bytes(needed),
+            bytes(RESERVED_BYTES)
         ),
         (Some(given), _) => Ok(given),
         (None, needed) => Ok(needed.unwrap_or(0)),

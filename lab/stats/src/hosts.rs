@@ -32,9 +32,9 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
     comparison.concluded(settings)
 }
 
-/// The mean of an arm on another host over that on the first, of the logarithms. Its error is that
-/// of single runs, by the ratios within `blocks`. `None` if a value is not positive, or with fewer
-/// than two blocks.
+/// The mean of an arm on another host over that on the first, of the logarithms. Intervals are for
+/// single runs, estimated from the variation of ratios within `blocks`. `None` if a value is not
+/// positive, or with fewer than two blocks.
 pub fn host_ratio(
     first: &[f64],
     other: &[f64],
@@ -66,7 +66,7 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     is_tested.then_some(p)
 }
 
-/// A ratio is one of two runs.
+/// A log ratio is the difference of two runs, so its variance is twice that of one run.
 fn sd_of_runs(log_ratios: &[f64]) -> Option<f64> {
     mean_and_variance(log_ratios).map(|(_, variance)| (variance / 2.0).sqrt())
 }

@@ -199,7 +199,7 @@ pub(super) fn stop(
     }
     ensure!(
         journal_state.running_blocks == 0,
-        "{path}: Slurm does not run it, so its hosts must stop it"
+        "{path} does not run under Slurm: run the commands above on its hosts"
     );
     say("nothing runs");
     Ok(0)

@@ -17,7 +17,7 @@ pub(super) struct TableFiles<'f> {
     open: BTreeMap<i64, OpenFile>,
 }
 
-/// It gets its final name only when all of the table are complete.
+/// A temporary file. It is renamed when all files of the table are complete.
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     pub(super) temp_file: TempFile,
@@ -40,7 +40,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// Of 1970.
+    /// Days since 1970-01-01.
     pub(super) fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = self.dataset else {
             return 0;

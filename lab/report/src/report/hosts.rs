@@ -114,8 +114,8 @@ pub(crate) fn table_of_hosts(
     let ratio = format!("Ratio to {first}");
     let columns = [("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")];
     let note = format!(
-        "{}, {reference}. The interval is that of single runs, by how the ratios within blocks \
-         vary. A/A: the second run of an arm over its first, within blocks.",
+        "{}, {reference}. Intervals are for single runs, estimated from the variation of ratios \
+         within blocks. A/A: the second run of an arm over its first, within blocks.",
         pace::title(primary, subjects.per_second)
     );
     let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);

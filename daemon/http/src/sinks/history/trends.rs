@@ -274,7 +274,7 @@ impl Trends {
         rates
     }
 
-    /// Until the rows of this process that `counts` names span [`MIN_SPAN`]; `None` if they do.
+    /// Seconds until this process's counted rows span [`MIN_SPAN`]; `None` when they already do.
     fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let span = self.rows.back().and_then(|newest| {
             let is_same = |row: &&Row| row.started == newest.started && is_counted(row);
