@@ -1,4 +1,4 @@
-use crate::identify::{Program, Validator, values};
+use crate::identify::{Program, Validator, option_values};
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
@@ -39,7 +39,7 @@ pub fn folders<S: AsRef<OsStr>>(
         .into_iter()
         .collect();
     for (what, options) in FOLDERS {
-        let given = values(arguments, options);
+        let given = option_values(arguments, options);
         let mut paths = given
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
@@ -63,7 +63,7 @@ pub fn udp_ports<S: AsRef<OsStr>>(
         Program::TestValidator => TEST_VALIDATOR_PORTS,
         _ => DYNAMIC_PORTS,
     };
-    let first_value = |option| values(arguments, &[option]).into_iter().next();
+    let first_value = |option| option_values(arguments, &[option]).into_iter().next();
     // The upper end is exclusive.
     let range = first_value("--dynamic-port-range").and_then(|range| {
         let (first, end) = range.to_str()?.split_once('-')?;

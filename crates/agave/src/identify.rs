@@ -213,11 +213,11 @@ fn subcommand<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
 }
 
 fn option<'a>(args: &'a [&OsStr], names: &[&str]) -> Option<&'a OsStr> {
-    values(args, names).first().copied()
+    option_values(args, names).first().copied()
 }
 
 /// Values of these options in their order, as `--x v`, `--x=v`, `-x v` or `-xv`.
-pub fn values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
+pub fn option_values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<&'a OsStr> {
     let mut found = Vec::new();
     let mut args = args.iter().map(|arg| arg.as_ref().as_bytes());
     while let Some(arg) = args.next() {

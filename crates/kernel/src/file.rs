@@ -64,7 +64,7 @@ pub(crate) enum ReadMode {
     Many,
     /// The kernel delivers pieces of whole lines, at most a page each. A line is shorter than
     /// [`MAX_LINE_BYTES`], so a piece that leaves at least that much space in its page is the last.
-    /// The piece with a line that begins so is the last that is needed.
+    /// Reading stops after the piece that contains a line with this prefix.
     LinesUntil(&'static [u8]),
 }
 

@@ -1,6 +1,6 @@
 /// Declares an enum whose variants have names: label values, or words in a file.
 #[macro_export]
-macro_rules! names {
+macro_rules! named_enum {
     (
         $(#[$about:meta])*
         $vis:vis enum $enum:ident {

@@ -22,7 +22,7 @@ impl Stamp {
     }
 }
 
-crate::names! {
+crate::named_enum! {
     /// Source of a reading; its name is a label value of `faultline_source_*`.
     pub enum Source {
         Target = "target",
@@ -46,7 +46,7 @@ crate::names! {
     }
 }
 
-crate::names! {
+crate::named_enum! {
     /// Why something could not be read. Each outcome needs another action of the operator.
     pub enum Status {
         /// This kernel, cgroup version or validator does not have it. Nothing to do.

@@ -197,15 +197,14 @@ fn add(
                     add_name(conn, table, row, &mut names).at(to)?;
                     continue;
                 }
-                let values =
-                    row.iter()
-                        .zip(&table.columns)
-                        .map(|(cell, column)| match (cell, column.of) {
-                            (Cell::Integer(id), Some(of)) => {
-                                Cell::Integer(renumber(of, *id, offsets, &names))
-                            }
-                            _ => cell.clone(),
-                        });
+                let values = row.iter().zip(&table.columns).map(|(cell, column)| {
+                    match (cell, column.references) {
+                        (Cell::Integer(id), Some(of)) => {
+                            Cell::Integer(renumber(of, *id, offsets, &names))
+                        }
+                        _ => cell.clone(),
+                    }
+                });
                 insert.execute(rusqlite::params_from_iter(values)).at(to)?;
             }
             Ok::<(), Error>(())

@@ -36,7 +36,7 @@ pub struct Event {
     pub detail: String,
 }
 
-faultline_metrics::names! {
+faultline_metrics::named_enum! {
     /// Kind of an event, with its name in the file.
     pub enum EventKind {
         DaemonStart = "daemon_start",

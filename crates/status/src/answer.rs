@@ -157,7 +157,7 @@ pub struct AnswerInputs {
     pub slots_since_landed_vote: Option<f64>,
     /// Alpenglow: slots from the cluster's newest certificate to the newest one with a vote of this node.
     pub slots_since_certified_vote: Option<f64>,
-    /// Of the last 15 minutes, if late votes are not counted.
+    /// The smallest value of the last 15 minutes. Used where `late_votes_share` is absent.
     pub fewest_slots_since_certified_vote: Option<f64>,
     /// Alpenglow: votes sent too late over finalized slots.
     pub late_votes_share: Option<f64>,
@@ -251,7 +251,7 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
 }
 
 /// Why it is too early to call something fine.
-fn wait(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
+fn too_early_text(verdict: Verdict, left: Option<f64>, samples: &str) -> Option<String> {
     let left = left.filter(|_| verdict == Verdict::Fine)?;
     let left = seconds(left.ceil());
     Some(format!("judged after a minute of {samples}, in {left}"))

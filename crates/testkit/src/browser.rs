@@ -19,7 +19,7 @@ use crate::{Error, Result, binaries};
 pub const SKIP_MESSAGE: &str = "SKIPPED: no chromium in PATH (Debian package: chromium)";
 
 /// Of a report page: what leaves the window or a drawing, and text that overlaps in a drawing.
-pub const CROWDED: &str = r##"(() => {
+pub const LAYOUT_PROBLEMS_SCRIPT: &str = r##"(() => {
   const bad = [];
   const box = (element) => element.getBoundingClientRect();
   const seen = (element) => box(element).width > 0 && box(element).height > 0;

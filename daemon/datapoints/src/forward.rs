@@ -27,13 +27,13 @@ use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_core::push_memory::PushMemory;
 use faultline_metrics::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
-use faultline_metrics::{Reading, ReadingList, Status, names};
+use faultline_metrics::{Reading, ReadingList, Status, named_enum};
 use parking_lot::Mutex;
 use queue::{Outcome, Queue};
 use std::sync::Arc;
 use std::time::Duration;
 
-names! {
+named_enum! {
     #[derive(Default)]
     pub enum Precision {
         /// `n` or `ns`: Agave's unit and Influx's default.

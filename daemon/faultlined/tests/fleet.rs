@@ -299,7 +299,7 @@ impl Fleet {
         for folder in ["rules", "metricsql"] {
             fs::create_dir(self.path(folder)).expect("a folder");
             for name in ["faultline.alerts.yml", "faultline.recording.yml"] {
-                let text = self.faster(&shipped(
+                let text = self.shorten_rules(&shipped(
                     &format!("grafana/prometheus/{folder}/{name}"),
                     &[],
                 ));
@@ -307,7 +307,7 @@ impl Fleet {
             }
             let hosts = shipped("grafana/prometheus/fleet/hosts.yml", &[]);
             let (head, _) = hosts.split_once("      - {").expect("a host");
-            let text = self.faster(&format!("{head}{expected}"));
+            let text = self.shorten_rules(&format!("{head}{expected}"));
             self.write(&format!("{folder}/hosts.yml"), &text);
         }
         let [key, certificate] = ["centre.key", "centre.crt"].map(|name| self.path(name));
@@ -319,7 +319,7 @@ impl Fleet {
     }
 
     /// Rules with a `for` of two minutes for the fleet's alerts. Their intervals scale with the run.
-    fn faster(&self, rules: &str) -> String {
+    fn shorten_rules(&self, rules: &str) -> String {
         let interval = format!("interval: {}ms", self.scaled(15.0).as_millis());
         let shorter = format!("for: {}ms", self.scaled(120.0).as_millis());
         let rules = rules.replace("interval: 15s", &interval);

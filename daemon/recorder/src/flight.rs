@@ -12,7 +12,7 @@ mod saver;
 mod triggers;
 
 pub use folder::{MARKER, RING, check};
-pub use handle::{Handle, Reason, SaveOrigin, SaveRequest, readings};
+pub use handle::{Handle, SaveOrigin, SaveReason, SaveRequest, readings};
 pub use ring::Ring;
 pub use saver::Saver;
 pub use triggers::{TriggerDelays, Triggers};
@@ -46,7 +46,7 @@ pub fn build(
     if let Err(PrepareError::Unusable(why)) = folder::prepare(&parts.folder) {
         return Err(why);
     }
-    handle.found_save(folder::last_save(&parts.folder));
+    handle.set_last_save(folder::last_save(&parts.folder));
     let (jobs, queued_jobs) = saver::channel();
     let saver = Saver::new(&parts, handle.clone(), queued_jobs);
     Ok((Ring::new(parts, handle.clone(), new_recording, jobs), saver))

@@ -32,9 +32,9 @@ pub fn session(
 ) -> Value {
     let mut hardware = Hardware::read(root);
     live::describe(root, &mut hardware);
-    known(json!({
+    without_nulls(json!({
         "host": host::describe(root, &hardware),
-        "clock": known(json!({
+        "clock": without_nulls(json!({
             "realtime_minus_monotonic_ns": clock_offset_ns,
             "source": hardware.clock_source,
             "synchronised": hardware.clock_synchronised,
@@ -56,7 +56,7 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
     };
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
     let limits = root.read_proc("self/limits", pid_limits::parse).ok();
-    known(json!({
+    without_nulls(json!({
         "version": version,
         "pid": std::process::id(),
         "max_open_files": limits.and_then(|limits| limits.soft),
@@ -78,14 +78,14 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
 }
 
 /// Removes the entries of an object that are null.
-fn known(mut object: Value) -> Value {
+fn without_nulls(mut object: Value) -> Value {
     if let Some(entries) = object.as_object_mut() {
         entries.retain(|_, value| !value.is_null());
     }
     object
 }
 
-fn put(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
+fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
     if let Some((entries, value)) = to.as_object_mut().zip(value) {
         entries.insert(key.to_owned(), value.into());
     }

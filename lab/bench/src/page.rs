@@ -202,9 +202,9 @@ fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Optio
         Some(results.summary(cell).latency?.mean)
     };
     let means = [mean(reference)?, mean(&one.arm)?];
-    let means = effects::means(means, "ms", 2, "instead of");
+    let means = effects::means_text(means, "ms", 2, "instead of");
     let title = format!("Latency of {}", results.label(&one.subject, one.size));
-    let effect = effects::relative(one.ratio?.ends());
+    let effect = effects::effect_text(one.ratio?.ends());
     let sentence = effects::sentence(&title, &effect, [&one.arm, reference], &means);
     let sentence = sentence.trim_end_matches('.');
     Some(match shown().count() {

@@ -1,5 +1,5 @@
 use anyhow::{Context, bail};
-use faultline_agave::identify::values;
+use faultline_agave::identify::option_values;
 use faultline_agave::version::Version;
 use faultline_cache_sim::cost::Observed;
 use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
@@ -117,7 +117,7 @@ fn manifest(recording: &Recording, path: &Path) -> anyhow::Result<serde_json::Va
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
-    let given = values(arguments, &["--expected-genesis-hash"]);
+    let given = option_values(arguments, &["--expected-genesis-hash"]);
     Some(given.first()?.to_str()?.to_owned())
 }
 

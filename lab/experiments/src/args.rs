@@ -113,8 +113,8 @@ pub struct RunArgs {
 /// `experiment block`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 done, also if it was done before; 75 not now: it runs elsewhere, or this host is in use or not \
-fit; 1 failed, refused or stopped."
+    after_help = "Exit codes: 0 done; 75 try again later: the block runs elsewhere, or the host is busy or unfit; 1 failed, \
+refused or stopped."
 )]
 pub struct BlockArgs {
     /// The experiment's folder, or its plan.

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 
 /// The block of a runner.
 #[derive(Debug, Clone)]
-pub struct Block {
+pub struct BlockContext {
     /// The experiment's.
     pub(crate) folder: Folder,
     /// From 1 on: the replicate.
@@ -25,7 +25,7 @@ pub struct Block {
     pub(crate) last_end_unix_ns: Option<i64>,
 }
 
-impl Block {
+impl BlockContext {
     pub(crate) fn turns(&self, plan: &Plan) -> Vec<Turn> {
         let mut turns = schedule(plan);
         turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == self.number));
@@ -37,9 +37,9 @@ impl Block {
             ("host".to_owned(), self.host.clone()),
             ("block".to_owned(), self.number.to_string()),
         ];
-        let array = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID"));
+        let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array.map(|(job, task)| format!("{job}_{task}"));
-        let job = job.or_else(|| variable("SLURM_JOB_ID"));
+        let job = job.or_else(|| env_var("SLURM_JOB_ID"));
         labels.extend(job.map(|job| ("job".to_owned(), job)));
         labels
     }
@@ -56,7 +56,7 @@ impl Block {
 /// The node's name under Slurm.
 pub(crate) fn host_name() -> String {
     let read = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
-    variable("SLURMD_NODENAME")
+    env_var("SLURMD_NODENAME")
         .or_else(|| {
             HostRoot::default()
                 .read_proc("sys/kernel/hostname", read)
@@ -65,7 +65,7 @@ pub(crate) fn host_name() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-pub(crate) fn variable(name: &str) -> Option<String> {
+pub(crate) fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
@@ -84,7 +84,7 @@ impl BlockAttempt {
     }
 
     pub(crate) fn is_on(&self, host: &str) -> bool {
-        self.name == name(host, self.number)
+        self.name == attempt_name(host, self.number)
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -93,7 +93,7 @@ impl BlockAttempt {
 }
 
 /// `n1-0`.
-pub(crate) fn name(host: &str, number: u32) -> String {
+pub(crate) fn attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
@@ -130,11 +130,11 @@ pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockA
 }
 
 /// Adds the attempts of all blocks. The first one with all results counts, else the newest.
-pub(crate) fn join(folder: &Folder, joined: &mut JournalState) -> anyhow::Result<()> {
+pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow::Result<()> {
     if !folder.has_blocks() {
         return Ok(());
     }
-    for block in numbers(&joined.turns) {
+    for block in numbers(&merged.turns) {
         let mut all = attempts(folder, block)?;
         all.retain(|one| one.journal_state.planned.is_some());
         // The newest attempt of a turn counts.
@@ -146,14 +146,18 @@ pub(crate) fn join(folder: &Folder, joined: &mut JournalState) -> anyhow::Result
             continue;
         };
         for one in all {
-            let why = (one.name != counted)
-                .then(|| format!("attempt {counted} at its block counts, not {}", one.name));
-            add(joined, one, why.as_deref());
+            let why = (one.name != counted).then(|| {
+                format!(
+                    "attempt {counted} has the results of this block that count; {} is not used",
+                    one.name
+                )
+            });
+            merge_attempt(merged, one, why.as_deref());
         }
     }
-    joined.finished = joined.next().is_none();
-    if joined.attempts.is_empty() {
-        joined.stopped = Some("no block has begun".to_owned());
+    merged.finished = merged.next().is_none();
+    if merged.attempts.is_empty() {
+        merged.stopped = Some("no block has begun".to_owned());
     }
     Ok(())
 }
@@ -164,26 +168,26 @@ pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet
     runs.map(|run| run.replicate).collect()
 }
 
-fn add(joined: &mut JournalState, block: BlockAttempt, void: Option<&str>) {
+fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<&str>) {
     let is_running = block.is_running();
     let state = block.journal_state;
-    joined.running_blocks += usize::from(is_running);
-    joined.runner_starts += state.runner_starts;
-    joined.last_end_unix_ns = joined.last_end_unix_ns.max(state.last_end_unix_ns);
-    if void.is_none() {
-        joined.stopped = state.stopped.or(joined.stopped.take());
+    merged.running_blocks += usize::from(is_running);
+    merged.runner_starts += state.runner_starts;
+    merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
+    if void_reason.is_none() {
+        merged.stopped = state.stopped.or(merged.stopped.take());
     }
-    if let (Some(top), Some(own)) = (&mut joined.planned, state.planned) {
+    if let (Some(top), Some(own)) = (&mut merged.planned, state.planned) {
         top.launcher = own.launcher;
     }
     for (turn, attempts) in state.attempts {
-        let earlier = joined.attempts.entry(turn).or_default();
+        let earlier = merged.attempts.entry(turn).or_default();
         for mut one in attempts {
             for run in one.runs.values_mut() {
                 if !is_running {
-                    cut_off(run, one.unix_ns);
+                    end_as_interrupted(run, one.unix_ns);
                 }
-                run.void = void.map(str::to_owned).or(run.void.take());
+                run.void_reason = void_reason.map(str::to_owned).or(run.void_reason.take());
             }
             one.origin = Some((block.folder.path().to_owned(), one.number));
             one.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
@@ -192,7 +196,7 @@ fn add(joined: &mut JournalState, block: BlockAttempt, void: Option<&str>) {
     }
 }
 
-fn cut_off(run: &mut RunAttempt, begun_unix_ns: i64) {
+fn end_as_interrupted(run: &mut RunAttempt, begun_unix_ns: i64) {
     let last = run.steps.last().map_or(begun_unix_ns, |(_, at)| *at);
     run.ended
         .get_or_insert_with(|| (Ending::new(Outcome::cut_off()), last));

@@ -3,7 +3,7 @@ mod changed;
 mod dry_run;
 mod launcher;
 
-use super::blocks::Block;
+use super::blocks::BlockContext;
 use super::folder::Folder;
 use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
@@ -83,7 +83,7 @@ fn begin(
     plan: Plan,
     which: Launching,
     i_vote: bool,
-    block: Option<Block>,
+    block: Option<BlockContext>,
 ) -> anyhow::Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     std::fs::create_dir_all(folder.path()).at(folder.path())?;
@@ -164,7 +164,7 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
 fn continue_run(
     plan: Plan,
     journal_state: &JournalState,
-    block: Option<Block>,
+    block: Option<BlockContext>,
 ) -> anyhow::Result<ExperimentEnd> {
     let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
     if journal_state.finished {

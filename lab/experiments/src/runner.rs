@@ -7,7 +7,7 @@ mod search;
 pub mod system;
 mod turn;
 
-use super::blocks::Block;
+use super::blocks::BlockContext;
 use super::folder::Folder;
 use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
 use super::judge::gaps::RunPeriod;
@@ -92,7 +92,7 @@ pub struct Runner<'w> {
     journal_state: JournalState,
     system: &'w mut dyn System,
     last_run_ended: Option<Duration>,
-    block: Option<Block>,
+    block: Option<BlockContext>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, Target>,
 }
@@ -117,7 +117,7 @@ impl<'w> Runner<'w> {
         Ok(runner)
     }
 
-    pub fn in_block(mut self, block: Option<Block>) -> Self {
+    pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
         self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
         self.block = block;
         self

@@ -23,7 +23,7 @@ pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
 /// the plan in the folder was changed since.
 pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
-    blocks::join(folder, &mut journal_state)?;
+    blocks::merge_blocks(folder, &mut journal_state)?;
     Ok((plan, journal_state))
 }
 

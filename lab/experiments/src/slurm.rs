@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
-pub(crate) const NOT_NOW: u8 = 75;
+pub(crate) const EXIT_NOT_NOW: u8 = 75;
 
 /// For the runner and the recorder, besides the limits of the runs.
 const RESERVED_BYTES: u64 = 1 << 30;
@@ -42,8 +42,8 @@ pub(crate) fn script_path(folder: &Folder) -> PathBuf {
 
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
     let folder = Folder::new(&plan.folder);
-    let rules = &plan.slurm;
-    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let slurm = &plan.slurm;
+    let executable = std::env::current_exe().context("this program's own file is not known")?;
     let mut options = vec![
         format!("--job-name={}", folder.scope(&plan.name)),
         format!("--array=1-{}", plan.replicates),
@@ -56,25 +56,20 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
         format!("--output=\"{}/%3a.out\"", folder.blocks().display()),
     ];
     let given = [
-        ("constraint", &rules.constraint),
-        ("exclude", &rules.exclude),
+        ("constraint", &slurm.constraint),
+        ("exclude", &slurm.exclude),
     ];
     let given = given
         .into_iter()
         .filter_map(|(name, value)| Some((name, value.as_ref()?)));
     options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
-    options.extend(rules.options.iter().cloned());
+    options.extend(slurm.options.iter().cloned());
     let options: String = options
         .iter()
-        .map(|option| {
-            format!(
-                "#SBATCH {option}
-"
-            )
-        })
+        .map(|option| format!("#SBATCH {option}\n"))
         .collect();
     let path = quoted(&folder.path().display().to_string());
-    let program = quoted(&own.display().to_string());
+    let program = quoted(&executable.display().to_string());
     let i_vote = if i_vote { " --i-vote" } else { "" };
     Ok(format!(
         "#!/bin/sh\n\
@@ -106,10 +101,10 @@ fn memory(plan: &Plan) -> anyhow::Result<u64> {
     let needed = limits.map(|limits: u64| limits.saturating_add(RESERVED_BYTES));
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
-            "slurm.memory is {}, less than the limits of the runs and {} for the recorder: say at least {}",
+            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",
             bytes(given),
-            bytes(RESERVED_BYTES),
-            bytes(needed)
+            bytes(needed),
+            bytes(RESERVED_BYTES)
         ),
         (Some(given), _) => Ok(given),
         (None, needed) => Ok(needed.unwrap_or(0)),
@@ -169,7 +164,7 @@ pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> an
     let array = format!("--array={}", blocks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script])?;
     let job = job.trim().split(';').next().unwrap_or_default().to_owned();
-    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let executable = std::env::current_exe().context("this program's own file is not known")?;
     let report = [
         "--parsable".to_owned(),
         format!("--dependency=afterany:{job}"),
@@ -177,7 +172,7 @@ pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> an
         format!("--output={}/report.out", folder.blocks().display()),
         format!(
             "--wrap=exec {} experiment report {}",
-            quoted(&own.display().to_string()),
+            quoted(&executable.display().to_string()),
             quoted(&folder.path().display().to_string())
         ),
     ];

@@ -165,10 +165,11 @@ fn run(
     let newest = journal_state.newest(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
     let ended = run_attempt
-        .filter(|run_attempt| run_attempt.void.is_none())
+        .filter(|run_attempt| run_attempt.void_reason.is_none())
         .and_then(|run_attempt| run_attempt.ended.as_ref());
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let now = alive.filter(|_| ended.is_none() && run_attempt.is_none_or(|one| one.void.is_none()));
+    let now = alive
+        .filter(|_| ended.is_none() && run_attempt.is_none_or(|one| one.void_reason.is_none()));
     let watched = steps.iter().find(|(step, _)| *step == Step::Watch);
     let phase_words = now
         .zip(newest)

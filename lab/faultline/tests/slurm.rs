@@ -120,7 +120,9 @@ fn the_block_of_a_dead_host_is_repeated_whole_on_another() {
         assert_eq!(run["attempts"], 2, "{status:#}");
     }
     let report = fs::read_to_string(cluster.path("state/report/report.md")).unwrap();
-    let reason = format!("at its block counts, not {node}-0; this one all of its work was done");
+    let reason = format!(
+        "of this block that count; {node}-0 is not used; this one all of its work was done"
+    );
     assert!(report.contains(&reason), "{report}");
 }
 

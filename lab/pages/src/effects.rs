@@ -11,7 +11,7 @@ const MAX_ROWS: usize = 12;
 
 /// Of a ratio with the ends of its interval: `85 % lower (73 to 93 %)`, `2.6 times as high (2.1 to
 /// 3.2 times)`.
-pub fn relative(ratio: [f64; 3]) -> String {
+pub fn effect_text(ratio: [f64; 3]) -> String {
     let [value, low, high] = ratio;
     if value >= MULTIPLE {
         let [value, low, high] = ratio.map(|times| number(times, 1));
@@ -28,7 +28,7 @@ pub fn relative(ratio: [f64; 3]) -> String {
 }
 
 /// The word before the reference: `as` after a multiple, else `than`.
-pub fn comparative(effect: &str) -> &'static str {
+pub fn than_or_as(effect: &str) -> &'static str {
     match effect.contains("times as high") {
         true => "as",
         false => "than",
@@ -36,17 +36,22 @@ pub fn comparative(effect: &str) -> &'static str {
 }
 
 /// `0.9 instead of 5.9 ms`, with decimals enough for both.
-pub fn means([before, after]: [f64; 2], unit: &str, decimals: u8, conjunction: &str) -> String {
+pub fn means_text(
+    [reference, other]: [f64; 2],
+    unit: &str,
+    decimals: u8,
+    conjunction: &str,
+) -> String {
     let (scale, unit, decimals) = match unit.strip_prefix('µ') {
-        Some(larger) if before.max(after) >= 1e3 => (1e-3, format!("m{larger}"), 1),
+        Some(larger) if reference.max(other) >= 1e3 => (1e-3, format!("m{larger}"), 1),
         _ => (1.0, unit.to_owned(), usize::from(decimals)),
     };
-    let [before, after] = [before, after].map(|mean| mean * scale);
-    let smallest = [before, after].into_iter().filter(|mean| *mean > 0.0);
+    let [reference, other] = [reference, other].map(|mean| mean * scale);
+    let smallest = [reference, other].into_iter().filter(|mean| *mean > 0.0);
     let smallest = smallest.reduce(f64::min).unwrap_or(1.0);
     let decimals = decimals.max((-smallest.log10().floor()).clamp(0.0, 6.0) as usize);
-    let [before, after] = [before, after].map(|mean| number(mean, decimals));
-    format!("{after} {conjunction} {before} {unit}")
+    let [reference, other] = [reference, other].map(|mean| number(mean, decimals));
+    format!("{other} {conjunction} {reference} {unit}")
         .trim_end()
         .to_owned()
 }
@@ -55,7 +60,7 @@ pub fn means([before, after]: [f64; 2], unit: &str, decimals: u8, conjunction: &
 pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
     let comma = if title.contains(", ") { "," } else { "" };
     let is = if is_plural(title) { "are" } else { "is" };
-    let than = comparative(effect);
+    let than = than_or_as(effect);
     let colon = if means.is_empty() { "" } else { ": " };
     format!("{title}{comma} {is} {effect} with {other} {than} with {reference}{colon}{means}.")
 }
@@ -104,13 +109,13 @@ mod tests {
 
     #[test]
     fn effects_are_percentages_below_a_doubling_and_multiples_above() {
-        let lower = relative([0.15, 0.07, 0.27]);
+        let lower = effect_text([0.15, 0.07, 0.27]);
         assert_eq!(lower, "85 % lower (73 to 93 %)");
-        let higher = relative([1.042, 0.99, 1.1]);
+        let higher = effect_text([1.042, 0.99, 1.1]);
         assert_eq!(higher, "4.2 % higher (\u{2212}1.0 to 10.0 %)");
-        let multiple = relative([2.6, 2.1, 3.2]);
+        let multiple = effect_text([2.6, 2.1, 3.2]);
         assert_eq!(multiple, "2.6 times as high (2.1 to 3.2 times)");
-        let words = [lower, multiple].map(|effect| comparative(&effect));
+        let words = [lower, multiple].map(|effect| than_or_as(&effect));
         assert_eq!(words, ["than", "as"]);
     }
 

@@ -5,13 +5,13 @@ mod wide;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
-use dataset::Dataset;
+use dataset::DatasetRun;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
 use faultline_recording::Recording;
 use faultline_recording::schema::TABLES;
 use faultline_text::counted;
-use files::{Files, OpenFile};
+use files::{OpenFile, TableFiles};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -43,30 +43,30 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     let mut message = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
-        let target = Target::Folder(&job.to, args.format);
-        message += &export(&recording, &tables, &target)?;
+        let destination = Destination::Folder(&job.to, args.format);
+        message += &export(&recording, &tables, &destination)?;
     }
     Ok(message)
 }
 
 /// Where the tables of a recording go.
-enum Target<'t> {
+enum Destination<'t> {
     Folder(&'t Path, Format),
-    Dataset(&'t Dataset),
+    Dataset(&'t DatasetRun),
 }
 
-impl Target<'_> {
-    fn dataset(&self) -> Option<&Dataset> {
+impl Destination<'_> {
+    fn dataset(&self) -> Option<&DatasetRun> {
         match self {
-            Target::Folder(..) => None,
-            Target::Dataset(dataset) => Some(dataset),
+            Destination::Folder(..) => None,
+            Destination::Dataset(dataset) => Some(dataset),
         }
     }
 
     fn path(&self, table: &str, day: i64) -> PathBuf {
         match self {
-            Target::Folder(folder, format) => path(folder, table, *format),
-            Target::Dataset(dataset) => dataset.path(table, day),
+            Destination::Folder(folder, format) => path(folder, table, *format),
+            Destination::Dataset(dataset) => dataset.path(table, day),
         }
     }
 }
@@ -74,20 +74,20 @@ impl Target<'_> {
 fn export(
     recording: &Recording,
     tables: &[&'static str],
-    target: &Target<'_>,
+    destination: &Destination<'_>,
 ) -> anyhow::Result<String> {
     let mut rows = 0;
     for table in tables {
-        rows += export_table(recording, table, target)?;
+        rows += export_table(recording, table, destination)?;
     }
     Ok(format!(
         "{}: {} with {} in {}\n",
         recording.path().display(),
         counted(tables.len() as f64, "table"),
         counted(rows as f64, "row"),
-        match target {
-            Target::Folder(folder, _) => folder.display(),
-            Target::Dataset(dataset) => dataset.run.display(),
+        match destination {
+            Destination::Folder(folder, _) => folder.display(),
+            Destination::Dataset(dataset) => dataset.run_path.display(),
         }
     ))
 }
@@ -147,9 +147,9 @@ fn path(folder: &Path, table: &str, format: Format) -> PathBuf {
 fn export_table(
     recording: &Recording,
     table: &'static str,
-    target: &Target<'_>,
+    destination: &Destination<'_>,
 ) -> anyhow::Result<u64> {
-    let dataset = target.dataset();
+    let dataset = destination.dataset();
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
@@ -162,17 +162,21 @@ fn export_table(
     };
     let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
     let create = |day| {
-        let path = target.path(table, day);
+        let path = destination.path(table, day);
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-        let part = TempFile::create(&path).at(&path)?;
+        let temp_file = TempFile::create(&path).at(&path)?;
         let layout = Layout::new(columns.iter().map(|(name, kind)| (name.as_str(), *kind)));
-        let writer = writer(recording, &part, table, layout, target).at(&path)?;
-        Ok(OpenFile { path, part, writer })
+        let writer = writer(recording, &temp_file, table, layout, destination).at(&path)?;
+        Ok(OpenFile {
+            path,
+            temp_file,
+            writer,
+        })
     };
     let tick = || TABLES.iter().find(|spec| spec.name == wide::TICK);
-    let mut files = Files::new(spec.or_else(tick), dataset, &create);
+    let mut files = TableFiles::new(spec.or_else(tick), dataset, &create);
     let rows = match spec {
         Some(spec) => rows::write(recording, spec.name, &kinds, &mut files, |rows, columns| {
             rows::push_rows(rows, columns);
@@ -186,13 +190,13 @@ fn export_table(
 
 fn writer(
     recording: &Recording,
-    part: &TempFile,
+    temp_file: &TempFile,
     table: &str,
     layout: Layout,
-    target: &Target<'_>,
+    destination: &Destination<'_>,
 ) -> anyhow::Result<Box<dyn TableWriter>> {
-    let out = BufWriter::new(part.file().try_clone()?);
-    if let Target::Folder(_, Format::Csv) = target {
+    let out = BufWriter::new(temp_file.file().try_clone()?);
+    if let Destination::Folder(_, Format::Csv) = destination {
         return Ok(Box::new(CsvWriter::new(out, layout)?));
     }
     let labels = recording

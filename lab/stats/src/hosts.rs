@@ -32,10 +32,15 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
     comparison.concluded(settings)
 }
 
-/// The mean of an arm on another host over that on the first, of the logarithms. Its error is that
-/// of single runs, by the ratios within `blocks`. `None` if a value is not positive, or with fewer
-/// than two blocks.
-pub fn ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)], level: f64) -> Option<Interval> {
+/// The mean of an arm on another host over that on the first, of the logarithms. Intervals are for
+/// single runs, estimated from the variation of ratios within `blocks`. `None` if a value is not
+/// positive, or with fewer than two blocks.
+pub fn host_ratio(
+    first: &[f64],
+    other: &[f64],
+    blocks: &[(f64, f64)],
+    level: f64,
+) -> Option<Interval> {
     let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = of_runs(other)? - of_runs(first)?;
     let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
@@ -61,7 +66,7 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     is_tested.then_some(p)
 }
 
-/// A ratio is one of two runs.
+/// A log ratio is the difference of two runs, so its variance is twice that of one run.
 fn sd_of_runs(log_ratios: &[f64]) -> Option<f64> {
     mean_and_variance(log_ratios).map(|(_, variance)| (variance / 2.0).sqrt())
 }

@@ -97,7 +97,7 @@ fn the_interval_of_the_ratio_of_hosts_has_nominal_coverage() {
         let [first, second, _] = *blocks.as_slice() else {
             return false;
         };
-        let found = hosts::ratio(&[first.0], &[second.0], &blocks, 0.95).unwrap();
+        let found = hosts::host_ratio(&[first.0], &[second.0], &blocks, 0.95).unwrap();
         found.low <= 1.0 && 1.0 <= found.high
     });
     println!("the ratio of hosts covers {covers:.1}");
@@ -110,7 +110,7 @@ fn a_metric_that_is_0_is_compared_by_its_differences() {
     let found = within_blocks(&blocks);
     assert!(matches!(found.conclusion, Conclusion::Differs { .. }));
     assert_eq!((found.ratio, found.equivalence_p), (None, None));
-    assert_eq!(hosts::ratio(&[0.0], &[1.0], &blocks, 0.95), None);
+    assert_eq!(hosts::host_ratio(&[0.0], &[1.0], &blocks, 0.95), None);
 }
 
 #[test]

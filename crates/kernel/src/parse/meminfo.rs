@@ -1,7 +1,7 @@
-use super::upstream::{WantedLines, absent, numbers, unless_default};
+use super::upstream::{WantedLines, absent, number_fields, unless_placeholder};
 use crate::ParseError;
 
-numbers! {
+number_fields! {
     /// In bytes. `None` if the kernel does not write the line.
     Meminfo of procfs::Meminfo, requires "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached"
         "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback" "Mapped" "Slab"

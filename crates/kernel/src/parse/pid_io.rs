@@ -1,10 +1,10 @@
 //! `/proc/PID/io` (proc_pid_io(5)); readable by root and by the same user with the same
 //! capabilities.
 
-use super::upstream::{WantedLines, absent, numbers, unless_default};
+use super::upstream::{WantedLines, absent, number_fields, unless_placeholder};
 use crate::ParseError;
 
-numbers! {
+number_fields! {
     /// Includes all threads, dead ones too. `None` if the kernel does not write the line.
     PidIo of procfs::process::Io, requires "rchar" "wchar" "syscr" "syscw" "read_bytes"
         "write_bytes" "cancelled_write_bytes";

@@ -2,7 +2,7 @@
 
 use procfs::process::Status;
 
-use super::upstream::{WantedLines, unless_default};
+use super::upstream::{WantedLines, unless_placeholder};
 use crate::ParseError;
 use crate::text::fill;
 
@@ -60,7 +60,7 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
         vm_pte: bytes(status.vmpte),
         vm_size: bytes(status.vmsize),
         vm_rss: bytes(status.vmrss),
-        threads: unless_default(status.threads),
+        threads: unless_placeholder(status.threads),
         uid: user(status.ruid),
         effective_uid: user(status.euid),
     })

@@ -1,12 +1,13 @@
 //! Prepares input for procfs-core, which rejects a whole text if one line is unknown or missing. It
-//! gets only the wanted lines, after default lines for its required keys.
+//! gets only the wanted lines, after placeholder lines for its required keys.
 
 use procfs::FromRead;
 
 use crate::ParseError;
 use crate::text::{Line, amount, count, lines, words};
 
-/// Default lines for procfs-core's required keys. [`unless_default`] treats their values as absent.
+/// Placeholder lines for procfs-core's required keys. [`unless_placeholder`] treats their values as
+/// absent.
 macro_rules! absent {
     ($($key:literal)*) => { concat!($($key, ": 18446744073709551615\n"),*) };
 }
@@ -14,7 +15,7 @@ pub(super) use absent;
 
 /// A struct of wanted lines, and its `parse`. Of each line: field, procfs-core's field, key. After
 /// `requires`: the keys that procfs-core requires.
-macro_rules! numbers {
+macro_rules! number_fields {
     (
         $(#[$about:meta])*
         $name:ident of $upstream:ty, requires $($required:literal)*;
@@ -35,14 +36,14 @@ macro_rules! numbers {
 
         pub fn parse(text: &[u8]) -> Result<$name, ParseError> {
             let found = WANTED.read::<$upstream>(text)?;
-            Ok($name { $($field: unless_default(found.$found),)* })
+            Ok($name { $($field: unless_placeholder(found.$found),)* })
         }
     };
 }
-pub(super) use numbers;
+pub(super) use number_fields;
 
-/// `None` for a default value.
-pub(super) fn unless_default(value: impl Into<Option<u64>>) -> Option<u64> {
+/// `None` for a placeholder.
+pub(super) fn unless_placeholder(value: impl Into<Option<u64>>) -> Option<u64> {
     value.into().filter(|value| *value != u64::MAX)
 }
 

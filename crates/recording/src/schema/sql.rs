@@ -9,7 +9,7 @@ pub struct TableColumn {
     pub name: &'static str,
     pub kind: Kind,
     /// The table whose ids it has.
-    pub of: Option<&'static str>,
+    pub references: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
     /// For docs/RECORDING.md; may be empty.
@@ -76,14 +76,14 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "The names of thread pools.",
         &fixed::NAMES,
     )));
-    tables.push(long("pool_sample", "pool", POOL_ABOUT, POOL));
+    tables.push(long_table("pool_sample", "pool", POOL_ABOUT, POOL));
     tables.push(table(&(
         "device",
         "id",
         "The names of block devices.",
         &fixed::NAMES,
     )));
-    tables.push(long("device_sample", "device", DEVICE_ABOUT, DEVICE));
+    tables.push(long_table("device_sample", "device", DEVICE_ABOUT, DEVICE));
     tables.extend(fixed::SERIES.iter().map(table));
     tables.extend(SPECS.iter().map(points));
     tables
@@ -94,7 +94,7 @@ const DEVICE_ABOUT: &str =
     "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
 
 /// Tables whose ids are in a column of their name in other tables.
-const WITH_IDS: [&str; 7] = [
+const TABLES_WITH_IDS: [&str; 7] = [
     "session", "process", "event", "tick", "pool", "device", "series",
 ];
 
@@ -106,7 +106,7 @@ fn column(
     TableColumn {
         name,
         kind,
-        of: WITH_IDS.contains(&of).then_some(of),
+        references: TABLES_WITH_IDS.contains(&of).then_some(of),
         constraint,
         about: about.to_owned(),
     }
@@ -149,7 +149,7 @@ fn value(column: &Column, key: &[&str]) -> TableColumn {
     TableColumn {
         name: column.name,
         kind: column.kind(),
-        of: None,
+        references: None,
         constraint: "",
         about,
     }
@@ -167,7 +167,12 @@ fn wide(table: Table) -> TableSpec {
     }
 }
 
-fn long(name: &'static str, of: &'static str, about: &'static str, values: &[Column]) -> TableSpec {
+fn long_table(
+    name: &'static str,
+    of: &'static str,
+    about: &'static str,
+    values: &[Column],
+) -> TableSpec {
     let key = |of| column(name, &(of, Kind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(of)];
     columns.extend(values.iter().map(|column| value(column, &["..."])));
@@ -188,7 +193,7 @@ fn points(spec: &PointSpec) -> TableSpec {
     columns.extend(spec.fields.iter().map(|(name, about)| TableColumn {
         name,
         kind: Kind::Integer,
-        of: None,
+        references: None,
         constraint: "",
         about: about.trim().trim_end_matches('.').to_owned(),
     }));

@@ -163,7 +163,7 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
     table
         .columns
         .iter()
-        .find(|column| column.of == Some("tick"))
+        .find(|column| column.references == Some("tick"))
         .map(|column| column.name)
 }
 

@@ -19,7 +19,7 @@ fn generated() -> String {
                 constraint => format!(" {}", constraint.to_lowercase()),
             };
             let kind = column.kind.sql().to_lowercase();
-            let of = match column.of {
+            let of = match column.references {
                 Some(table) if column.constraint != "PRIMARY KEY" => format!("`{table}.id`"),
                 _ => String::new(),
             };

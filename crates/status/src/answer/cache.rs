@@ -1,6 +1,6 @@
 use super::{
     Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, missing_evidence_text,
-    wait,
+    too_early_text,
 };
 use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{counted, percent, short};
@@ -19,7 +19,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         _ => (Verdict::Look, "too small"),
     };
     let per_slot = per_slot(inputs, reloads);
-    let why = wait(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
+    let why = too_early_text(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
     let (verdict, mut clauses) = match why {
         Some(why) => (Verdict::Unknown, vec![why, per_slot]),
         None => (verdict, vec![format!("{size}, {per_slot}")]),

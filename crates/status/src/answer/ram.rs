@@ -1,6 +1,6 @@
 use super::{
     Answer, AnswerInputs, Finding, LimitForecast, Subject, Verdict, measured_on,
-    missing_evidence_text, wait, worst,
+    missing_evidence_text, too_early_text, worst,
 };
 use crate::thresholds as t;
 use faultline_text::{bytes_f64, day, percent, seconds, short};
@@ -20,7 +20,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
             verdict = Verdict::Unknown;
         }
     }
-    if let Some(why) = wait(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }

@@ -1,4 +1,6 @@
-use super::{Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, wait, worst};
+use super::{
+    Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, too_early_text, worst,
+};
 use crate::thresholds as t;
 use faultline_text::{percent, short};
 
@@ -8,7 +10,7 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());
     }
     let (mut verdict, mut clauses) = worst(findings(inputs));
-    if let Some(why) = wait(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }

@@ -19,7 +19,7 @@ const PIECE_BYTES: u32 = 64 * 1024;
 /// many small pushes.
 const MIN_MAPPED_BYTES: usize = 16 * 1024;
 
-faultline_metrics::names! {
+faultline_metrics::named_enum! {
     pub(super) enum Outcome {
         Sent = "sent",
         Lost = "lost",

@@ -1,13 +1,13 @@
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::socket::Peer;
 use faultline_metrics::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
-use faultline_metrics::{Reading, ReadingList, names};
+use faultline_metrics::{Reading, ReadingList, named_enum};
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-names! {
+named_enum! {
     /// With the value of the label `code`.
     pub(super) enum ResultCode {
         Accepted = "204",

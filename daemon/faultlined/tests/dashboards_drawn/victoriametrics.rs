@@ -47,7 +47,7 @@ fn expressions(dashboards: &Path) -> BTreeMap<String, String> {
                     || expression.contains(&format!("{name}_prometheus("))
             };
             if FUNCTIONS.into_iter().any(calls) {
-                all.insert(format!("{name}: {what}"), filled(expression));
+                all.insert(format!("{name}: {what}"), fill_variables(expression));
             }
         }
     }
@@ -55,7 +55,7 @@ fn expressions(dashboards: &Path) -> BTreeMap<String, String> {
 }
 
 /// With what Grafana puts in the place of variables.
-fn filled(expression: &str) -> String {
+fn fill_variables(expression: &str) -> String {
     let values = [
         ("$job", ".*"),
         ("$instance", "fresh"),
@@ -69,7 +69,7 @@ fn filled(expression: &str) -> String {
 }
 
 /// A copy of the dashboards, after the command of docs/FLEET.md.
-fn changed(folder: &Path) -> BTreeMap<String, String> {
+fn converted_dashboards(folder: &Path) -> BTreeMap<String, String> {
     let page = fs::read_to_string(grafana().join("../docs/FLEET.md")).expect("the page");
     let command = page.lines().find(|line| line.starts_with("sed -Ei "));
     let command = command.expect("a command for the dashboards");
@@ -83,7 +83,7 @@ fn changed(folder: &Path) -> BTreeMap<String, String> {
 }
 
 /// A validator that appears two minutes before the end, with counters that are not new.
-fn appears(end: i64) -> Vec<Target> {
+fn new_validator(end: i64) -> Vec<Target> {
     vec![Target {
         labels: "instance=\"fresh\",hardware=\"a\"".to_owned(),
         from: end - 120,
@@ -176,16 +176,19 @@ fn changed_dashboards_answer_at_victoriametrics_as_at_prometheus() {
     let folder = tempfile::tempdir().expect("a folder");
     let dashboards = grafana().join("dashboards");
     let end = end();
-    let text = with_small_counters(&series::text(&dashboards, &appears(end)));
+    let text = with_small_counters(&series::text(&dashboards, &new_validator(end)));
     let prometheus = store(&(text.clone() + "# EOF\n"), folder.path());
     let (_victoria, address) = start_victoriametrics(&victoria, folder.path(), &text);
 
-    let (shipped, changed) = (expressions(&dashboards), changed(folder.path()));
-    assert!(shipped.len() > 20 && shipped.keys().eq(changed.keys()));
+    let (shipped, converted) = (
+        expressions(&dashboards),
+        converted_dashboards(folder.path()),
+    );
+    assert!(shipped.len() > 20 && shipped.keys().eq(converted.keys()));
     let mut peaks = 0;
     for (what, expression) in &shipped {
         let expected = query(prometheus.address(), expression, end);
-        let found = query(&address, &changed[what], end);
+        let found = query(&address, &converted[what], end);
         assert!(
             is_same(&expected, &found, expression),
             "{what}: {expected:?}, {found:?}"

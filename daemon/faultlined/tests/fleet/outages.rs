@@ -16,21 +16,21 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Hosts with a daemon and an agent each.
-const REAL: usize = 20;
+const REAL_HOSTS: usize = 20;
 /// More are replayed: a few by one agent. Fewer in a shorter run.
-const REPLAYED: f64 = 180.0;
+const REPLAYED_HOSTS: f64 = 180.0;
 /// Seconds. `FAULTLINE_FLEET_SECONDS` asks for a shorter run.
-const FULL: f64 = 600.0;
+const FULL_SECONDS: f64 = 600.0;
 /// Ends for good. Of another site than that whose link is cut.
-const ENDED: usize = 3;
-const CUT: &str = SITES[1];
+const ENDED_HOST: usize = 3;
+const CUT_SITE: &str = SITES[1];
 const CENTRES: [&str; 2] = ["VictoriaMetrics", "Prometheus"];
 /// The agent's time of a scrape may be a tenth of the interval beside the real one.
 const SCRAPE_TOLERANCE: i64 = 3_500;
 /// What a kill -9 of VictoriaMetrics may cost.
 const LOST_BY_KILL: i64 = 10_000;
 
-struct Scene {
+struct FleetRun {
     fleet: Fleet,
     daemons: Vec<Option<Daemon>>,
     pages: Pages,
@@ -44,16 +44,16 @@ struct Scene {
     stopped: Vec<RangeInclusive<i64>>,
 }
 
-impl Scene {
+impl FleetRun {
     fn start(fleet: Fleet) -> Result<Self> {
-        let daemons = (0..REAL).map(|number| fleet.start_daemon(number));
+        let daemons = (0..REAL_HOSTS).map(|number| fleet.start_daemon(number));
         let daemons = daemons.collect::<Result<Vec<_>>>()?;
         let pages = Pages::start(daemons[0].metrics().to_owned());
         let centres = [fleet.address(1), fleet.address(3)];
         let links = centres.clone().map(Link::start);
         let through = || links.each_ref().map(|link| link.address.to_string());
         let to = |site: &str| {
-            if site == CUT {
+            if site == CUT_SITE {
                 through()
             } else {
                 centres.clone()
@@ -70,7 +70,7 @@ impl Scene {
                 centres: to(site(number)),
             })
             .collect();
-        agents.extend(pages.agents(REAL..fleet.hosts, fleet.scaled(30.0), to));
+        agents.extend(pages.agents(REAL_HOSTS..fleet.hosts, fleet.scaled(30.0), to));
         Ok(Self {
             daemons: daemons.into_iter().map(Some).collect(),
             pages,
@@ -93,7 +93,7 @@ impl Scene {
 
     fn start_agents(&mut self) {
         for (number, (agent, running)) in self.agents.iter_mut().enumerate() {
-            let ended = number == ENDED && self.daemons[ENDED].is_none();
+            let ended = number == ENDED_HOST && self.daemons[ENDED_HOST].is_none();
             if running.is_none() && !ended {
                 *running = Some(self.fleet.start_agent(number, agent));
             }
@@ -133,8 +133,8 @@ impl Scene {
 
     fn end_host(&mut self) -> i64 {
         let at = now();
-        self.daemons[ENDED] = None;
-        self.agents[ENDED].1 = None;
+        self.daemons[ENDED_HOST] = None;
+        self.agents[ENDED_HOST].1 = None;
         at
     }
 
@@ -181,7 +181,7 @@ impl Scene {
         self.until(280.0);
         self.start_centres();
         self.until(380.0);
-        self.restart_agents(Some(CUT));
+        self.restart_agents(Some(CUT_SITE));
         self.until(480.0);
         self.links.iter().for_each(Link::restore);
         self.until(600.0);
@@ -190,7 +190,7 @@ impl Scene {
 }
 
 /// By receiver and alert.
-type Told = BTreeMap<(String, String), usize>;
+type NotificationCounts = BTreeMap<(String, String), usize>;
 
 #[derive(Default, Debug)]
 struct Totals {
@@ -235,13 +235,17 @@ impl Totals {
 }
 
 /// Counts every host's samples until `end`, at both centres and where they were scraped.
-fn count(scene: &Scene, end: i64, ended: i64) -> Totals {
+fn count(run: &FleetRun, end: i64, ended: i64) -> Totals {
     let mut totals = Totals::default();
-    let addresses = scene.addresses();
-    let answers = scene.pages.answers();
-    for host in 0..scene.fleet.hosts {
+    let addresses = run.addresses();
+    let answers = run.pages.answers();
+    for host in 0..run.fleet.hosts {
         // What the host had not sent when it ended is lost.
-        let to = if host == ENDED { ended - 5_000 } else { end };
+        let to = if host == ENDED_HOST {
+            ended - 5_000
+        } else {
+            end
+        };
         let [victoria, prometheus] = addresses
             .each_ref()
             .map(|centre| Samples::read(centre, host, (0, to)));
@@ -269,7 +273,7 @@ fn count(scene: &Scene, end: i64, ended: i64) -> Totals {
                 _ => totals.untaken.push(answer.at),
             }
         }
-        if let Some(counted) = scene.counted.get(&host).filter(|_| host != ENDED) {
+        if let Some(counted) = run.counted.get(&host).filter(|_| host != ENDED_HOST) {
             let expression = format!("count_over_time(up{{host='host-{host:03}'}}[2h])");
             let [victoria, prometheus] = addresses
                 .each_ref()
@@ -286,7 +290,7 @@ fn count(scene: &Scene, end: i64, ended: i64) -> Totals {
 
 /// By centre: how often each alert was told to each receiver, and how many alerts of the fleet
 /// fired.
-fn fired(scene: &Scene) -> Vec<(Told, f64)> {
+fn fired(run: &FleetRun) -> Vec<(NotificationCounts, f64)> {
     let of_centre = |(manager, address): (&Alertmanager, &String)| {
         eventually_ok(TIMEOUT, "the site is back", || {
             let told = manager.notifications();
@@ -297,7 +301,7 @@ fn fired(scene: &Scene) -> Vec<(Told, f64)> {
                 Err(told)
             }
         });
-        let mut fired = Told::new();
+        let mut fired = NotificationCounts::new();
         for it in manager.notifications() {
             if !it.resolved {
                 *fired.entry((it.receiver, it.alert)).or_default() += 1;
@@ -307,40 +311,42 @@ fn fired(scene: &Scene) -> Vec<(Told, f64)> {
         let firing = number(address, &format!("count(count_over_time({firing}))"));
         (fired, firing.expect("a count"))
     };
-    let managers = scene.fleet.alertmanagers.iter();
-    managers.zip(&scene.addresses()).map(of_centre).collect()
+    let managers = run.fleet.alertmanagers.iter();
+    managers.zip(&run.addresses()).map(of_centre).collect()
 }
 
 #[test]
 #[ignore = "takes 12 minutes; part of .ci/run --long"]
 fn outages_of_centres_agents_and_a_link_lose_no_sample() -> Result<()> {
     let seconds = std::env::var("FAULTLINE_FLEET_SECONDS");
-    let scale = seconds.map_or(1.0, |text| text.parse::<f64>().expect("seconds") / FULL);
-    let Some(fleet) = Fleet::new(scale, REAL + (REPLAYED * scale) as usize)? else {
+    let scale = seconds.map_or(1.0, |text| {
+        text.parse::<f64>().expect("seconds") / FULL_SECONDS
+    });
+    let Some(fleet) = Fleet::new(scale, REAL_HOSTS + (REPLAYED_HOSTS * scale) as usize)? else {
         return Ok(());
     };
-    let mut scene = Scene::start(fleet)?;
+    let mut run = FleetRun::start(fleet)?;
     let first = now();
-    scene.start_agents();
-    let vmalert = scene.fleet.start_vmalert();
-    scene.wait_for_newer(first, scene.fleet.hosts);
-    scene.begun = Instant::now();
-    let [killed, ended] = scene.play()?;
-    scene.count_scrapes(None);
+    run.start_agents();
+    let vmalert = run.fleet.start_vmalert();
+    run.wait_for_newer(first, run.fleet.hosts);
+    run.begun = Instant::now();
+    let [killed, ended] = run.play()?;
+    run.count_scrapes(None);
     let end = now();
-    scene.wait_for_newer(end, scene.fleet.hosts - 1);
+    run.wait_for_newer(end, run.fleet.hosts - 1);
     // VictoriaMetrics shows samples a second after it has them.
     sleep(Duration::from_secs(5));
-    let fired = fired(&scene);
-    drop((vmalert, std::mem::take(&mut scene.agents)));
-    let totals = count(&scene, end, ended);
+    let fired = fired(&run);
+    drop((vmalert, std::mem::take(&mut run.agents)));
+    let totals = count(&run, end, ended);
     totals.print(killed);
-    let while_stopped = |at: &i64| scene.stopped.iter().any(|stop| stop.contains(at));
+    let while_stopped = |at: &i64| run.stopped.iter().any(|stop| stop.contains(at));
     assert!(
         totals.untaken.iter().all(while_stopped),
         "{:?} {:?}",
         totals.untaken,
-        scene.stopped
+        run.stopped
     );
     assert_eq!(totals.stored[1], totals.samples);
     assert!(totals.lost[1].is_empty(), "{:?}", totals.lost[1]);

@@ -183,9 +183,9 @@ fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let update = self.trends().due(tick);
-        if let Some(update) = update {
-            Arc::make_mut(&mut self.trends.lock()).add(update);
+        let due = self.trends().due(tick);
+        if let Some(due) = due {
+            Arc::make_mut(&mut self.trends.lock()).add(due);
         }
         let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 
 const MAX_REQUESTS: usize = 8;
 
-faultline_metrics::names! {
+faultline_metrics::named_enum! {
     /// Why a recording is saved, the most severe first.
-    pub enum Reason {
+    pub enum SaveReason {
         OomKill = "oom_kill",
         Exit = "exit",
         Behind = "behind",
@@ -22,10 +22,10 @@ faultline_metrics::names! {
     }
 }
 
-impl Reason {
+impl SaveReason {
     /// Whether events of the kind save the ring, and why.
     pub fn of(kind: EventKind) -> Option<Self> {
-        Reason::ALL
+        SaveReason::ALL
             .into_iter()
             .find(|reason| reason.name() == kind.name())
     }
@@ -61,10 +61,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<SaveRequest>,
-    saves: [u64; Reason::ALL.len()],
+    saves: [u64; SaveReason::ALL.len()],
     failures: u64,
     /// Since 1970.
-    last_save: Option<Duration>,
+    last_saved_at: Option<Duration>,
     problem: Option<String>,
     in_progress: usize,
 }
@@ -105,17 +105,19 @@ impl Handle {
         }
     }
 
-    pub(super) fn found_save(&self, at: Option<Duration>) {
-        self.0.state.lock().last_save = at;
+    pub(super) fn set_last_save(&self, at: Option<Duration>) {
+        self.0.state.lock().last_saved_at = at;
     }
 
-    pub(super) fn save_ended(&self, reason: Reason, outcome: &Outcome) {
+    pub(super) fn save_ended(&self, reason: SaveReason, outcome: &Outcome) {
+        // The tick takes the lock, so the disk is not read under it.
+        let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
         let mut state = self.0.state.lock();
         state.problem = None;
         match outcome {
-            Ok(path) => {
+            Ok(_) => {
                 state.saves[reason as usize] += 1;
-                state.last_save = modified(path);
+                state.last_saved_at = saved_at;
             }
             Err(why) => {
                 state.failures += 1;
@@ -128,7 +130,7 @@ impl Handle {
 
     pub fn report(&self, output: &mut SourceOutput) {
         let state = self.0.state.lock();
-        for reason in Reason::ALL {
+        for reason in SaveReason::ALL {
             let count = state.saves[reason as usize];
             let labels = [reason.name().into()];
             output.readings.counter(&d::FLIGHT_SAVES, labels, count);
@@ -136,7 +138,7 @@ impl Handle {
         output
             .readings
             .counter(&d::FLIGHT_FAILURES, [], state.failures);
-        let at = state.last_save.map(|at| at.as_secs_f64());
+        let at = state.last_saved_at.map(|at| at.as_secs_f64());
         output.readings.real(&d::FLIGHT_LAST_SAVE, [], at);
         let problem = state.problem.clone();
         output

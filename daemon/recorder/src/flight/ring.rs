@@ -3,7 +3,7 @@
 use super::folder::{
     PrepareError, RING, file_name_word, prepare, remove_interrupted_saves, set_aside,
 };
-use super::handle::{Handle, Reason, SaveOrigin, SaveRequest};
+use super::handle::{Handle, SaveOrigin, SaveReason, SaveRequest};
 use super::saver::SaveJob;
 use super::triggers::{TriggerDelays, Triggers};
 use super::{Parts, handle};
@@ -152,12 +152,12 @@ impl Ring {
             let detail = json!({ "name": "saved on request", "text": text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
             let file_name_word = match file_name_word(&text).as_str() {
-                "" => Reason::Request.name().to_owned(),
-                text => format!("{}_{text}", Reason::Request.name()),
+                "" => SaveReason::Request.name().to_owned(),
+                text => format!("{}_{text}", SaveReason::Request.name()),
             };
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
             self.save(SaveJob {
-                reason: Reason::Request,
+                reason: SaveReason::Request,
                 origin,
                 file_name_word,
                 text,
@@ -169,7 +169,7 @@ impl Ring {
 
     fn save_automatically(
         &mut self,
-        reason: Reason,
+        reason: SaveReason,
         now: Stamp,
         answer: Box<dyn FnOnce(handle::Outcome) + Send>,
     ) {
@@ -241,7 +241,7 @@ impl RecordingSink for Ring {
         for entry in entries {
             entry.update(&mut self.process);
             if let Entry::Event(Event { at, kind, .. }) = entry
-                && let Some(trigger) = Reason::of(*kind)
+                && let Some(trigger) = SaveReason::of(*kind)
             {
                 self.triggers.add_event(trigger, at.uptime);
             }

@@ -1,6 +1,6 @@
 use super::Parts;
 use super::folder::{RING, free_name, free_space};
-use super::handle::{Handle, Outcome, Reason, SaveOrigin};
+use super::handle::{Handle, Outcome, SaveOrigin, SaveReason};
 use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_metrics::Stamp;
@@ -15,7 +15,7 @@ const MAX_QUEUED_JOBS: usize = 8;
 const COPY_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct SaveJob {
-    pub(super) reason: Reason,
+    pub(super) reason: SaveReason,
     pub(super) origin: SaveOrigin,
     pub(super) file_name_word: String,
     pub(super) text: String,

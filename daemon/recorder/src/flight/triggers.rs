@@ -1,6 +1,6 @@
 //! Decides when to save the ring automatically, from events and their times. Reads no clock.
 
-use super::handle::Reason;
+use super::handle::SaveReason;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct TriggerDelays {
 #[derive(Debug, Clone)]
 pub struct Triggers {
     delays: TriggerDelays,
-    pending: Option<(Reason, Duration)>,
+    pending: Option<(SaveReason, Duration)>,
     last: Option<Duration>,
 }
 
@@ -30,7 +30,7 @@ impl Triggers {
     /// Adds an event. If a save is pending, the event joins it, and the trigger with the highest
     /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
     /// the pause to end; the ring still contains it then.
-    pub fn add_event(&mut self, trigger: Reason, at: Duration) {
+    pub fn add_event(&mut self, trigger: SaveReason, at: Duration) {
         let pause_ends = self.last.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.delays.pause)
         });
@@ -43,13 +43,13 @@ impl Triggers {
     }
 
     /// Returns each trigger once.
-    pub fn due(&mut self, now: Duration) -> Option<Reason> {
+    pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
         let (trigger, _) = self.pending.take_if(|(_, due)| *due <= now)?;
         self.last = Some(now);
         Some(trigger)
     }
 
-    pub fn take_pending(&mut self) -> Option<Reason> {
+    pub fn take_pending(&mut self) -> Option<SaveReason> {
         self.pending.take().map(|(trigger, _)| trigger)
     }
 }
@@ -73,13 +73,13 @@ mod tests {
     fn only_oom_kills_exits_stalls_and_falling_behind_trigger_a_save() {
         let asking = EventKind::ALL
             .iter()
-            .filter_map(|kind| Some((*kind, Reason::of(*kind)?)))
+            .filter_map(|kind| Some((*kind, SaveReason::of(*kind)?)))
             .collect::<Vec<_>>();
         let expected = [
-            (EventKind::Exit, Reason::Exit),
-            (EventKind::OomKill, Reason::OomKill),
-            (EventKind::Behind, Reason::Behind),
-            (EventKind::Stall, Reason::Stall),
+            (EventKind::Exit, SaveReason::Exit),
+            (EventKind::OomKill, SaveReason::OomKill),
+            (EventKind::Behind, SaveReason::Behind),
+            (EventKind::Stall, SaveReason::Stall),
         ];
         assert_eq!(asking, expected);
     }
@@ -88,9 +88,9 @@ mod tests {
     fn a_save_waits_for_the_aftermath_and_occurs_once() {
         let mut triggers = Triggers::new(TIMING);
         assert_eq!(triggers.due(s(100)), None);
-        triggers.add_event(Reason::Exit, s(100));
+        triggers.add_event(SaveReason::Exit, s(100));
         assert_eq!(triggers.due(s(109)), None);
-        assert_eq!(triggers.due(s(110)), Some(Reason::Exit));
+        assert_eq!(triggers.due(s(110)), Some(SaveReason::Exit));
         assert_eq!(
             (triggers.due(s(111)), triggers.take_pending()),
             (None, None)
@@ -100,35 +100,35 @@ mod tests {
     #[test]
     fn simultaneous_triggers_save_once_named_after_the_most_severe() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.add_event(Reason::Behind, s(100));
-        triggers.add_event(Reason::OomKill, s(105));
-        triggers.add_event(Reason::Exit, s(107));
+        triggers.add_event(SaveReason::Behind, s(100));
+        triggers.add_event(SaveReason::OomKill, s(105));
+        triggers.add_event(SaveReason::Exit, s(107));
         assert_eq!(
             triggers.due(s(114)),
             None,
             "the kill has an aftermath of its own"
         );
-        assert_eq!(triggers.due(s(115)), Some(Reason::OomKill));
+        assert_eq!(triggers.due(s(115)), Some(SaveReason::OomKill));
         assert_eq!(triggers.due(s(1000)), None);
     }
 
     #[test]
     fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.add_event(Reason::Exit, s(100));
-        assert_eq!(triggers.due(s(110)), Some(Reason::Exit));
-        triggers.add_event(Reason::Exit, s(150));
+        triggers.add_event(SaveReason::Exit, s(100));
+        assert_eq!(triggers.due(s(110)), Some(SaveReason::Exit));
+        triggers.add_event(SaveReason::Exit, s(150));
         assert_eq!(triggers.due(s(160)), None);
-        assert_eq!(triggers.due(s(410)), Some(Reason::Exit));
+        assert_eq!(triggers.due(s(410)), Some(SaveReason::Exit));
     }
 
     #[test]
     fn pending_triggers_are_returned_at_shutdown() {
         let mut triggers = Triggers::new(TIMING);
-        triggers.add_event(Reason::OomKill, s(100));
+        triggers.add_event(SaveReason::OomKill, s(100));
         assert_eq!(
             (triggers.take_pending(), triggers.due(s(200))),
-            (Some(Reason::OomKill), None)
+            (Some(SaveReason::OomKill), None)
         );
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let mut saves = Vec::new();
         for now in 0..1000 {
             if [146, 157, 457, 756].contains(&now) {
-                triggers.add_event(Reason::Behind, s(now));
+                triggers.add_event(SaveReason::Behind, s(now));
             }
             saves.extend(triggers.due(s(now)).map(|_| now));
         }
@@ -149,7 +149,7 @@ mod tests {
         /// Whatever happens: no two saves closer than the pause, none before its aftermath, and none forgotten.
         #[test]
         fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
-            let all = [Reason::Stall, Reason::Behind, Reason::Exit, Reason::OomKill];
+            let all = [SaveReason::Stall, SaveReason::Behind, SaveReason::Exit, SaveReason::OomKill];
             let mut triggers = Triggers::new(TIMING);
             let mut saves: Vec<u64> = Vec::new();
             for now in 0..3000 {

@@ -1,7 +1,7 @@
 //! Completes the manifest of a process with facts that come later: the digest of its executable,
 //! and the version and identity, which it reports once it runs.
 
-use super::{BinaryDigest, hash, messages, process, put};
+use super::{BinaryDigest, hash, insert_some, messages, process};
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
@@ -77,10 +77,10 @@ impl Describer {
             process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {
-            Ok(folders) => put(&mut manifest, "folders", folders.ok()),
+            Ok(folders) => insert_some(&mut manifest, "folders", folders.ok()),
             Err(error) => problems.push(format!("a folder of the process: {error}")),
         }
-        put(&mut manifest, "problems", messages(&problems));
+        insert_some(&mut manifest, "problems", messages(&problems));
         let initial = InitialManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
@@ -153,11 +153,11 @@ impl Follower {
             .filter(|facts| facts.process == process)
             .and_then(|facts| facts.version.clone());
         if let Some(version) = version {
-            put(to, "client", client(target, Some(&version.solana_core)));
-            put(to, "version", Some(version.solana_core));
-            put(to, "feature_set", version.feature_set);
+            insert_some(to, "client", client(target, Some(&version.solana_core)));
+            insert_some(to, "version", Some(version.solana_core));
+            insert_some(to, "feature_set", version.feature_set);
         }
-        put(
+        insert_some(
             to,
             "identity",
             identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
@@ -193,8 +193,8 @@ fn add(initial: &Value, binary: Option<&Result<BinaryDigest, String>>, reported:
         Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
         Err(why) => json!({ "problem": why }),
     });
-    put(&mut manifest, "binary", binary);
-    put(
+    insert_some(&mut manifest, "binary", binary);
+    insert_some(
         &mut manifest,
         "validator",
         (*reported != json!({})).then(|| reported.clone()),

@@ -1,4 +1,4 @@
-use super::{known, redact, shown};
+use super::{redact, shown, without_nulls};
 use faultline_kernel::hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors};
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::parse::swaps::Swap;
@@ -42,10 +42,10 @@ const MAX_MOUNTS: usize = 64;
 const MAX_OPTION_BYTES: usize = 512;
 
 pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
-    known(json!({
+    without_nulls(json!({
         "name": hardware.name,
         "system": hardware.system,
-        "kernel": known(json!({
+        "kernel": without_nulls(json!({
             "release": hardware.kernel_release,
             "command_line": hardware.kernel_command_line.as_deref().map(redact::line),
             "pressure": hardware.pressure,
@@ -61,7 +61,7 @@ pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
 }
 
 fn processors(cpu: &Processors) -> Value {
-    known(json!({
+    without_nulls(json!({
         "model": cpu.model,
         "sockets": cpu.sockets,
         "cores": cpu.cores,
@@ -83,13 +83,13 @@ fn memory(memory: &Memory) -> Value {
         })
     };
     let node = |node: &NumaNode| {
-        known(json!({
+        without_nulls(json!({
             "node": node.number,
             "cpus": node.cpus,
             "memory_bytes": node.memory,
         }))
     };
-    known(json!({
+    without_nulls(json!({
         "total_bytes": memory.total,
         "swap_total_bytes": memory.swap_total,
         "swappiness": memory.swappiness,
@@ -102,7 +102,7 @@ fn memory(memory: &Memory) -> Value {
 }
 
 fn disk(disk: &Disk) -> Value {
-    known(json!({
+    without_nulls(json!({
         "name": disk.name,
         "device": disk.device.map(|device| device.to_string()),
         "model": disk.model,
@@ -116,7 +116,7 @@ fn disk(disk: &Disk) -> Value {
 }
 
 fn interface(net: &Interface) -> Value {
-    known(json!({
+    without_nulls(json!({
         "name": net.name,
         "speed_mbit": net.speed_mbit,
         "state": net.state,
@@ -163,7 +163,7 @@ fn can_store_files(mount: &Mount) -> bool {
 pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
     let mount = &location.mount;
     let disk = disks.iter().find(|disk| disk.holds(mount));
-    known(json!({
+    without_nulls(json!({
         "mount_point": shown(&mount.mount_point),
         "source": redact::line(&mount.source),
         "device": (mount.device.major != 0).then(|| mount.device.to_string()),

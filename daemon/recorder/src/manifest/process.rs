@@ -1,5 +1,5 @@
 use super::host::describe_location;
-use super::{known, put, redact, shown};
+use super::{insert_some, redact, shown, without_nulls};
 use faultline_agave::arguments;
 use faultline_kernel::filesystem::{Mounts, location_of};
 use faultline_kernel::hardware::Disk;
@@ -38,7 +38,7 @@ const MAX_ARGUMENT_BYTES: usize = 4096;
 /// Also returns the problems.
 pub(super) fn describe(root: &HostRoot, target: &Target) -> (Value, Vec<String>) {
     let validator = target.validator.as_ref();
-    let mut out = known(json!({
+    let mut out = without_nulls(json!({
         "pid": target.process.pid,
         "start_ticks": target.process.start_ticks,
         "comm": target.comm,
@@ -65,7 +65,7 @@ fn inspect(
     problems: &mut Vec<String>,
 ) {
     let arguments = value_or_problem(arguments(files), problems).unwrap_or_default();
-    put(
+    insert_some(
         out,
         "arguments",
         (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
@@ -74,12 +74,12 @@ fn inspect(
         files.environment(|name| RECORDED_VARIABLES.contains(&name)),
         problems,
     );
-    put(out, "environment", environment.map(|found| {
+    insert_some(out, "environment", environment.map(|found| {
         let names: Vec<&String> = found.variables.keys().take(MAX_ARGUMENTS).collect();
         let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
         json!({ "names": names, "values": recorded.map(|(name, value)| (name, shortened(&value))).collect::<std::collections::BTreeMap<_, _>>() })
     }));
-    put(
+    insert_some(
         out,
         "limits",
         value_or_problem(files.limits(), problems)
@@ -92,10 +92,10 @@ fn inspect(
             .or(cgroups.unified.as_ref())
             .ok()
             .map(|cgroup| cgroup.path.clone());
-        put(out, "cgroup", path);
+        insert_some(out, "cgroup", path);
         let (levels, found) = cgroups.settings();
         problems.extend(found.iter().map(ToString::to_string));
-        put(
+        insert_some(
             out,
             "cgroup_limits",
             Some(levels.iter().map(level).collect::<Vec<_>>()),
@@ -219,7 +219,7 @@ impl Folders<'_> {
     fn folder(&self, what: &str, path: &Path) -> Value {
         let clean: PathBuf = path.components().collect();
         let found = location_of(self.root, self.pid, &clean, &self.mounts);
-        known(json!({
+        without_nulls(json!({
             "what": what,
             "path": shown(path),
             "mount": found.map(|found| describe_location(&found, self.disks)),

@@ -1,6 +1,6 @@
 //! Warns if a recording shares a disk with the validator's ledger or accounts.
 
-use faultline_agave::identify::values;
+use faultline_agave::identify::option_values;
 use faultline_core::config::TargetSelector;
 use faultline_kernel::parse::mountinfo;
 use faultline_kernel::{HostRoot, ProcessFiles};
@@ -41,7 +41,7 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
             .as_ref()
             .map_or(path.to_owned(), |current| current.join(path))
     };
-    let accounts = accounts(&arguments)
+    let accounts = accounts_paths(&arguments)
         .into_iter()
         .map(whole)
         .filter(|path| path.is_absolute());
@@ -59,8 +59,8 @@ fn folders(
 }
 
 /// The comma-separated folders of `--accounts`.
-fn accounts<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
-    values(arguments, &["--accounts"])
+fn accounts_paths<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
+    option_values(arguments, &["--accounts"])
         .into_iter()
         .flat_map(|paths| paths.as_bytes().split(|byte| *byte == b','))
         .map(|path| Path::new(OsStr::from_bytes(path)))

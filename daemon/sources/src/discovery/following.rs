@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch as channel;
 
-faultline_metrics::names! {
+faultline_metrics::named_enum! {
     pub enum EndReason {
         Exit = "exit",
         /// It ended within a minute after an OOM kill in its cgroup or on its host.

@@ -81,7 +81,7 @@ fn effects(outcome: &Outcome) -> Option<Block> {
         let interval = row.interval.map(|of| (ratio(of.high), ratio(of.low)));
         let value = ratio(row.cmp_ratio);
         let text = match interval {
-            Some((low, high)) => effects::relative([value, low, high]),
+            Some((low, high)) => effects::effect_text([value, low, high]),
             None => format!("{} % saved", faultline_text::number(row.cmp_ratio, 1)),
         };
         ForestRow {

@@ -29,7 +29,7 @@ pub(super) fn effects(results: &Results, compared: &[Comparison]) -> Option<Bloc
         Some(ForestRow {
             name,
             ratio: (value, Some((low, high))),
-            text: effects::relative([value, low, high]),
+            text: effects::effect_text([value, low, high]),
             tone: match one.decision.shown() {
                 Some(Direction::Lower) => Tone::Better,
                 Some(Direction::Higher) => Tone::Worse,

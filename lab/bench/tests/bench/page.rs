@@ -4,7 +4,7 @@ use crate::bench;
 use crate::stand_in::start;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use faultline_testkit::browser::{Browser, CROWDED, SKIP_MESSAGE};
+use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ fn in_a_browser(name: &str, page: &Path) {
             .screenshot(&pictures.join(format!("{name}-{width}-{dark}.png")), true)
             .unwrap();
         assert_eq!(
-            browser.evaluate(CROWDED).unwrap(),
+            browser.evaluate(LAYOUT_PROBLEMS_SCRIPT).unwrap(),
             json!([]),
             "{name} {width}"
         );

@@ -15,8 +15,8 @@ pub(super) fn sentence(groups: &[Group]) -> Option<String> {
             let first = marked.min_by_key(|(_, judged)| !judged.mark.is_worse());
             Some((release, first?))
         })?;
-        let effect = effects::relative(judged.test.ratio.ends());
-        let means = effects::means(judged.means, metric.unit, metric.decimals, "instead of");
+        let effect = effects::effect_text(judged.test.ratio.ends());
+        let means = effects::means_text(judged.means, metric.unit, metric.decimals, "instead of");
         let arms = [&*release.version, &*group.conditions.baseline];
         Some(effects::sentence(metric.title, &effect, arms, &means))
     })
@@ -38,7 +38,7 @@ fn forest(group: &Group, release: &Release) -> Option<Block> {
         ForestRow {
             name: metric.title.to_owned(),
             ratio: (value, Some((low, high))),
-            text: effects::relative([value, low, high]),
+            text: effects::effect_text([value, low, high]),
             tone: match judged.mark {
                 mark if !mark.is_difference() => Tone::Neutral,
                 mark if mark.is_worse() => Tone::Worse,
@@ -66,7 +66,7 @@ mod tests {
     use crate::settings::Campaign;
     use faultline_pages::model::VerdictKind;
     use faultline_pages::render;
-    use faultline_testkit::browser::{Browser, CROWDED, SKIP_MESSAGE};
+    use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
     use std::path::Path;
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             browser.window(width, 900, dark).unwrap();
             browser.open(&page).unwrap();
             assert_eq!(
-                browser.evaluate(CROWDED).unwrap(),
+                browser.evaluate(LAYOUT_PROBLEMS_SCRIPT).unwrap(),
                 serde_json::json!([]),
                 "{width}"
             );

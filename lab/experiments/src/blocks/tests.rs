@@ -9,8 +9,8 @@ fn plan() -> Plan {
     crate::plan::parse(PLAN, Path::new("/plan.toml")).unwrap()
 }
 
-fn block(number: u32) -> Block {
-    Block {
+fn block(number: u32) -> BlockContext {
+    BlockContext {
         folder: Folder::new(Path::new("/f")),
         number,
         host: "n1".to_owned(),
@@ -20,11 +20,11 @@ fn block(number: u32) -> Block {
 
 #[test]
 fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
-    let mut joined: Vec<Turn> = (1..=4)
+    let mut merged: Vec<Turn> = (1..=4)
         .flat_map(|number| block(number).turns(&plan()))
         .collect();
-    joined.sort_by_key(|turn| turn.number);
-    assert_eq!(joined, schedule(&plan()));
+    merged.sort_by_key(|turn| turn.number);
+    assert_eq!(merged, schedule(&plan()));
     let second = block(2).turns(&plan());
     let arms: Vec<_> = second
         .iter()
@@ -70,13 +70,13 @@ fn write(folder: &Folder, name: &str, host: &str, outcomes: &[Option<Outcome>]) 
     }
 }
 
-fn joined(folder: &Folder) -> JournalState {
+fn merged(folder: &Folder) -> JournalState {
     let planned = Entry::Planned(Planned::new(&plan(), String::new(), schedule(&plan())));
     let mut state = JournalState::of(&[Line {
         unix_ns: 0,
         entry: planned,
     }]);
-    join(folder, &mut state).unwrap();
+    merge_blocks(folder, &mut state).unwrap();
     state
 }
 
@@ -88,7 +88,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
     write(&folder, "n1-0", "n1", &[done(), None]);
     write(&folder, "n2-2", "n2", &[Some(Outcome::OutOfMemory), done()]);
     write(&folder, "n3-10", "n3", &[done(), done()]);
-    let state = joined(&folder);
+    let state = merged(&folder);
     let counted = state.counted();
     let outcomes: Vec<_> = counted.iter().map(|one| &one.ending.outcome).collect();
     assert_eq!(outcomes, [&Outcome::OutOfMemory, &Outcome::Completed]);
@@ -99,7 +99,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
     assert_eq!(first.host, "n1");
     assert!(
         first.runs[&1]
-            .void
+            .void_reason
             .as_ref()
             .is_some_and(|why| why.contains("n2-2"))
     );
@@ -126,13 +126,13 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     let folder = Folder::new(root.path());
     fs::create_dir_all(folder.blocks()).unwrap();
     assert_eq!(
-        joined(&folder).stopped.as_deref(),
+        merged(&folder).stopped.as_deref(),
         Some("no block has begun")
     );
     write(&folder, "n1-0", "n1", &[Some(Outcome::Completed), None]);
-    assert_eq!(joined(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).counted().len(), 1);
     write(&folder, "n2-1", "n2", &[None]);
-    let state = joined(&folder);
+    let state = merged(&folder);
     assert_eq!(state.counted().len(), 0);
     assert_eq!(state.next().map(|next| next.turn.number), Some(1));
 }

@@ -1,6 +1,6 @@
 use super::{begin, changed, continue_run, remove_unbegun_journal, write_synced};
 use crate::args::{BlockArgs, SlurmArgs};
-use crate::blocks::{self, Block, BlockAttempt};
+use crate::blocks::{self, BlockAttempt, BlockContext};
 use crate::folder::{Folder, LOCK};
 use crate::journal::{Entry, Journal, JournalState, Line, Planned};
 use crate::lock::Lock;
@@ -9,7 +9,7 @@ use crate::plan_command;
 use crate::runner::ExperimentEnd;
 use crate::saved::{find_folder, read_planned, read_started};
 use crate::schedule::schedule;
-use crate::slurm::{self, NOT_NOW};
+use crate::slurm::{self, EXIT_NOT_NOW};
 use anyhow::{bail, ensure};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -48,7 +48,7 @@ pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
     let number = args.block;
     let not_now = |why: String| {
         say(&format!("block {number}: not now: {why}"));
-        Ok(NOT_NOW)
+        Ok(EXIT_NOT_NOW)
     };
     match run_block(args) {
         Ok(ExperimentEnd::Finished) => {
@@ -67,7 +67,7 @@ pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
 fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     let number = args.block;
     let folder = find_folder(&args.experiment)?;
-    // Not joined: that looks at locks, which other blocks take now.
+    // Not merged: that looks at locks, which other blocks take now.
     let (mut plan, _) = read_planned(&folder)?;
     let path = folder.path().display();
     ensure!(
@@ -90,12 +90,12 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     let host = blocks::host_name();
     let own = attempts.iter().rev().find(|one| one.is_on(&host));
     plan.folder = own.map_or_else(
-        || path.join(blocks::name(&host, next_number(&attempts))),
+        || path.join(blocks::attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
     );
     // Blocks may run at the same time, and each needs a file.
     plan.recorder.targets = None;
-    let block = Block {
+    let block = BlockContext {
         last_end_unix_ns: last_end(&folder, &plan, &host)?,
         folder,
         number,
@@ -109,7 +109,7 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
 
 /// At least the count of restarts, which hosts know without a common file system.
 fn next_number(attempts: &[BlockAttempt]) -> u32 {
-    let restarts = blocks::variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
+    let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
     let next = attempts
         .last()
         .map_or(0, |last| last.number.saturating_add(1));
@@ -199,7 +199,7 @@ pub(super) fn stop(
     }
     ensure!(
         journal_state.running_blocks == 0,
-        "{path}: Slurm does not run it, so its hosts must stop it"
+        "{path} does not run under Slurm: run the commands above on its hosts"
     );
     say("nothing runs");
     Ok(0)

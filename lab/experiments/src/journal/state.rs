@@ -50,7 +50,7 @@ pub struct RunAttempt {
     /// Empty without a search.
     pub searched: SearchLog,
     /// Why its result does not count.
-    pub void: Option<String>,
+    pub void_reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -135,7 +135,7 @@ impl JournalState {
                 self.update_run(*run, *attempt, |run| run.ended = ended);
             }
             Entry::Void { run, attempt, why } => {
-                if self.update_run(*run, *attempt, |run| run.void = Some(why.clone())) {
+                if self.update_run(*run, *attempt, |run| run.void_reason = Some(why.clone())) {
                     self.finished = false;
                 }
             }
@@ -283,7 +283,10 @@ impl SearchLog {
 
 impl Attempt {
     pub fn result(&self, run: u32) -> Option<&Ending> {
-        let run = self.runs.get(&run).filter(|run| run.void.is_none())?;
+        let run = self
+            .runs
+            .get(&run)
+            .filter(|run| run.void_reason.is_none())?;
         let (ending, _) = run.ended.as_ref()?;
         ending.outcome.is_result().then_some(ending)
     }

@@ -112,7 +112,7 @@ fn attempt_row(
     run_attempt: &RunAttempt,
 ) -> Vec<Cell> {
     let kind = experiment.plan.workload.kind;
-    let why = match (&run_attempt.ended, &run_attempt.void) {
+    let why = match (&run_attempt.ended, &run_attempt.void_reason) {
         (Some((ending, _)), Some(why)) => {
             format!("{why}; this one {}", words(&ending.outcome, kind))
         }

@@ -1,6 +1,6 @@
 use super::system::RecorderRequest;
 use super::{Runner, Running, TurnError, job, search};
-use crate::blocks::Block;
+use crate::blocks::BlockContext;
 use crate::journal::{self, Entry, Step};
 use crate::judge::killed_for_memory;
 use crate::plan::{Begin, Kind, PageCache, Severity};
@@ -231,7 +231,7 @@ impl Runner<'_> {
 
     fn labels(&self, scheduled: &Scheduled, turn: u32) -> Vec<(String, String)> {
         let mut labels = scheduled.labels(&self.plan.name, turn);
-        labels.extend(self.block.iter().flat_map(Block::labels));
+        labels.extend(self.block.iter().flat_map(BlockContext::labels));
         labels
     }
 

@@ -100,7 +100,7 @@ fn pictures() -> PathBuf {
 
 /// Complains of text boxes of one drawing that overlap or leave it, of cards and controls that overlap, and of what is
 /// wider than the window.
-const CROWDED: &str = r##"(() => {
+const LAYOUT_PROBLEMS_SCRIPT: &str = r##"(() => {
   const bad = [];
   const box = (element) => element.getBoundingClientRect();
   const say = (element) => `${element.tagName} "${element.textContent.trim().slice(0, 40)}"`;
@@ -155,7 +155,7 @@ fn page_elements_never_overlap_or_overflow_in_light_or_dark() {
             page.wait(DRAWN);
             let first = pictures().join(format!("{width}-{name}-first.png"));
             page.browser.screenshot(&first, false).unwrap();
-            let crowded = page.ask(CROWDED);
+            let crowded = page.ask(LAYOUT_PROBLEMS_SCRIPT);
             let whole = pictures().join(format!("{width}-{name}.png"));
             page.browser.screenshot(&whole, true).unwrap();
             assert_eq!(crowded, json!([]), "{width} {name}");
@@ -174,7 +174,7 @@ fn nearly_empty_figures_and_long_tables_fit_the_page() {
         page.browser
             .screenshot(&pictures().join(format!("degenerate-{width}.png")), true)
             .unwrap();
-        assert_eq!(page.ask(CROWDED), json!([]));
+        assert_eq!(page.ask(LAYOUT_PROBLEMS_SCRIPT), json!([]));
     }
     assert_eq!(page.ask("faultline.charts.size"), json!(5));
     let drawn = page.ask(
@@ -543,7 +543,7 @@ fn without_scripts_or_in_print_static_figures_are_shown() {
         .unwrap();
     assert_eq!(page.ask(stills), json!(vec![true; 9]));
     assert_eq!(page.ask(live), json!(false));
-    assert_eq!(page.ask(CROWDED), json!([]));
+    assert_eq!(page.ask(LAYOUT_PROBLEMS_SCRIPT), json!([]));
 }
 
 #[test]
@@ -655,7 +655,7 @@ fn the_sample_report_begins_with_a_picture_and_fits() {
         page.wait(DRAWN);
         let picture = pictures().join(format!("sample-{width}.png"));
         page.browser.screenshot(&picture, false).unwrap();
-        assert_eq!(page.ask(CROWDED), json!([]), "{width}");
+        assert_eq!(page.ask(LAYOUT_PROBLEMS_SCRIPT), json!([]), "{width}");
     }
 }
 
@@ -699,7 +699,11 @@ fn recording_report_pages_fit_without_requests_or_console_errors() {
             page.browser
                 .screenshot(&pictures().join(format!("{name}-{width}.png")), true)
                 .unwrap();
-            assert_eq!(page.ask(CROWDED), json!([]), "{name} {width}");
+            assert_eq!(
+                page.ask(LAYOUT_PROBLEMS_SCRIPT),
+                json!([]),
+                "{name} {width}"
+            );
         }
         assert_eq!(page.browser.console_messages(), [""; 0]);
         assert_eq!(

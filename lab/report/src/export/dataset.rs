@@ -1,6 +1,6 @@
 //! Many recordings as one data set: `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`.
 
-use super::Target;
+use super::Destination;
 use crate::run::json_text;
 use anyhow::bail;
 use faultline_recording::Recording;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 
-pub(super) struct Dataset {
-    into: PathBuf,
+pub(super) struct DatasetRun {
+    root: PathBuf,
     /// `host=HOST/run=RUN`.
-    pub(super) run: PathBuf,
+    pub(super) run_path: PathBuf,
     /// First ticks of days, with the day of 1970. The first is that on which the recording began.
     days: Vec<(i64, i64)>,
 }
 
 /// One recording at a time. Replaces what an earlier export wrote of the same runs.
 pub(super) fn export_into(
-    into: &Path,
+    root: &Path,
     files: &[PathBuf],
     tables: &[&'static str],
 ) -> anyhow::Result<String> {
@@ -26,24 +26,24 @@ pub(super) fn export_into(
     let mut runs: Vec<(PathBuf, &Path)> = Vec::new();
     for file in files {
         let recording = Recording::open(file)?;
-        let dataset = Dataset::new(into, &recording)?;
-        if let Some((_, other)) = runs.iter().find(|(run, _)| *run == dataset.run) {
+        let dataset = DatasetRun::new(root, &recording)?;
+        if let Some((_, other)) = runs.iter().find(|(run, _)| *run == dataset.run_path) {
             bail!(
                 "{} and {} are both {}: give each run once",
                 other.display(),
                 file.display(),
-                dataset.run.display()
+                dataset.run_path.display()
             );
         }
-        message += &super::export(&recording, tables, &Target::Dataset(&dataset))?;
-        runs.push((dataset.run, file));
+        message += &super::export(&recording, tables, &Destination::Dataset(&dataset))?;
+        runs.push((dataset.run_path, file));
     }
     Ok(message)
 }
 
-impl Dataset {
+impl DatasetRun {
     /// A run is named by its labels and its first nanosecond, which a copy or a merge keeps.
-    fn new(into: &Path, recording: &Recording) -> anyhow::Result<Self> {
+    fn new(root: &Path, recording: &Recording) -> anyhow::Result<Self> {
         let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
         let label = |wanted| {
             let mut labels = recording.labels().iter();
@@ -71,9 +71,9 @@ impl Dataset {
                 .map(|tick| (tick.id, tick.unix_ns.div_euclid(DAY_NS))),
         );
         days.dedup_by_key(|(_, day)| *day);
-        Ok(Dataset {
-            into: into.to_owned(),
-            run: Path::new(&format!("host={}", path_safe(&host)))
+        Ok(DatasetRun {
+            root: root.to_owned(),
+            run_path: Path::new(&format!("host={}", path_safe(&host)))
                 .join(format!("run={}-{began}", path_safe(&name))),
             days,
         })
@@ -81,7 +81,7 @@ impl Dataset {
 
     pub(super) fn path(&self, table: &str, day: i64) -> PathBuf {
         let day = faultline_text::day(day.saturating_mul(DAY_NS));
-        let folder = self.into.join(table).join(&self.run);
+        let folder = self.root.join(table).join(&self.run_path);
         folder
             .join(format!("day={day}"))
             .join(format!("{table}.parquet"))

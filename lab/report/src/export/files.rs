@@ -1,4 +1,4 @@
-use super::dataset::{DAY_NS, Dataset};
+use super::dataset::{DAY_NS, DatasetRun};
 use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{TableWriter, Values};
 use faultline_recording::schema::TableSpec;
@@ -8,39 +8,39 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 /// The files of one table: one, or one for each day of a data set.
-pub(super) struct Files<'f> {
-    dataset: Option<&'f Dataset>,
+pub(super) struct TableFiles<'f> {
+    dataset: Option<&'f DatasetRun>,
     /// Columns of the row's time and of its tick.
-    time: Option<usize>,
-    tick: Option<usize>,
+    time_column: Option<usize>,
+    tick_column: Option<usize>,
     create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
     open: BTreeMap<i64, OpenFile>,
 }
 
-/// It gets its final name only when all of the table are complete.
+/// A temporary file. It is renamed when all files of the table are complete.
 pub(super) struct OpenFile {
     pub(super) path: PathBuf,
-    pub(super) part: TempFile,
+    pub(super) temp_file: TempFile,
     pub(super) writer: Box<dyn TableWriter>,
 }
 
-impl<'f> Files<'f> {
+impl<'f> TableFiles<'f> {
     pub(super) fn new(
         spec: Option<&TableSpec>,
-        dataset: Option<&'f Dataset>,
+        dataset: Option<&'f DatasetRun>,
         create: &'f dyn Fn(i64) -> anyhow::Result<OpenFile>,
     ) -> Self {
         let column = |name| spec?.columns.iter().position(|column| column.name == name);
-        Files {
+        TableFiles {
             dataset,
-            time: column("unix_ns"),
-            tick: column("tick"),
+            time_column: column("unix_ns"),
+            tick_column: column("tick"),
             create,
             open: BTreeMap::new(),
         }
     }
 
-    /// Of 1970.
+    /// Days since 1970-01-01.
     pub(super) fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = self.dataset else {
             return 0;
@@ -49,9 +49,9 @@ impl<'f> Files<'f> {
             Cell::Integer(value) => Some(*value),
             _ => None,
         };
-        match value(self.time) {
+        match value(self.time_column) {
             Some(unix_ns) => unix_ns.div_euclid(DAY_NS),
-            None => dataset.day_of(value(self.tick)),
+            None => dataset.day_of(value(self.tick_column)),
         }
     }
 
@@ -71,9 +71,14 @@ impl<'f> Files<'f> {
             self.open.insert(day, (self.create)(day)?);
         }
         let mut paths: Vec<PathBuf> = Vec::new();
-        for OpenFile { path, part, writer } in self.open.into_values() {
+        for OpenFile {
+            path,
+            temp_file,
+            writer,
+        } in self.open.into_values()
+        {
             writer.finish().at(&path)?;
-            part.finish(&path).at(&path)?;
+            temp_file.finish(&path).at(&path)?;
             paths.push(path);
         }
         match self.dataset {

@@ -1,4 +1,4 @@
-use super::files::Files;
+use super::files::TableFiles;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::schema::{Kind, TableSpec};
 use faultline_recording::{Cell, Error, Recording, Row};
@@ -13,7 +13,7 @@ pub(super) fn kinds(
     if is_dataset {
         let is_sample = table.name.ends_with("_sample");
         let columns = table.columns.iter().map(|column| match column.kind {
-            Kind::Integer if is_sample && column.of.is_none() => Type::Real,
+            Kind::Integer if is_sample && column.references.is_none() => Type::Real,
             kind => type_of(kind),
         });
         return Ok(columns.collect());
@@ -53,7 +53,7 @@ pub(super) fn write(
     recording: &Recording,
     table: &str,
     kinds: &[Type],
-    to: &mut Files<'_>,
+    to: &mut TableFiles<'_>,
     fill: impl Fn(&[Row], &mut [Values]) -> Result<(), Error>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;

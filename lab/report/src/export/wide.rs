@@ -1,6 +1,6 @@
 //! One row per tick, joined with all tables that have at most one row per tick, and the labels.
 
-use super::files::Files;
+use super::files::TableFiles;
 use super::rows::{self, kinds, push, push_rows, type_of};
 use faultline_pages::export::{Type, Values};
 use faultline_recording::schema::{TABLES, TableColumn};
@@ -60,7 +60,7 @@ pub(super) fn write(
     recording: &Recording,
     kinds: &[Type],
     is_dataset: bool,
-    to: &mut Files<'_>,
+    to: &mut TableFiles<'_>,
 ) -> anyhow::Result<u64> {
     rows::write(recording, TICK, kinds, to, |ticks, columns| {
         let (own, mut rest) = columns.split_at_mut(tick_columns().len());

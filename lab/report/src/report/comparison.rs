@@ -79,7 +79,7 @@ pub(crate) fn pairs(
             let compare = |scalar: &Scalar| match design {
                 _ if refusal(scalar).is_some() => arms::compare(&[], &[], settings),
                 Design::ByBlock => {
-                    let blocks = hosts::values(subjects, [reference, other], scalar);
+                    let blocks = hosts::scalar_pairs(subjects, [reference, other], scalar);
                     faultline_stats::hosts::compare(&blocks, settings)
                 }
                 _ => {

@@ -8,17 +8,17 @@ use faultline_text::number;
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<String> {
-    let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
-    let is_lower = { comparison.ratio }.map_or(after < before, |ratio| ratio.value < 1.0);
+    let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
+    let is_lower = { comparison.ratio }.map_or(other < reference, |ratio| ratio.value < 1.0);
     let direction = match is_lower {
         true => Direction::Lower,
         false => Direction::Higher,
     };
-    if after == 0.0 && before > 0.0 {
+    if other == 0.0 && reference > 0.0 {
         return Some(format!("100 % {}", direction_words(direction)));
     }
     if let Some(ratio) = comparison.ratio {
-        return Some(effects::relative(ratio.ends()));
+        return Some(effects::effect_text(ratio.ends()));
     }
     let interval = comparison.difference.map_or_else(String::new, |of| {
         let ends = match direction {
@@ -31,7 +31,7 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
             decimal(ends[1], scalar)
         )
     });
-    let difference = with_unit((after - before).abs(), pair, scalar);
+    let difference = with_unit((other - reference).abs(), pair, scalar);
     let direction = direction_words(direction);
     Some(format!("{difference} {direction}{interval}"))
 }
@@ -45,7 +45,7 @@ pub(crate) fn means(
 ) -> Option<String> {
     let means = [comparison.reference.mean?, comparison.other.mean?];
     let (unit, decimals) = (pair.unit(scalar), scalar.decimals);
-    Some(effects::means(means, &unit, decimals, conjunction))
+    Some(effects::means_text(means, &unit, decimals, conjunction))
 }
 
 /// Means, difference and ratio, as the tables have them.

@@ -38,15 +38,18 @@ fn hosts_of<'s>(subjects: &'s Subjects<'_>, arm: &'s str) -> Vec<&'s str> {
 }
 
 pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> Design {
-    let [before, after] = [reference, other].map(|arm| hosts_of(subjects, arm));
-    let is_known = !before.is_empty() && !after.is_empty();
-    if !is_known || distinct(before.iter().chain(&after)).len() < 2 {
+    let [reference_hosts, other_hosts] = [reference, other].map(|arm| hosts_of(subjects, arm));
+    let is_known = !reference_hosts.is_empty() && !other_hosts.is_empty();
+    if !is_known || distinct(reference_hosts.iter().chain(&other_hosts)).len() < 2 {
         return Design::ByRun;
     }
-    let [on_before, on_after] = [&before, &after].map(|hosts| hosts.join(", "));
-    if !before.iter().any(|host| after.contains(host)) {
+    let [on_reference, on_other] = [&reference_hosts, &other_hosts].map(|hosts| hosts.join(", "));
+    if !reference_hosts
+        .iter()
+        .any(|host| other_hosts.contains(host))
+    {
         return Design::Refused(format!(
-            "not compared: {reference} ran on {on_before} only and {other} on {on_after} only, \
+            "not compared: {reference} ran on {on_reference} only and {other} on {on_other} only, \
              so a difference may be that of the hosts"
         ));
     }
@@ -56,18 +59,18 @@ pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> D
     if runs.any(|subject| block_of(subject).is_none()) {
         return Design::ByRun;
     }
-    let common = blocks(subjects, [reference, other], |_| Some(1.0)).len();
+    let common = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
     if common >= RUNS_FOR_A_TEST {
         return Design::ByBlock;
     }
     Design::Refused(format!(
-        "not compared: {reference} (on {on_before}) and {other} (on {on_after}) have {common} of \
+        "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common} of \
          the {RUNS_FOR_A_TEST} common blocks that a test needs"
     ))
 }
 
 /// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
-fn blocks(
+fn paired_by_block(
     subjects: &Subjects<'_>,
     arms: [&str; 2],
     value: impl Fn(&Subject<'_>) -> Option<f64>,
@@ -85,9 +88,13 @@ fn blocks(
     common.collect()
 }
 
-pub(crate) fn values(subjects: &Subjects<'_>, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
+pub(crate) fn scalar_pairs(
+    subjects: &Subjects<'_>,
+    arms: [&str; 2],
+    scalar: &Scalar,
+) -> Vec<(f64, f64)> {
     let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
-    blocks(subjects, arms, value)
+    paired_by_block(subjects, arms, value)
 }
 
 /// How unlike the hosts are, for arms that are compared within blocks.
@@ -97,7 +104,7 @@ pub(crate) fn table_of_hosts(
     primary: &Scalar,
     settings: &Settings,
 ) -> Option<Block> {
-    let common = values(subjects, [reference, other], primary);
+    let common = scalar_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
         Some((subject.run.host()?, value))
@@ -107,14 +114,14 @@ pub(crate) fn table_of_hosts(
     let ratio = format!("Ratio to {first}");
     let columns = [("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")];
     let note = format!(
-        "{}, {reference}. The interval is that of single runs, by how the ratios within blocks \
-         vary. A/A: the second run of an arm over its first, within blocks.",
+        "{}, {reference}. Intervals are for single runs, estimated from the variation of ratios \
+         within blocks. A/A: the second run of an arm over its first, within blocks.",
         pace::title(primary, subjects.per_second)
     );
     let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
     listed.rows = { by_host.iter() }
         .map(|(host, values)| {
-            let ratio = hosts::ratio(first_values, values, &common, settings.level);
+            let ratio = hosts::host_ratio(first_values, values, &common, settings.level);
             let ratio = ratio.filter(|_| host != first).map(|ratio| ratio.ends());
             vec![
                 words(host),
@@ -125,7 +132,7 @@ pub(crate) fn table_of_hosts(
         })
         .collect();
     let twins = { subjects.arms.iter() }.filter_map(|arm| {
-        let pairs = values(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+        let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         let ratio = hosts::compare(&pairs, settings).ratio?;
         Some(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),

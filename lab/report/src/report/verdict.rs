@@ -303,7 +303,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         };
         let arms: Vec<String> = pairs.iter().filter_map(arm).collect();
         let arms: Vec<&str> = arms.iter().map(String::as_str).collect();
-        let than = effects::comparative(arms.last()?);
+        let than = effects::than_or_as(arms.last()?);
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
     };
     let refused = refusals(pairs, primary);

@@ -162,48 +162,49 @@ impl MinuteRow {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trends {
     rows: VecDeque<Row>,
-    slow: VecDeque<MinuteRow>,
+    minute_rows: VecDeque<MinuteRow>,
     growth: MemoryGrowth,
 }
 
 /// The rows that are due with a tick.
-pub(super) struct Update {
+pub(super) struct DueRows {
     at: Stamp,
     row: Option<Row>,
-    slow: Option<MinuteRow>,
+    minute_row: Option<MinuteRow>,
 }
 
 impl Trends {
     /// `None` if no row is due.
-    pub(super) fn due(&self, tick: &Tick) -> Option<Update> {
+    pub(super) fn due(&self, tick: &Tick) -> Option<DueRows> {
         let is_due = |last: Option<Duration>, interval| {
             last.is_none_or(|last| tick.at.uptime.saturating_sub(last) >= interval)
         };
         let row = is_due(self.rows.back().map(|row| row.at), INTERVAL);
-        let slow = is_due(self.slow.back().map(|row| row.at), SLOW_INTERVAL);
-        (row || slow).then(|| Update {
+        let minute_row = is_due(self.minute_rows.back().map(|row| row.at), SLOW_INTERVAL);
+        (row || minute_row).then(|| DueRows {
             at: tick.at,
             row: row.then(|| Row::of(tick)),
-            slow: slow.then(|| MinuteRow::of(tick)),
+            minute_row: minute_row.then(|| MinuteRow::of(tick)),
         })
     }
 
-    pub(super) fn add(&mut self, update: Update) {
-        let now = update.at.uptime;
-        if let Some(row) = update.row {
+    pub(super) fn add(&mut self, due: DueRows) {
+        let now = due.at.uptime;
+        if let Some(row) = due.row {
             match row.is_starting {
                 true => self.growth = MemoryGrowth::default(),
                 false => {
-                    let series = (row.started, row.limit);
-                    self.growth.add(update.at, series, row.unreclaimable);
+                    let process_and_limit = (row.started, row.limit);
+                    self.growth
+                        .add(due.at, process_and_limit, row.unreclaimable);
                 }
             }
             self.rows.push_back(row);
             self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
         }
-        if let Some(row) = update.slow {
-            self.slow.push_back(row);
-            self.slow
+        if let Some(row) = due.minute_row {
+            self.minute_rows.push_back(row);
+            self.minute_rows
                 .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
         }
     }
@@ -275,9 +276,9 @@ impl Trends {
         rates
     }
 
-    /// Until the rows of this process that `counts` names span [`MIN_SPAN`]; `None` if they do.
-    fn seconds_to_verdict(&self, counts: impl Fn(&Row) -> bool) -> Option<f64> {
-        let first = self.of_this_process().find(|row| counts(row));
+    /// Seconds until this process's counted rows span [`MIN_SPAN`]; `None` when they already do.
+    fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
+        let first = self.of_this_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
         let span = newest.map(|(newest, first)| newest.at.saturating_sub(first.at));
         let left = MIN_SPAN.saturating_sub(span.unwrap_or_default());
@@ -325,14 +326,14 @@ impl Trends {
     }
 
     fn within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
-        let newest = self.slow.back().map_or(Duration::ZERO, |row| row.at);
+        let newest = self.minute_rows.back().map_or(Duration::ZERO, |row| row.at);
         let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.at) <= span;
-        self.slow.iter().filter(is_within)
+        self.minute_rows.iter().filter(is_within)
     }
 
     /// `None` if late votes are counted.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
-        let is_counted = self.slow.back()?.late_votes.is_some();
+        let is_counted = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
             .lately()
             .filter_map(|row| row.slots_since_certified_vote);
@@ -342,12 +343,12 @@ impl Trends {
     /// As AgaveOomAhead: by least squares over half an hour and over ten minutes. A level that it had
     /// before in this process met no limit.
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
-        let newest = self.slow.back()?;
+        let newest = self.minute_rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.at.saturating_sub(row.at);
         let is_before =
             |row: &&MinuteRow| row.started == newest.started && age(row) >= GROWTH_SPANS[0];
-        let mut before = self.slow.iter().filter(is_before);
+        let mut before = self.minute_rows.iter().filter(is_before);
         let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
         if was_reached || self.lately().any(|row| row.is_starting) {
             return None;

@@ -8,7 +8,7 @@ fn words(line: &[&str]) -> Vec<String> {
 #[test]
 fn accounts_paths_are_read_from_every_form_of_the_option() {
     assert_eq!(
-        accounts(&words(&[
+        accounts_paths(&words(&[
             "v",
             "--accounts",
             "/a,/b",
@@ -18,7 +18,7 @@ fn accounts_paths_are_read_from_every_form_of_the_option() {
         ])),
         ["/a", "/b", "/c"].map(Path::new)
     );
-    assert!(accounts(&words(&["v", "--accounts"])).is_empty());
+    assert!(accounts_paths(&words(&["v", "--accounts"])).is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@ use crate::plan::Slurm;
 use faultline_settings::{Table, several, size, text};
 
 /// The options of the experiment itself.
-const OWN: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
+const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
 pub(super) fn slurm(table: &mut Table<'_>) -> Slurm {
     Slurm {
@@ -26,7 +26,10 @@ fn quotable(text: String) -> Result<String, String> {
 }
 
 fn option(text: String) -> Result<String, String> {
-    if OWN.iter().any(|own| text.starts_with(own)) {
+    if RESERVED_OPTIONS
+        .iter()
+        .any(|reserved| text.starts_with(reserved))
+    {
         return Err(format!(
             "{text:?} is the experiment's own option; leave it out"
         ));

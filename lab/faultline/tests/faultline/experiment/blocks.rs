@@ -93,7 +93,7 @@ fn a_block_runs_once_and_whole_on_one_host() {
     assert!(report.status.success(), "{}", said(&report));
     let report = std::fs::read_to_string(scene.path("state/report/report.md")).unwrap();
     assert!(
-        report.contains("attempt n2-1 at its block counts, not n1-0"),
+        report.contains("attempt n2-1 has the results of this block that count; n1-0 is not used"),
         "{report}"
     );
     assert!(

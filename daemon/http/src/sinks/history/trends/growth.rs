@@ -27,7 +27,7 @@ const QUANTILE: f64 = 1.96;
 #[derive(Debug, Clone, Default)]
 pub(super) struct MemoryGrowth {
     /// Start time of the process, and the limit. A change begins anew.
-    series: (Option<f64>, Option<f64>),
+    process_and_limit: (Option<f64>, Option<f64>),
     /// The present half hour: its begin, sum and count.
     current: Option<(Duration, f64, f64)>,
     /// Middle of each half hour in seconds of uptime, and the mean in bytes.
@@ -39,16 +39,16 @@ impl MemoryGrowth {
     pub(super) fn add(
         &mut self,
         at: Stamp,
-        series: (Option<f64>, Option<f64>),
+        process_and_limit: (Option<f64>, Option<f64>),
         bytes: Option<f64>,
     ) {
-        if series != self.series {
+        if process_and_limit != self.process_and_limit {
             *self = MemoryGrowth {
-                series,
+                process_and_limit,
                 ..MemoryGrowth::default()
             };
         }
-        let Some(bytes) = bytes.filter(|_| series.0.is_some()) else {
+        let Some(bytes) = bytes.filter(|_| process_and_limit.0.is_some()) else {
             return;
         };
         self.newest = at;
@@ -68,7 +68,7 @@ impl MemoryGrowth {
 
     pub(super) fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
-        let (expected, earliest, latest) = time_to_limit(&means, self.series.1?)?;
+        let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit.1?)?;
         let age = self.newest.uptime.as_secs_f64() - means.last()?.0;
         let unix = |time: f64| self.newest.unix_seconds() - age + time;
         Some(LimitForecast {

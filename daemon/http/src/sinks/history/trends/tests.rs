@@ -27,8 +27,8 @@ fn trends(last: u64, readings: impl Fn(u64) -> Vec<Reading>) -> Trends {
 }
 
 fn add(trends: &mut Trends, tick: &Tick) {
-    if let Some(update) = trends.due(tick) {
-        trends.add(update);
+    if let Some(due) = trends.due(tick) {
+        trends.add(due);
     }
 }
 
