@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_status::{Answer, Status, Verdict};
+use faultline_metrics::Source;
+use faultline_status::{Answer, Figure, Status, Verdict};
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::http;
@@ -18,8 +19,12 @@ fn get(daemon: &Daemon, path: &str) -> String {
     http::get(daemon.metrics(), path).unwrap().text()
 }
 
+fn status(daemon: &Daemon) -> Status {
+    serde_json::from_str(&get(daemon, "/status")).unwrap_or_default()
+}
+
 fn answers(daemon: &Daemon) -> (u64, Vec<Answer>) {
-    let status: Status = serde_json::from_str(&get(daemon, "/status")).unwrap_or_default();
+    let status = status(daemon);
     (status.tick, status.answers)
 }
 
@@ -86,6 +91,15 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let shown = config.display().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--demo", "--config", &shown], folder.path()).unwrap();
     let answers = same_lines(&daemon);
+    // A cgroup need not have them all.
+    let must_be_there = Figure::ALL
+        .iter()
+        .filter(|figure| figure.source() != Source::Cgroup);
+    let figures = status(&daemon).figures;
+    let missing: Vec<&Figure> = must_be_there
+        .filter(|figure| !figures.contains_key(figure))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
     let ram = answers[0].line();
     assert!(
         ram.starts_with("RAM: 7 GiB proven enough (measured on 9.9.9, 2026-11-27) of "),
