@@ -121,12 +121,6 @@ impl Reading {
         Self::whole(metric, labels, u64::from(value))
     }
 
-    /// Whether it is the series `name{labels}`.
-    pub fn is(&self, metric: &Metric, labels: &[&str]) -> bool {
-        let own = self.labels.iter().map(Text::as_str);
-        std::ptr::eq(self.metric, metric) && own.eq(labels.iter().copied())
-    }
-
     pub fn with_tags(mut self, tags: Vec<(Text, Text)>) -> Self {
         self.tags = tags.into_boxed_slice();
         self

@@ -124,15 +124,16 @@ impl Tick {
         self.batches.iter().flat_map(|batch| &batch.readings)
     }
 
-    pub fn readings_of(&self, source: Source) -> impl Iterator<Item = &Reading> {
-        let batches = self.batches.iter();
-        let batches = batches.filter(move |batch| batch.source == source);
-        batches.flat_map(|batch| &batch.readings)
-    }
-
     /// Value of the series `name{labels}`; `None` if this tick does not have it.
     pub fn value_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
-        let reading = self.readings().find(|reading| reading.is(metric, labels))?;
-        reading.value.number()
+        self.readings()
+            .find(|r| {
+                std::ptr::eq(r.metric, metric)
+                    && r.labels
+                        .iter()
+                        .map(crate::Text::as_str)
+                        .eq(labels.iter().copied())
+            })
+            .and_then(|r| r.value.number())
     }
 }

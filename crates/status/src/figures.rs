@@ -1,5 +1,6 @@
 //! Single numbers by name.
 
+use crate::readings::Readings;
 use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
 use faultline_metrics::{Kind, Metric, Source, Tick};
 use serde::de::IntoDeserializer;
@@ -106,9 +107,9 @@ impl Figure {
     /// Absent if no series has it.
     pub fn of(self, tick: &Tick) -> Option<f64> {
         let (metric, labels) = self.series();
-        let series = tick.readings_of(self.source()).filter(|reading| {
+        let series = Readings(tick).all(metric).filter(|reading| {
             let mut own = reading.labels.iter().zip(labels);
-            std::ptr::eq(reading.metric, metric) && own.all(|(own, label)| own.as_str() == *label)
+            own.all(|(own, label)| own.as_str() == *label)
         });
         let sum = series
             .filter_map(|reading| reading.value.number())

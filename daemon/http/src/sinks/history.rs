@@ -76,18 +76,11 @@ impl Point {
         if figure.is_counter() && !batch.up {
             return None;
         }
-        let number = |of: Source, metric, labels: &[&str]| {
-            let mut readings = tick.readings_of(of);
-            let reading = readings.find(|reading| reading.is(metric, labels))?;
-            reading.value.number()
-        };
         // A push covers the time since the previous push, not since the previous tick.
-        let received = match source {
-            Source::Datapoints => number(source, &LAST_PUSH, &[]),
-            _ => None,
-        };
-        let received =
-            received.or_else(|| number(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]));
+        let pushed = tick
+            .value_of(&LAST_PUSH, &[])
+            .filter(|_| source == Source::Datapoints);
+        let received = pushed.or_else(|| tick.value_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
