@@ -183,6 +183,38 @@ fn the_a_a_pairs_of_blocks_are_shown_and_are_the_floor() {
 }
 
 #[test]
+fn an_effect_beyond_the_a_a_pairs_stays_though_hosts_differ_threefold() {
+    let block = |(block, ms): (u64, f64)| {
+        let host = format!("n{block}");
+        let noise = [1.0, 1.002, 0.999][block as usize % 3];
+        let mut twin = run("old", &host, block, 1.01 * ms / noise);
+        twin.labels.push(("second".to_owned(), "1".to_owned()));
+        let other = run("new", &host, block, 1.08 * noise * ms);
+        let mut runs = [run("old", &host, block, ms), other, twin];
+        for run in &mut runs {
+            run.labels.push(("turn".to_owned(), block.to_string()));
+        }
+        runs
+    };
+    let mut runs: Vec<Run> = [(1, 80.0), (2, 160.0), (3, 240.0)]
+        .into_iter()
+        .flat_map(block)
+        .collect();
+    for has_common_slots in [true, false] {
+        let verdict = report(&runs).verdict;
+        assert_eq!(verdict.standing, VerdictKind::Worse, "{verdict:?}");
+        assert!(verdict.headline.contains("8.0 % higher"), "{verdict:?}");
+        assert!(
+            !format!("{verdict:?}").contains("floor"),
+            "{has_common_slots}"
+        );
+        for point in runs.iter_mut().flat_map(|run| &mut run.points.replay) {
+            point.slot = None;
+        }
+    }
+}
+
+#[test]
 fn unlike_hardware_is_named_with_its_hosts() {
     let mut runs = blocks(3);
     for run in &mut runs {
