@@ -396,8 +396,12 @@ pub(crate) fn withdraw_below_floor(
     subjects: &Subjects<'_>,
     primary: &Scalar,
 ) {
+    let floor = floor.filter(|floor| floor.has_aa_pair());
     for pair in pairs {
         let by_block = pair.by_block;
+        if floor.is_none() && !by_block {
+            continue;
+        }
         let names = (pair.reference.clone(), pair.other.clone());
         let metrics = std::iter::once((primary, &mut pair.primary));
         let others = { pair.others.iter_mut() }.map(|(scalar, comparison)| (*scalar, comparison));
