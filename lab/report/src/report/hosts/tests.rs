@@ -83,8 +83,7 @@ fn has_caveat(report: &Report, text: &str) -> bool {
 
 #[test]
 fn arms_on_several_hosts_are_compared_within_blocks() {
-    let mut runs = blocks(3);
-    let report = report(&runs);
+    let report = report(&blocks(3));
     assert_eq!(report.verdict.standing, VerdictKind::Worse);
     let headline = &report.verdict.headline;
     assert!(
@@ -97,16 +96,28 @@ fn arms_on_several_hosts_are_compared_within_blocks() {
         let [value, low, high] = ratio.unwrap();
         assert!((value - expected).abs() < 1e-3 && low < value && high < 1.01 * value);
     }
-    assert!(!has_caveat(&report, "confounded"));
-    runs.iter_mut()
-        .for_each(|run| run.labels.retain(|(key, _)| key != "block"));
-    let by_run = super::super::build(&runs, &Options::default());
+    assert!(!has_caveat(&report, "label"));
+}
+
+#[test]
+fn runs_of_several_hosts_without_the_label_block_are_left_out() {
+    let mut runs = blocks(4);
+    let mut without = |from: usize| {
+        let labels = runs.iter_mut().skip(from).map(|run| &mut run.labels);
+        labels.for_each(|labels| labels.retain(|(key, _)| key != "block"));
+        report(&runs)
+    };
+    let three = without(6);
+    assert_eq!(three.verdict.standing, VerdictKind::Worse);
+    assert!(has_caveat(&three, "These lack one: old"));
+    let none = without(0);
+    let headline = &none.verdict.headline;
+    let why =
+        "have 0 of the 3 common blocks that a test needs (8 of their runs lack the label block)";
     assert!(
-        by_run.verdict.headline.contains("neither a difference"),
-        "Welch's test"
+        headline.contains(why) && table(&none, "hosts").is_none(),
+        "{headline}"
     );
-    let what = "Arms and hosts may be confounded: old ran on n1, n2, n3; new ran on n1, n2, n3.";
-    assert!(has_caveat(&by_run, what) && table(&by_run, "hosts").is_none());
 }
 
 #[test]
