@@ -119,19 +119,29 @@ pub(crate) fn table_of_hosts(
                 words(host),
                 count(values.len()),
                 number(mean(values), primary.decimals, "not recorded"),
-                estimate_or(ratio, 3, "the first host, or a value is 0"),
+                estimate_or(
+                    ratio,
+                    3,
+                    "the first host, a value is 0, or blocks have equal ratios",
+                ),
             ]
         })
         .collect();
     let twins = { subjects.arms.iter() }.filter_map(|arm| {
         let pairs = values(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
-        let ratio = hosts::compare(&pairs, settings).ratio?;
-        Some(vec![
-            Cell::Text(format!("{arm} against itself (A/A)")),
-            count(pairs.len()),
-            Cell::Missing("a ratio only".to_owned()),
-            estimate_or(Some(ratio.ends()), 3, ""),
-        ])
+        let ratio = hosts::compare(&pairs, settings).ratio;
+        (!pairs.is_empty()).then(|| {
+            vec![
+                Cell::Text(format!("{arm} against itself (A/A)")),
+                count(pairs.len()),
+                Cell::Missing("a ratio only".to_owned()),
+                estimate_or(
+                    ratio.map(|of| of.ends()),
+                    3,
+                    "fewer than two blocks, or equal ratios",
+                ),
+            ]
+        })
     });
     listed.rows.extend(twins.collect::<Vec<_>>());
     Some(Block::Table(listed))

@@ -121,6 +121,29 @@ fn runs_of_several_hosts_without_the_label_block_are_left_out() {
 }
 
 #[test]
+fn blocks_that_all_differ_alike_are_not_tested_and_not_nothing() {
+    let block = |block: u64| {
+        let host = format!("n{block}");
+        let ms = 50.0 * block as f64;
+        [("old", ms), ("new", 1.08 * ms), ("newer", 0.9 * ms)]
+            .map(|(arm, ms)| run(arm, &host, block, ms))
+    };
+    let mut runs: Vec<Run> = (1..=3).flat_map(block).collect();
+    let headline = report(&runs).verdict.headline;
+    for text in [
+        "higher in every block, not tested, with new against old",
+        "lower in every block, not tested, with newer against old",
+    ] {
+        assert!(headline.contains(text), "{headline}");
+    }
+    runs.retain(|run| run.label("arm") != Some("newer"));
+    let verdict = report(&runs).verdict;
+    let text = "new against old: higher in every block, not tested (108.0 against 100.0 ms)";
+    assert!(verdict.headline.contains(text), "{verdict:?}");
+    assert!(verdict.points[0].contains("higher in every block"));
+}
+
+#[test]
 fn two_common_blocks_are_refused() {
     let mut runs = blocks(3);
     runs.pop();
