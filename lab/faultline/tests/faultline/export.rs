@@ -420,12 +420,15 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
     }
     let own = run.join("day=2027-01-15/tick.parquet");
     std::fs::write(&own, "old").unwrap();
+    let killed = run.join("day=2027-01-15/tick.parquet.4711-0.part");
+    std::fs::write(&killed, "PAR1").unwrap();
     let output = export_into(&dataset, &[&one]);
     assert!(output.status.success(), "{}", said(&output));
     for path in [&notes, &foreign, &other] {
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
     }
-    assert!(!stale.exists() && std::fs::read(&own).unwrap().starts_with(b"PAR1"));
+    assert!(!stale.exists() && !killed.exists());
+    assert!(std::fs::read(&own).unwrap().starts_with(b"PAR1"));
 
     let copy = folder.path().join("copy.fltl");
     std::fs::copy(&one, &copy).unwrap();
