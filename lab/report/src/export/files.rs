@@ -56,12 +56,20 @@ impl<'f> Files<'f> {
         }
     }
 
-    pub(super) fn write(&mut self, day: i64, columns: &[Values]) -> anyhow::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        day: i64,
+        mut columns: Vec<Values>,
+        rows: usize,
+    ) -> anyhow::Result<()> {
+        for (_, value) in self.dataset.iter().flat_map(|dataset| &dataset.columns) {
+            columns.push(Values::Text(vec![Some(value.clone()); rows]));
+        }
         let file = match self.open.entry(day) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(none) => none.insert((self.create)(day)?),
         };
-        file.writer.chunk(columns).at(&file.path)
+        file.writer.chunk(&columns).at(&file.path)
     }
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
