@@ -151,7 +151,7 @@ fn export_table(
 ) -> anyhow::Result<u64> {
     let dataset = destination.dataset();
     let spec = TABLES.iter().find(|spec| spec.name == table);
-    let columns: Vec<(String, Type)> = match spec {
+    let mut columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
             let names = spec.columns.iter().map(|column| column.name.to_owned());
             names
@@ -161,6 +161,8 @@ fn export_table(
         None => wide::columns(recording, dataset.is_some())?,
     };
     let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
+    let own = dataset.iter().flat_map(|dataset| &dataset.columns);
+    columns.extend(own.map(|(name, _)| ((*name).to_owned(), Type::Text)));
     let create = |day| {
         let path = destination.path(table, day);
         let folder = path.parent().unwrap_or(Path::new("."));

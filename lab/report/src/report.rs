@@ -161,7 +161,8 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.complete && paired.rows > 0;
-    let floor = Floor::of(&paired, &settings);
+    let is_by_block = pairs.iter().any(|pair| pair.by_block);
+    let floor = Floor::of(&paired, &settings, is_by_block);
     floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects, options.primary);
     let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
     let by_block = pairs.iter().find(|pair| pair.by_block);

@@ -225,7 +225,8 @@ impl Comparison {
         };
     }
 
-    fn direction(&self) -> Option<Direction> {
+    /// Of the ratio or the means, shown or not. `None` if they are equal.
+    pub fn direction(&self) -> Option<Direction> {
         let of_means = || Some(self.other.mean? - self.reference.mean?);
         let change = self
             .ratio

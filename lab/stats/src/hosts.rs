@@ -3,9 +3,10 @@
 use crate::arms::{Arm, Comparison, Conclusion, Interval, RUNS_FOR_A_TEST, Settings, runs_needed};
 use crate::distribution::{t_above, t_quantile};
 use crate::paired::{over_pairs, ratio_test};
-use crate::summary::{mean, mean_and_variance};
+use crate::summary::{largest, mean, mean_and_variance, varies};
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
+/// Equal ones have neither an interval nor a test.
 /// A block is (reference, other); it is ignored if a value is not finite.
 pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
     let is_finite = |(a, b): &&(f64, f64)| a.is_finite() && b.is_finite();
@@ -13,13 +14,20 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
     let ratios = log_ratios(&blocks);
-    let of_ratios = ratios.as_deref();
-    let test = ratio_test(of_ratios.unwrap_or(&differences), settings.level);
+    let amounts = largest(&a).max(largest(&b));
+    let of_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
+    let of_differences = Some(&*differences).filter(|values| varies(values, amounts));
+    let tested = if ratios.is_some() {
+        of_ratios
+    } else {
+        of_differences
+    };
+    let test = tested.and_then(|values| ratio_test(values, settings.level));
     let comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
-        difference: over_pairs(&differences, settings.level),
-        ratio: test.filter(|_| ratios.is_some()).map(|test| test.ratio),
+        difference: of_differences.and_then(|values| over_pairs(values, settings.level)),
+        ratio: test.filter(|_| of_ratios.is_some()).map(|test| test.ratio),
         shift: None,
         cliffs_delta: None,
         difference_p: test.and_then(|test| test.p),
@@ -34,7 +42,7 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
 
 /// The mean of an arm on another host over that on the first, of the logarithms. Intervals are for
 /// single runs, estimated from the variation of ratios within `blocks`. `None` if a value is not
-/// positive, or with fewer than two blocks.
+/// positive, with fewer than two blocks, or if their ratios are equal.
 pub fn host_ratio(
     first: &[f64],
     other: &[f64],
@@ -44,7 +52,8 @@ pub fn host_ratio(
     let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = of_runs(other)? - of_runs(first)?;
     let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
-    let error = sd_of_runs(&log_ratios(blocks)?)? * runs.sqrt();
+    let within = log_ratios(blocks)?;
+    let error = sd_of_runs(&within).filter(|_| varies(&within, 1.0))? * runs.sqrt();
     let half_width = t_quantile(f64::midpoint(1.0, level), blocks.len() as f64 - 1.0)? * error;
     let [value, low, high] = [value, value - half_width, value + half_width].map(f64::exp);
     Some(Interval {

@@ -7,7 +7,7 @@ use crate::arms::{Interval, RUNS_FOR_A_TEST};
 use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
 use crate::decision::Decision;
 use crate::distribution::{t_above, t_quantile};
-use crate::summary::{finite, mean_and_variance, total};
+use crate::summary::{finite, largest, mean_and_variance, total, varies};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -118,7 +118,7 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let mean = over_pairs(&values, level)?;
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
-    let p = (values.len() >= RUNS_FOR_A_TEST && variance > 0.0)
+    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest(&values)))
         .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
         .flatten();
     let [value, low, high] = mean.ends().map(f64::exp);

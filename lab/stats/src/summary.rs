@@ -145,6 +145,16 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Of their amounts; 0 without values.
+pub(crate) fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0, |most, value| value.abs().max(most))
+}
+
+/// Whether the values differ by more than numbers of this `size` are rounded.
+pub(crate) fn varies(values: &[f64], size: f64) -> bool {
+    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > 1e-12 * size)
+}
+
 /// With `n - 1`; `None` with fewer than two values.
 pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {

@@ -120,7 +120,15 @@ fn blocks_of_equal_ratios_or_few_are_not_tested() {
         equivalence_p: None,
     };
     let equal = within_blocks(&[(4.0, 6.0), (8.0, 12.0), (2.0, 3.0)]);
-    assert_eq!(equal.conclusion, untested);
+    // Their ratios differ by rounding.
+    let tenths = [(1.0, 1.1), (2.0, 2.2), (3.0, 3.3)];
+    let shifted = [(0.0, 0.1), (0.2, 0.3), (0.7, 0.8)];
+    for found in [within_blocks(&tenths), within_blocks(&shifted), equal] {
+        assert_eq!(found.conclusion, untested);
+        assert_eq!((found.ratio, found.runs_needed), (None, None));
+    }
+    assert_eq!(within_blocks(&shifted).difference, None);
+    assert_eq!(hosts::ratio(&[1.0], &[2.0], &tenths, 0.95), None);
     let lost = within_blocks(&[(4.0, 6.0), (8.0, 13.0), (2.0, f64::NAN)]);
     let too_few = Conclusion::TooFewRuns { runs: 2, needed: 3 };
     assert_eq!((lost.conclusion, lost.runs_needed), (too_few, Some(11)));

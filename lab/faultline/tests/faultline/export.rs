@@ -366,9 +366,9 @@ fn recordings_of_one_name_make_a_dataset_by_host_run_and_day() {
     let output = export_into(&dataset, &[one, two]);
     assert!(output.status.success(), "{}", said(&output));
     let [first, second, third] = [
-        "host=sol-1/run=ram-512_G-1-1800000001000000000/day=2027-01-15",
-        "host=sol-1/run=ram-512_G-2-1800057596000000000/day=2027-01-15",
-        "host=sol-1/run=ram-512_G-2-1800057596000000000/day=2027-01-16",
+        "host=sol-1/run=ram-512%20G-1-1800000001000000000/day=2027-01-15",
+        "host=sol-1/run=ram-512%20G-2-1800057596000000000/day=2027-01-15",
+        "host=sol-1/run=ram-512%20G-2-1800057596000000000/day=2027-01-16",
     ];
     for (table, days) in [
         ("tick", vec![first, second, third]),
@@ -420,12 +420,15 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
     }
     let own = run.join("day=2027-01-15/tick.parquet");
     std::fs::write(&own, "old").unwrap();
+    let killed = run.join("day=2027-01-15/tick.parquet.4711-0.part");
+    std::fs::write(&killed, "PAR1").unwrap();
     let output = export_into(&dataset, &[&one]);
     assert!(output.status.success(), "{}", said(&output));
     for path in [&notes, &foreign, &other] {
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
     }
-    assert!(!stale.exists() && std::fs::read(&own).unwrap().starts_with(b"PAR1"));
+    assert!(!stale.exists() && !killed.exists());
+    assert!(std::fs::read(&own).unwrap().starts_with(b"PAR1"));
 
     let copy = folder.path().join("copy.fltl");
     std::fs::copy(&one, &copy).unwrap();
@@ -435,6 +438,60 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
     assert!(said(&output).contains(expected), "{}", said(&output));
     let output = export(&[&one, "--out".as_ref(), &dataset], &["--into", "x"]);
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+}
+
+/// Sorted, as both readers have them.
+const HOSTS: &str = "
+import duckdb, polars
+of = 'dataset/tick/**/*.parquet'
+print([row[0] for row in duckdb.sql(f\"SELECT DISTINCT host FROM '{of}' ORDER BY host\").fetchall()])
+print(sorted(polars.scan_parquet(of, hive_partitioning=True).collect()['host'].unique()))
+";
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn hosts_with_names_alike_stay_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = folder.path().join("dataset");
+    let write = |host: &'static str| {
+        let path = folder.path().join("run.fltl");
+        let _ = std::fs::remove_file(&path);
+        let labels = vec![("host", host)];
+        Plain {
+            labels,
+            ..Plain::default()
+        }
+        .write(&path);
+        export_into(&dataset, &[&path])
+    };
+    for (hosts, read) in [
+        (&["01", "1"][..], "['01', '1']\n"),
+        (&["a/b", "a_b", "é"], "['01', '1', 'a/b', 'a_b', 'é']\n"),
+    ] {
+        for host in hosts {
+            let output = write(host);
+            assert!(output.status.success(), "{}", said(&output));
+        }
+        let Some(python) = python() else {
+            eprintln!(
+                "SKIPPED: no Python with polars and DuckDB; scripts/python-witness makes one"
+            );
+            continue;
+        };
+        let mut command = Command::new(&python);
+        let output = command.args(["-c", HOSTS]).current_dir(&folder).output();
+        assert_eq!(said(&output.unwrap()), read.repeat(2));
+    }
+    let folders = ["01", "1", "a%2Fb", "a_b", "%C3%A9"].map(|host| format!("host={host}"));
+    let mut found = names(&dataset.join("tick"));
+    found.sort();
+    assert_eq!(found.len(), folders.len());
+    assert!(
+        folders.iter().all(|folder| found.contains(folder)),
+        "{found:?}"
+    );
+    let output = write("__HIVE_DEFAULT_PARTITION__");
+    assert!(said(&output).contains("read as NULL"), "{}", said(&output));
 }
 
 #[test]

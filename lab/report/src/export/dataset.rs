@@ -3,15 +3,23 @@
 use super::Destination;
 use crate::run::json_text;
 use anyhow::bail;
+use faultline_common::files::AtPath;
 use faultline_recording::Recording;
 use std::path::{Path, PathBuf};
 
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 
+const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// A file system allows 255, of which 5 are `host=`.
+const MAX_NAME: usize = 250;
+
 pub(super) struct DatasetRun {
     root: PathBuf,
     /// `host=HOST/run=RUN`.
     pub(super) run_path: PathBuf,
+    /// Columns of every file, too: as text, since readers take a folder's `01` for the number 1.
+    pub(super) columns: [(&'static str, String); 2],
     /// First ticks of days, with the day of 1970. The first is that on which the recording began.
     days: Vec<(i64, i64)>,
 }
@@ -71,10 +79,15 @@ impl DatasetRun {
                 .map(|tick| (tick.id, tick.unix_ns.div_euclid(DAY_NS))),
         );
         days.dedup_by_key(|(_, day)| *day);
+        let columns = [("host", host), ("run", format!("{name}-{began}"))];
+        let folders: Vec<String> = { columns.iter() }
+            .map(|(name, value)| Ok(format!("{name}={}", folder_name(value)?)))
+            .collect::<anyhow::Result<_>>()
+            .at(recording.path())?;
         Ok(DatasetRun {
             root: root.to_owned(),
-            run_path: Path::new(&format!("host={}", path_safe(&host)))
-                .join(format!("run={}-{began}", path_safe(&name))),
+            run_path: folders.iter().collect(),
+            columns,
             days,
         })
     }
@@ -97,11 +110,22 @@ impl DatasetRun {
     }
 }
 
-fn path_safe(name: &str) -> String {
-    let safe = |c: char| match c {
-        '.' | '_' | '-' => c,
-        c if c.is_ascii_alphanumeric() => c,
-        _ => '_',
+/// Readers decode it.
+fn folder_name(value: &str) -> anyhow::Result<String> {
+    let encoded = |byte: u8| match byte {
+        b'.' | b'_' | b'-' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
     };
-    name.chars().map(safe).take(100).collect()
+    let name: String = value.bytes().map(encoded).collect();
+    if value == HIVE_NULL {
+        bail!("a host or run called {value} would be read as NULL; label it otherwise");
+    }
+    if name.len() > MAX_NAME {
+        bail!(
+            "the labels make a folder name of {} bytes; at most {MAX_NAME} are possible: {value}",
+            name.len()
+        );
+    }
+    Ok(name)
 }

@@ -5,6 +5,7 @@ use faultline_recording::schema::TableSpec;
 use faultline_recording::{Cell, Row};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The files of one table: one, or one for each day of a data set.
@@ -55,16 +56,24 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    pub(super) fn write(&mut self, day: i64, columns: &[Values]) -> anyhow::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        day: i64,
+        mut columns: Vec<Values>,
+        rows: usize,
+    ) -> anyhow::Result<()> {
+        for (_, value) in self.dataset.iter().flat_map(|dataset| &dataset.columns) {
+            columns.push(Values::Text(vec![Some(value.clone()); rows]));
+        }
         let file = match self.open.entry(day) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(none) => none.insert((self.create)(day)?),
         };
-        file.writer.chunk(columns).at(&file.path)
+        file.writer.chunk(&columns).at(&file.path)
     }
 
     /// A table without rows has a file, too. Files that an earlier export of the run made for other
-    /// days are removed.
+    /// days, or left when it was killed, are removed.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         if self.open.is_empty() {
             let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
@@ -96,12 +105,26 @@ fn remove_others(paths: &[PathBuf]) -> anyhow::Result<()> {
         return Ok(());
     };
     for day in std::fs::read_dir(run).at(run)? {
-        let path = day.at(run)?.path().join(name);
-        if !paths.contains(&path) && path.is_file() {
-            std::fs::remove_file(&path).at(&path)?;
-            // Not empty if it has files of others.
-            let _ = std::fs::remove_dir(path.parent().unwrap_or(Path::new("")));
+        let day = day.at(run)?.path();
+        if !day.is_dir() {
+            continue;
         }
+        for file in std::fs::read_dir(&day).at(&day)? {
+            let path = file.at(&day)?.path();
+            let is_old = path.file_name() == Some(name) && !paths.contains(&path);
+            if path.is_file() && (is_old || is_part(&path, name)) {
+                std::fs::remove_file(&path).at(&path)?;
+            }
+        }
+        // Not empty if it has files of others.
+        let _ = std::fs::remove_dir(&day);
     }
     Ok(())
+}
+
+/// What a killed export left: readers of the folder fail on it.
+fn is_part(path: &Path, table: &OsStr) -> bool {
+    let names = path.file_name().and_then(OsStr::to_str).zip(table.to_str());
+    let rest = names.and_then(|(name, table)| name.strip_prefix(table));
+    rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".part"))
 }

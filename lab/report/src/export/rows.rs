@@ -67,7 +67,7 @@ pub(super) fn write(
                 fill(rows, &mut columns)?;
                 written += rows.len() as u64;
                 let day = rows.first().map_or(0, |row| to.day(row));
-                to.write(day, &columns)?;
+                to.write(day, columns, rows.len())?;
             }
             Ok(())
         },

@@ -373,8 +373,20 @@ pub(crate) fn uppercase_first(text: &str) -> String {
 }
 
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
-    pair.refusal(scalar)
-        .map_or_else(|| words(comparison, scalar), str::to_owned)
+    let compared = || in_every_block(pair, comparison);
+    let text = { pair.refusal(scalar).map(str::to_owned) }.or_else(compared);
+    text.unwrap_or_else(|| words(comparison, scalar))
+}
+
+/// For blocks that all differ alike: nothing to test, and yet a difference.
+pub(crate) fn in_every_block(pair: &Pair, comparison: &Comparison) -> Option<String> {
+    let alike = matches!(
+        comparison.conclusion,
+        Conclusion::Inconclusive { p: None, .. }
+    );
+    let direction = comparison.direction().filter(|_| alike && pair.by_block)?;
+    let direction = direction_words(direction);
+    Some(format!("{direction} in every block, not tested"))
 }
 
 /// "Better" and "worse" only if a difference is shown.

@@ -52,11 +52,13 @@ impl Row {
 pub(crate) struct Floor {
     rows: Vec<Row>,
     margin: f64,
+    /// Hosts do not cancel out of differences: they are shown, and the floor is of ratios.
+    by_block: bool,
 }
 
 impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
-    pub(crate) fn of(paired: &Paired, settings: &Settings) -> Option<Floor> {
+    pub(crate) fn of(paired: &Paired, settings: &Settings, by_block: bool) -> Option<Floor> {
         let of = |key| {
             let same = paired.matched.iter().filter(|one| row_key(one) == key);
             row(&same.collect::<Vec<_>>())
@@ -67,12 +69,13 @@ impl Floor {
         let floor = Floor {
             rows,
             margin: settings.margin,
+            by_block,
         };
         (floor.has_aa_pair() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
     }
 
     fn has_aa_pair(&self) -> bool {
-        self.rows.iter().any(Row::aa_pair)
+        !self.by_block && self.rows.iter().any(Row::aa_pair)
     }
 
     /// The largest difference that the A/A pair allows for a quantity.
@@ -80,7 +83,7 @@ impl Floor {
         let aa_pair = self
             .rows
             .iter()
-            .filter(|row| row.aa_pair() && row.index == index);
+            .filter(|row| !self.by_block && row.aa_pair() && row.index == index);
         aa_pair
             .map(|row| row.difference[1].abs().max(row.difference[2].abs()))
             .reduce(f64::max)
@@ -209,7 +212,7 @@ impl Floor {
         let rows = || {
             self.rows
                 .iter()
-                .filter(|row| !self.has_aa_pair() && row.turns > 1)
+                .filter(|row| !self.has_aa_pair() && !row.aa_pair() && row.turns > 1)
         };
         let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
         let one = |row: &Row| format!("{} {}", lowercase_first(row.quantity.name), difference(row));
@@ -393,7 +396,12 @@ pub(crate) fn withdraw_below_floor(
     subjects: &Subjects<'_>,
     primary: &Scalar,
 ) {
+    let floor = floor.filter(|floor| floor.has_aa_pair());
     for pair in pairs {
+        let by_block = pair.by_block;
+        if floor.is_none() && !by_block {
+            continue;
+        }
         let names = (pair.reference.clone(), pair.other.clone());
         let metrics = std::iter::once((primary, &mut pair.primary));
         let others = { pair.others.iter_mut() }.map(|(scalar, comparison)| (*scalar, comparison));
@@ -403,8 +411,13 @@ pub(crate) fn withdraw_below_floor(
             };
             let slots =
                 floor.and_then(|floor| floor.is_beyond_floor(floor.row_of(scalar, &names)?));
-            let runs = max_aa_difference(subjects, scalar).zip(comparison.difference);
-            let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
+            let ratio = comparison.ratio.filter(|_| by_block);
+            let ends = match ratio {
+                Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
+                None => comparison.difference.map(|of| [of.low, of.high]),
+            };
+            let runs = max_aa_difference(subjects, scalar, ratio.is_some()).zip(ends);
+            let runs = runs.map(|(floor, [low, high])| low > floor || high < -floor);
             if slots == Some(false) || runs == Some(false) {
                 comparison.conclusion = Conclusion::Inconclusive {
                     p: Some(p),
@@ -415,9 +428,12 @@ pub(crate) fn withdraw_below_floor(
     }
 }
 
-/// The largest difference within an A/A pair.
-fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
-    let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
+/// The largest difference within an A/A pair, or the largest of the logarithms.
+fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
+    let value = |subject: &Subject<'_>| {
+        let value = pace::compared_value(subjects, scalar, subject)?;
+        Some(if is_ratio { value.ln() } else { value })
+    };
     let aa_pair = subjects
         .all
         .iter()

@@ -15,7 +15,7 @@ use faultline_stats::summary::mean;
 /// How two arms are compared.
 pub(crate) enum Design {
     ByRun,
-    /// All runs of several hosts are in blocks.
+    /// On several hosts. Runs in no block are left out.
     ByBlock,
     Refused(String),
 }
@@ -53,19 +53,18 @@ pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> D
              so a difference may be that of the hosts"
         ));
     }
-    let mut runs = subjects
-        .averaged_runs(reference)
-        .chain(subjects.averaged_runs(other));
-    if runs.any(|subject| block_of(subject).is_none()) {
-        return Design::ByRun;
-    }
     let common = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
     if common >= RUNS_FOR_A_TEST {
         return Design::ByBlock;
     }
+    let runs = { subjects.averaged_runs(reference) }.chain(subjects.averaged_runs(other));
+    let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
+        0 => String::new(),
+        count => format!(" ({count} of their runs lack the label block)"),
+    };
     Design::Refused(format!(
         "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common} of \
-         the {RUNS_FOR_A_TEST} common blocks that a test needs"
+         the {RUNS_FOR_A_TEST} common blocks that a test needs{why}"
     ))
 }
 
@@ -127,19 +126,29 @@ pub(crate) fn table_of_hosts(
                 words(host),
                 count(values.len()),
                 number(mean(values), primary.decimals, "not recorded"),
-                estimate_or(ratio, 3, "the first host, or a value is 0"),
+                estimate_or(
+                    ratio,
+                    3,
+                    "the first host, a value is 0, or blocks have equal ratios",
+                ),
             ]
         })
         .collect();
     let twins = { subjects.arms.iter() }.filter_map(|arm| {
         let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
-        let ratio = hosts::compare(&pairs, settings).ratio?;
-        Some(vec![
-            Cell::Text(format!("{arm} against itself (A/A)")),
-            count(pairs.len()),
-            Cell::Missing("a ratio only".to_owned()),
-            estimate_or(Some(ratio.ends()), 3, ""),
-        ])
+        let ratio = hosts::compare(&pairs, settings).ratio;
+        (!pairs.is_empty()).then(|| {
+            vec![
+                Cell::Text(format!("{arm} against itself (A/A)")),
+                count(pairs.len()),
+                Cell::Missing("a ratio only".to_owned()),
+                estimate_or(
+                    ratio.map(|of| of.ends()),
+                    3,
+                    "fewer than two blocks, or equal ratios",
+                ),
+            ]
+        })
     });
     listed.rows.extend(twins.collect::<Vec<_>>());
     Some(Block::Table(listed))
@@ -169,23 +178,24 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    let found = [confounded(subjects), machines, kernels];
+    let found = [in_no_block(subjects), machines, kernels];
     found.into_iter().flatten().collect()
 }
 
-/// Several hosts, and a run that is in no block.
-fn confounded(subjects: &Subjects<'_>) -> Option<Caveat> {
-    let arms = { subjects.arms.iter() }.map(|arm| (arm, hosts_of(subjects, arm)));
-    let arms: Vec<(&String, Vec<&str>)> = arms.collect();
-    let several = distinct(arms.iter().flat_map(|(_, hosts)| hosts)).len() > 1;
-    let mut runs = arms.iter().flat_map(|(arm, _)| subjects.averaged_runs(arm));
-    (several && runs.any(|run| block_of(run).is_none())).then(|| {
-        let on = arms
-            .iter()
-            .map(|(arm, hosts)| format!("{arm} ran on {}", hosts.join(", ")));
-        let on = on.collect::<Vec<_>>().join("; ");
+/// Of several hosts.
+fn in_no_block(subjects: &Subjects<'_>) -> Option<Caveat> {
+    let hosts = { subjects.arms.iter() }.flat_map(|arm| hosts_of(subjects, arm));
+    let is_several = distinct(hosts).len() > 1;
+    let runs = { subjects.arms.iter() }.flat_map(|arm| subjects.averaged_runs(arm));
+    let names = runs.filter(|run| block_of(run).is_none());
+    let names: Vec<&str> = names.map(|run| &*run.name).collect();
+    (is_several && !names.is_empty()).then(|| {
         Caveat::new(
-            format!("Arms and hosts may be confounded: {on}."),
+            format!(
+                "On several hosts, only runs with the labels host and block are compared. These \
+                 lack one: {}.",
+                names.join(", ")
+            ),
             "Run all arms of a replicate on one host, with the labels host and block.",
         )
     })

@@ -1,5 +1,7 @@
 use super::cells::bytes;
-use super::comparison::{Pair, direction_words, lowercase_first, margin, refusals, tone, words};
+use super::comparison::{
+    Pair, conclusion, direction_words, in_every_block, lowercase_first, margin, refusals, tone,
+};
 use super::effect::{self, with_unit};
 use super::floor::Floor;
 use super::groups::by_key;
@@ -265,7 +267,9 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
 fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     if pair.by_block {
-        return format!("{other} against {reference}: the same ratio in every block.");
+        let means = effect::means(pair, scalar, &pair.primary, "against").unwrap_or_default();
+        let text = conclusion(pair, &pair.primary, scalar);
+        return format!("{other} against {reference}: {text} ({means}).");
     }
     let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
         return format!("{other} against {reference}: not recorded in both.");
@@ -306,6 +310,11 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         let than = effects::than_or_as(arms.last()?);
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
     };
+    let alike = |pair: &Pair| {
+        let text = in_every_block(pair, &pair.primary)?;
+        Some(format!("{text}, with {} against {reference}", pair.other))
+    };
+    let alike: Vec<String> = pairs.iter().filter_map(alike).collect();
     let refused = refusals(pairs, primary);
     let parts = [
         differ(Direction::Lower),
@@ -317,6 +326,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
                 "without a spread with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
+        (!alike.is_empty()).then(|| alike.join("; ")),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
@@ -377,7 +387,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
         format!(
             "{}; {}",
             effect::estimates(pair, primary),
-            words(&pair.primary, primary)
+            conclusion(pair, &pair.primary, primary)
         )
     };
     let text = pair.refusal(primary).map_or_else(compared, str::to_owned);

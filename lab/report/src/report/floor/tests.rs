@@ -356,3 +356,13 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_reference() {
         "{arms:?}"
     );
 }
+
+#[test]
+fn without_common_slots_on_one_host_an_a_a_pair_withdraws_nothing() {
+    let mut runs = turns(3, -2.0, 2.5);
+    for point in runs.iter_mut().flat_map(|run| &mut run.points.replay) {
+        point.slot = None;
+    }
+    let verdict = report(&runs).verdict;
+    assert_eq!(verdict.standing, VerdictKind::Better, "{verdict:?}");
+}

@@ -83,8 +83,7 @@ fn has_caveat(report: &Report, text: &str) -> bool {
 
 #[test]
 fn arms_on_several_hosts_are_compared_within_blocks() {
-    let mut runs = blocks(3);
-    let report = report(&runs);
+    let report = report(&blocks(3));
     assert_eq!(report.verdict.standing, VerdictKind::Worse);
     let headline = &report.verdict.headline;
     assert!(
@@ -97,16 +96,51 @@ fn arms_on_several_hosts_are_compared_within_blocks() {
         let [value, low, high] = ratio.unwrap();
         assert!((value - expected).abs() < 1e-3 && low < value && high < 1.01 * value);
     }
-    assert!(!has_caveat(&report, "confounded"));
-    runs.iter_mut()
-        .for_each(|run| run.labels.retain(|(key, _)| key != "block"));
-    let by_run = super::super::build(&runs, &Options::default());
+    assert!(!has_caveat(&report, "label"));
+}
+
+#[test]
+fn runs_of_several_hosts_without_the_label_block_are_left_out() {
+    let mut runs = blocks(4);
+    let mut without = |from: usize| {
+        let labels = runs.iter_mut().skip(from).map(|run| &mut run.labels);
+        labels.for_each(|labels| labels.retain(|(key, _)| key != "block"));
+        report(&runs)
+    };
+    let three = without(6);
+    assert_eq!(three.verdict.standing, VerdictKind::Worse);
+    assert!(has_caveat(&three, "These lack one: old"));
+    let none = without(0);
+    let headline = &none.verdict.headline;
+    let why =
+        "have 0 of the 3 common blocks that a test needs (8 of their runs lack the label block)";
     assert!(
-        by_run.verdict.headline.contains("neither a difference"),
-        "Welch's test"
+        headline.contains(why) && table(&none, "hosts").is_none(),
+        "{headline}"
     );
-    let what = "Arms and hosts may be confounded: old ran on n1, n2, n3; new ran on n1, n2, n3.";
-    assert!(has_caveat(&by_run, what) && table(&by_run, "hosts").is_none());
+}
+
+#[test]
+fn blocks_that_all_differ_alike_are_not_tested_and_not_nothing() {
+    let block = |block: u64| {
+        let host = format!("n{block}");
+        let ms = 50.0 * block as f64;
+        [("old", ms), ("new", 1.08 * ms), ("newer", 0.9 * ms)]
+            .map(|(arm, ms)| run(arm, &host, block, ms))
+    };
+    let mut runs: Vec<Run> = (1..=3).flat_map(block).collect();
+    let headline = report(&runs).verdict.headline;
+    for text in [
+        "higher in every block, not tested, with new against old",
+        "lower in every block, not tested, with newer against old",
+    ] {
+        assert!(headline.contains(text), "{headline}");
+    }
+    runs.retain(|run| run.label("arm") != Some("newer"));
+    let verdict = report(&runs).verdict;
+    let text = "new against old: higher in every block, not tested (108.0 against 100.0 ms)";
+    assert!(verdict.headline.contains(text), "{verdict:?}");
+    assert!(verdict.points[0].contains("higher in every block"));
 }
 
 #[test]
@@ -180,6 +214,38 @@ fn the_a_a_pairs_of_blocks_are_shown_and_are_the_floor() {
     assert_eq!(alike.verdict.standing, VerdictKind::Worse);
     let unlike = twins(1.2);
     assert_eq!(unlike.verdict.standing, VerdictKind::Inconclusive);
+}
+
+#[test]
+fn an_effect_beyond_the_a_a_pairs_stays_though_hosts_differ_threefold() {
+    let block = |(block, ms): (u64, f64)| {
+        let host = format!("n{block}");
+        let noise = [1.0, 1.002, 0.999][block as usize % 3];
+        let mut twin = run("old", &host, block, 1.01 * ms / noise);
+        twin.labels.push(("second".to_owned(), "1".to_owned()));
+        let other = run("new", &host, block, 1.08 * noise * ms);
+        let mut runs = [run("old", &host, block, ms), other, twin];
+        for run in &mut runs {
+            run.labels.push(("turn".to_owned(), block.to_string()));
+        }
+        runs
+    };
+    let mut runs: Vec<Run> = [(1, 80.0), (2, 160.0), (3, 240.0)]
+        .into_iter()
+        .flat_map(block)
+        .collect();
+    for has_common_slots in [true, false] {
+        let verdict = report(&runs).verdict;
+        assert_eq!(verdict.standing, VerdictKind::Worse, "{verdict:?}");
+        assert!(verdict.headline.contains("8.0 % higher"), "{verdict:?}");
+        assert!(
+            !format!("{verdict:?}").contains("floor"),
+            "{has_common_slots}"
+        );
+        for point in runs.iter_mut().flat_map(|run| &mut run.points.replay) {
+            point.slot = None;
+        }
+    }
 }
 
 #[test]
