@@ -14,7 +14,7 @@ use std::path::Path;
 /// `path` is the experiment's folder, or its plan.
 pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
     if std::fs::metadata(path).at(path)?.is_dir() {
-        return Ok(Folder::new(&std::path::absolute(path).at(path)?));
+        return Ok(Folder::new(&path.canonicalize().at(path)?));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }

@@ -131,12 +131,16 @@ fn last_end(folder: &Folder, plan: &Plan, host: &str) -> anyhow::Result<Option<i
 
 pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let plan = plan_command::read(&args.plan)?;
+    let folder = Folder::new(&plan.folder);
+    if !args.print {
+        slurm::check(&plan)?;
+        // The name of the jobs is the one of an existing folder.
+        fs::create_dir_all(folder.path()).at(folder.path())?;
+    }
     let script = slurm::script(&plan, args.i_vote)?;
     if args.print {
         return print(&script).map(|()| 0);
     }
-    slurm::check(&plan)?;
-    let folder = Folder::new(&plan.folder);
     if folder.has_blocks() && folder.journal().exists() {
         changed::refuse(&read_planned(&folder)?.0, &plan)?;
     } else {
