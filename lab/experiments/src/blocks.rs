@@ -45,12 +45,27 @@ impl Block {
     }
 
     pub(crate) fn how_to_resume(&self) -> String {
-        format!(
-            "`faultline experiment block {} {}` continues",
-            self.folder.path().display(),
-            self.number
-        )
+        how_to_resume(&self.folder, self.number)
     }
+}
+
+pub(crate) fn how_to_resume(folder: &Folder, block: u32) -> String {
+    let folder = folder.path().display();
+    format!("`faultline experiment block {folder} {block}` continues")
+}
+
+/// The experiment and the block of an attempt's folder.
+pub(crate) fn of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
+    let path = folder.path().parent()?;
+    let experiment = Folder::new(path.parent()?.parent()?);
+    let block = path.file_name()?.to_str()?.parse().ok()?;
+    (experiment.block(block) == path && experiment.journal().exists())
+        .then_some((experiment, block))
+}
+
+/// Whether the last runner was on this host. True if older journals do not say.
+pub(crate) fn ran_here(journal_state: &JournalState) -> bool {
+    journal_state.host.is_empty() || journal_state.host == host_name()
 }
 
 /// The node's name under Slurm.
