@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::schedule::{Turn, schedule};
 use faultline_common::files::AtPath;
 use faultline_kernel::HostRoot;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -114,6 +115,23 @@ pub(crate) fn name(host: &str, number: u32) -> String {
 
 /// By number. Those of one number, from hosts without a common file system, by their begin.
 pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockAttempt>> {
+    read_attempts(folder, block, |_, _| true)
+}
+
+/// Reads no journal of another host.
+pub(crate) fn attempts_on(
+    folder: &Folder,
+    block: u32,
+    host: &str,
+) -> anyhow::Result<Vec<BlockAttempt>> {
+    read_attempts(folder, block, |found, number| found == name(host, number))
+}
+
+fn read_attempts(
+    folder: &Folder,
+    block: u32,
+    is_wanted: impl Fn(&str, u32) -> bool,
+) -> anyhow::Result<Vec<BlockAttempt>> {
     let path = folder.block(block);
     let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -126,7 +144,9 @@ pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockA
         let number = name
             .rsplit_once('-')
             .and_then(|(_, number)| number.parse().ok());
-        let Some(number) = number else { continue };
+        let Some(number) = number.filter(|number| is_wanted(&name, *number)) else {
+            continue;
+        };
         let folder = Folder::new(&entry.path());
         let journal = folder.journal();
         let lines = match journal.exists() {
@@ -144,7 +164,8 @@ pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockA
     Ok(all)
 }
 
-/// Adds the attempts of all blocks. The first one with all results counts, else the newest.
+/// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
+/// else the one that ran last: a block may return to a host.
 pub(crate) fn join(folder: &Folder, joined: &mut JournalState) -> anyhow::Result<()> {
     if !folder.has_blocks() {
         return Ok(());
@@ -153,7 +174,15 @@ pub(crate) fn join(folder: &Folder, joined: &mut JournalState) -> anyhow::Result
         let mut all = attempts(folder, block)?;
         all.retain(|one| one.journal_state.planned.is_some());
         // The newest attempt of a turn counts.
-        if let Some(first) = all.iter().position(BlockAttempt::is_done) {
+        let first = all
+            .iter()
+            .position(BlockAttempt::is_done)
+            .or_else(|| all.iter().position(BlockAttempt::is_running))
+            .or_else(|| {
+                let began = |one: &BlockAttempt| one.journal_state.runner_began_unix_ns;
+                all.iter().map(began).position_max()
+            });
+        if let Some(first) = first {
             let first = all.remove(first);
             all.push(first);
         }

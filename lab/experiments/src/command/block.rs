@@ -119,12 +119,11 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
 fn last_end(folder: &Folder, plan: &Plan, host: &str) -> anyhow::Result<Option<i64>> {
     let mut last = None;
     for number in 1..=plan.replicates {
-        let attempts = blocks::attempts(folder, number)?;
-        let own = attempts.iter().filter(|one| one.is_on(host));
-        last = last.max(
-            own.filter_map(|one| one.journal_state.last_end_unix_ns)
-                .max(),
-        );
+        let own = blocks::attempts_on(folder, number, host)?;
+        let ends = own
+            .iter()
+            .filter_map(|one| one.journal_state.last_end_unix_ns);
+        last = last.max(ends.max());
     }
     Ok(last)
 }
