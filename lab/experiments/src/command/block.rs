@@ -132,6 +132,13 @@ pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     let folder = Folder::new(&plan.folder);
     if !args.print {
+        let path = slurm::script_path(&folder);
+        ensure!(
+            !path.exists(),
+            "{} exists: `faultline experiment resume {}` submits it; remove it to have it written again",
+            path.display(),
+            folder.path().display()
+        );
         slurm::check(&plan)?;
         // The name of the jobs is the one of an existing folder.
         fs::create_dir_all(folder.path()).at(folder.path())?;
@@ -182,18 +189,19 @@ pub(super) fn stop(
     journal_state: &JournalState,
 ) -> anyhow::Result<u8> {
     let path = folder.path().display();
+    let mut next = String::new();
     if slurm::script_path(folder).exists() {
         cancel(&folder.scope(&plan.name), plan)?;
-        say(&format!(
-            "nothing runs; `faultline experiment resume {path}` continues"
-        ));
-        return Ok(0);
+        next = format!("; `faultline experiment resume {path}` continues");
     }
+    // A runner may outlive its job, and blocks may be run by hand.
+    let mut running = 0;
     for number in blocks::numbers(&journal_state.turns) {
         for one in blocks::attempts(folder, number)?
             .iter()
             .filter(|one| one.is_running())
         {
+            running += 1;
             let path = one.folder.path().display();
             say(&format!(
                 "block {number} runs: say `faultline experiment stop {path}` on its host"
@@ -201,10 +209,10 @@ pub(super) fn stop(
         }
     }
     ensure!(
-        journal_state.running_blocks == 0,
-        "{path}: Slurm does not run it, so its hosts must stop it"
+        running == 0,
+        "{path}: {running} of its blocks are not run by Slurm: their hosts must stop them"
     );
-    say("nothing runs");
+    say(&format!("nothing runs{next}"));
     Ok(0)
 }
 

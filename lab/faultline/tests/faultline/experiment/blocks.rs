@@ -49,7 +49,37 @@ fn die_in_block(scene: &Scene) {
     });
     let held = block(scene, "n2", "1");
     assert_eq!(held.status.code(), Some(75), "{}", said(&held));
+    slurm_does_not_know_it(scene);
     first.kill().unwrap();
+}
+
+/// No job runs, and a runner does.
+fn slurm_does_not_know_it(scene: &Scene) {
+    let script = scene.path("state/slurm.sh");
+    std::fs::write(&script, "").unwrap();
+    for program in ["scancel", "squeue"] {
+        std::fs::write(scene.path(program), "#!/bin/sh\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(scene.path(program), executable).unwrap();
+    }
+    let mut command = Command::new(FAULTLINE);
+    command
+        .args(["experiment", "stop"])
+        .arg(scene.path("state"))
+        .env("PATH", scene.path(""));
+    let stopped = command.output().unwrap();
+    assert!(
+        !stopped.status.success() && said(&stopped).contains("blocks/001/n1-0"),
+        "{}",
+        said(&stopped)
+    );
+    let again = scene.faultline(&["slurm", "plan.toml"]);
+    assert!(
+        !again.status.success() && said(&again).contains("slurm.sh exists"),
+        "{}",
+        said(&again)
+    );
+    std::fs::remove_file(script).unwrap();
 }
 
 fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
