@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::schedule::{Turn, schedule};
 use faultline_common::files::AtPath;
 use faultline_kernel::HostRoot;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -45,12 +46,27 @@ impl BlockContext {
     }
 
     pub(crate) fn how_to_resume(&self) -> String {
-        format!(
-            "`faultline experiment block {} {}` continues",
-            self.folder.path().display(),
-            self.number
-        )
+        how_to_resume(&self.folder, self.number)
     }
+}
+
+pub(crate) fn how_to_resume(folder: &Folder, block: u32) -> String {
+    let folder = folder.path().display();
+    format!("`faultline experiment block {folder} {block}` continues")
+}
+
+/// The experiment and the block of an attempt's folder.
+pub(crate) fn of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
+    let path = folder.path().parent()?;
+    let experiment = Folder::new(path.parent()?.parent()?);
+    let block = path.file_name()?.to_str()?.parse().ok()?;
+    (experiment.block(block) == path && experiment.journal().exists())
+        .then_some((experiment, block))
+}
+
+/// Whether the last runner was on this host. True if older journals do not say.
+pub(crate) fn ran_here(journal_state: &JournalState) -> bool {
+    journal_state.host.is_empty() || journal_state.host == host_name()
 }
 
 /// The node's name under Slurm.
@@ -99,6 +115,25 @@ pub(crate) fn attempt_name(host: &str, number: u32) -> String {
 
 /// By number. Those of one number, from hosts without a common file system, by their begin.
 pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockAttempt>> {
+    read_attempts(folder, block, |_, _| true)
+}
+
+/// Reads no journal of another host.
+pub(crate) fn attempts_on(
+    folder: &Folder,
+    block: u32,
+    host: &str,
+) -> anyhow::Result<Vec<BlockAttempt>> {
+    read_attempts(folder, block, |found, number| {
+        found == attempt_name(host, number)
+    })
+}
+
+fn read_attempts(
+    folder: &Folder,
+    block: u32,
+    is_wanted: impl Fn(&str, u32) -> bool,
+) -> anyhow::Result<Vec<BlockAttempt>> {
     let path = folder.block(block);
     let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -111,7 +146,9 @@ pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockA
         let number = name
             .rsplit_once('-')
             .and_then(|(_, number)| number.parse().ok());
-        let Some(number) = number else { continue };
+        let Some(number) = number.filter(|number| is_wanted(&name, *number)) else {
+            continue;
+        };
         let folder = Folder::new(&entry.path());
         let journal = folder.journal();
         let lines = match journal.exists() {
@@ -129,7 +166,8 @@ pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockA
     Ok(all)
 }
 
-/// Adds the attempts of all blocks. The first one with all results counts, else the newest.
+/// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
+/// else the one that ran last: a block may return to a host.
 pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow::Result<()> {
     if !folder.has_blocks() {
         return Ok(());
@@ -138,7 +176,15 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow
         let mut all = attempts(folder, block)?;
         all.retain(|one| one.journal_state.planned.is_some());
         // The newest attempt of a turn counts.
-        if let Some(first) = all.iter().position(BlockAttempt::is_done) {
+        let first = all
+            .iter()
+            .position(BlockAttempt::is_done)
+            .or_else(|| all.iter().position(BlockAttempt::is_running))
+            .or_else(|| {
+                let began = |one: &BlockAttempt| one.journal_state.runner_began_unix_ns;
+                all.iter().map(began).position_max()
+            });
+        if let Some(first) = first {
             let first = all.remove(first);
             all.push(first);
         }

@@ -3,7 +3,7 @@ mod changed;
 mod dry_run;
 mod launcher;
 
-use super::blocks::BlockContext;
+use super::blocks::{self, BlockContext};
 use super::folder::Folder;
 use super::journal::{self, CountedRun, Entry, Journal, JournalState, Line};
 use super::lock::{self, Holder, Lock};
@@ -146,6 +146,13 @@ fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     let folder = find_folder(&args.experiment)?;
+    if let Some((experiment, block)) = blocks::of_attempt(&folder) {
+        bail!(
+            "{}: this is an attempt at a block: {} on its host",
+            folder.path().display(),
+            blocks::how_to_resume(&experiment, block)
+        );
+    }
     let (plan, journal_state) = read_started(&folder)?;
     if args.experiment.is_file() {
         changed::refuse(&plan, &plan_command::read(&args.experiment)?)?;
@@ -193,23 +200,17 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     if folder.has_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }
+    let block = blocks::of_attempt(&folder);
     let path = folder.lock();
-    if let Holder::Process(pid) = lock::holder(&path)? {
-        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let pid =
-            pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
-        let process = pidfd_open(pid, PidfdFlags::empty());
-        // Only a held lock guarantees that the pid is its holder's.
-        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(&path)?) {
-            pidfd_send_signal(&process, Signal::TERM)
-                .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
-            say(&format!(
-                "process {} was asked to stop; it ends what runs first",
-                pid.as_raw_nonzero()
-            ));
-        }
-        wait_for_release(&path)?;
+    let is_held = lock::holder(&path)? != Holder::Free;
+    if (is_held || block.is_some()) && !blocks::ran_here(&journal_state) {
+        let (folder, host) = (folder.path().display(), &journal_state.host);
+        bail!(
+            "{folder} ran on {host}, and this is {}: stop it there. If this is {host}, set SLURMD_NODENAME={host}",
+            blocks::host_name()
+        );
     }
+    ask_to_stop(&path)?;
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let ended_leftovers =
@@ -217,27 +218,48 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     ended_leftovers
         .iter()
         .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
-    if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
+    let targets = match &block {
+        Some(_) => folder.targets(),
+        None => targets::file(&plan, &folder),
+    };
+    if let Err(error) = targets::empty(&targets) {
         say(&format!(
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
     // The experiment may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let (over, next, shown) = if finished {
-        (
-            "the experiment is finished; ",
-            "report",
-            "shows its results",
-        )
-    } else {
-        ("", "resume", "continues")
+    let path = folder.path().display();
+    let next = match block {
+        _ if finished => format!(
+            "the experiment is finished; `faultline experiment report {path}` shows its results"
+        ),
+        Some((experiment, block)) => blocks::how_to_resume(&experiment, block),
+        None => format!("`faultline experiment resume {path}` continues"),
     };
-    say(&format!(
-        "nothing runs; {over}`faultline experiment {next} {}` {shown}",
-        folder.path().display()
-    ));
+    say(&format!("nothing runs; {next}"));
     Ok(0)
+}
+
+/// Waits until the holder has ended.
+fn ask_to_stop(path: &Path) -> anyhow::Result<()> {
+    if let Holder::Process(pid) = lock::holder(path)? {
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid =
+            pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        // Only a held lock guarantees that the pid is its holder's.
+        if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
+            pidfd_send_signal(&process, Signal::TERM)
+                .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
+            say(&format!(
+                "process {} was asked to stop; it ends what runs first",
+                pid.as_raw_nonzero()
+            ));
+        }
+        wait_for_release(path)?;
+    }
+    Ok(())
 }
 
 /// Reports what to do if the holder hangs.

@@ -69,9 +69,11 @@ impl Folder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Scope of the experiment's groups. A digest of the folder makes it unique.
+    /// Scope of the experiment's groups. A digest of the folder makes it unique, and is the same
+    /// for every path of a folder that exists.
     pub fn scope(&self, name: &str) -> String {
-        let digest = hexadecimal(&Sha256::digest(self.0.as_os_str().as_bytes()));
+        let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
+        let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
         let name: String = name
             .chars()
             .map(|c| if c == '-' { '_' } else { c })
@@ -147,5 +149,18 @@ mod tests {
             scopes[0]
         );
         assert_eq!(group_name("s", 12, 1, "validator").run, "r012_a1");
+    }
+
+    #[test]
+    fn all_paths_of_a_folder_have_one_scope() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("ram");
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
+        let expected = Folder::new(&folder).scope("ram");
+        for path in ["ram/", "ram/../ram", "link"] {
+            let scope = Folder::new(&root.path().join(path)).scope("ram");
+            assert_eq!(scope, expected, "{path}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::journal::JournalState;
 use super::outcome::Validity;
 use super::plan::{Kind, Plan};
 use super::replay;
-use super::saved::{find_folder, read_started};
+use super::saved::{find_folder, read_for_report};
 use super::search::Answer;
 use crate::args::ExperimentReportArgs;
 use anyhow::anyhow;
@@ -85,7 +85,7 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
 impl Experiment {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let folder = find_folder(path)?;
-        let (plan, journal_state) = read_started(&folder)?;
+        let (plan, journal_state) = read_for_report(&folder)?;
         Ok(Experiment {
             folder,
             plan,

@@ -14,7 +14,7 @@ use std::path::Path;
 /// `path` is the experiment's folder, or its plan.
 pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
     if std::fs::metadata(path).at(path)?.is_dir() {
-        return Ok(Folder::new(&std::path::absolute(path).at(path)?));
+        return Ok(Folder::new(&path.canonicalize().at(path)?));
     }
     Ok(Folder::new(&plan_command::read(path)?.folder))
 }
@@ -44,14 +44,53 @@ pub(crate) fn read_planned(folder: &Folder) -> anyhow::Result<(Plan, JournalStat
             copy.display()
         );
     }
-    let plan = plan::parse(&text, &planned.file)
-        .map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
+    let plan = parse_copy(folder, &text, &planned.file)?;
+    Ok((plan, journal_state))
+}
+
+/// As [`read_started`]. Without blocks, the plan may have been changed, and the journal may have
+/// no line yet.
+pub(crate) fn read_for_report(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
+    if folder.has_blocks() {
+        return read_started(folder);
+    }
+    let journal_state = JournalState::of(&journal::read(&folder.journal())?);
+    let copy = folder.plan();
+    let text = std::fs::read_to_string(&copy).at(&copy)?;
+    let planned = journal_state.planned.as_ref();
+    let file = planned.map_or(&copy, |planned| &planned.file);
+    let plan = parse_copy(folder, &text, file)?;
+    Ok((plan, journal_state))
+}
+
+fn parse_copy(folder: &Folder, text: &str, file: &Path) -> anyhow::Result<Plan> {
+    let plan =
+        plan::parse(text, file).map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
     // The folder may have been moved.
-    Ok((
-        Plan {
-            folder: folder.path().to_owned(),
-            ..plan
-        },
-        journal_state,
-    ))
+    Ok(Plan {
+        folder: folder.path().to_owned(),
+        ..plan
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Journal;
+
+    #[test]
+    fn a_report_needs_neither_the_first_line_nor_the_plan_of_the_beginning() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::new(root.path());
+        let text = "name = \"b\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
+                    [begin]\nhow = \"as-is\"\n[[arm]]\nname = \"x\"\n";
+        std::fs::write(folder.plan(), text).unwrap();
+        Journal::create(&folder.journal()).unwrap();
+        assert!(read_started(&folder).is_err());
+        let (plan, _) = read_for_report(&folder).unwrap();
+        assert_eq!(
+            (plan.name.as_str(), plan.folder.as_path()),
+            ("b", root.path())
+        );
+    }
 }

@@ -1,9 +1,10 @@
 //! Slurm's programs: one array task for each block, and a job for the report.
 
 use crate::folder::Folder;
-use crate::plan::Plan;
+use crate::plan::{Begin, Plan};
 use crate::plan_command::estimate;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_text::{bytes, time};
 use itertools::Itertools;
@@ -53,7 +54,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
         format!("--time={}", minutes(plan)),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
-        format!("--output=\"{}/%3a.out\"", folder.blocks().display()),
+        output(&folder, "%3a.out")?,
     ];
     let given = [
         ("constraint", &slurm.constraint),
@@ -64,10 +65,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
         .filter_map(|(name, value)| Some((name, value.as_ref()?)));
     options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
     options.extend(slurm.options.iter().cloned());
-    let options: String = options
-        .iter()
-        .map(|option| format!("#SBATCH {option}\n"))
-        .collect();
+    let options = directives(&options);
     let path = quoted(&folder.path().display().to_string());
     let program = quoted(&executable.display().to_string());
     let i_vote = if i_vote { " --i-vote" } else { "" };
@@ -79,6 +77,35 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
          {options}exec {program} experiment block {path} \"$SLURM_ARRAY_TASK_ID\"{i_vote}\n",
         quoted(&plan.file.display().to_string()),
     ))
+}
+
+fn report_script(folder: &Folder, plan: &Plan) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    let mut options = plan.slurm.options.clone();
+    options.push(format!("--job-name={}", folder.scope(&plan.name)));
+    options.push(output(folder, "report.out")?);
+    Ok(format!(
+        "#!/bin/sh\n{}exec {} experiment report {}\n",
+        directives(&options),
+        quoted(&own.display().to_string()),
+        quoted(&folder.path().display().to_string())
+    ))
+}
+
+/// Slurm reads quotes in these lines as a shell does.
+fn directives(options: &[String]) -> String {
+    let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
+    lines.collect()
+}
+
+/// `name` is a pattern of Slurm's.
+fn output(folder: &Folder, name: &str) -> anyhow::Result<String> {
+    let path = folder.blocks().display().to_string();
+    ensure!(
+        !path.contains(['"', '\\', '\n']),
+        "{path:?} has a quote, a backslash or a line end, which sbatch misreads: set another `folder`"
+    );
+    Ok(format!("--output=\"{}/{name}\"", path.replace('%', "%%")))
 }
 
 fn quoted(text: &str) -> String {
@@ -111,8 +138,11 @@ fn memory(plan: &Plan) -> anyhow::Result<u64> {
     }
 }
 
-/// 0 is no limit.
+/// 0 is no limit: a copy may take any time.
 fn minutes(plan: &Plan) -> u64 {
+    if matches!(plan.begin, Begin::Restore { .. }) {
+        return 0;
+    }
     let runs = if plan.concurrent.is_some() {
         1
     } else {
@@ -160,30 +190,15 @@ pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
 
 /// Submits these blocks and the report.
 pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> anyhow::Result<()> {
+    let report = folder.path().join("slurm-report.sh");
+    std::fs::write(&report, report_script(folder, plan)?).at(&report)?;
     let script = script_path(folder).display().to_string();
     let array = format!("--array={}", blocks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script])?;
     let job = job.trim().split(';').next().unwrap_or_default().to_owned();
-    let executable = std::env::current_exe().context("this program's own file is not known")?;
-    let report = [
-        "--parsable".to_owned(),
-        format!("--dependency=afterany:{job}"),
-        format!("--job-name={}", folder.scope(&plan.name)),
-        format!("--output={}/report.out", folder.blocks().display()),
-        format!(
-            "--wrap=exec {} experiment report {}",
-            quoted(&executable.display().to_string()),
-            quoted(&folder.path().display().to_string())
-        ),
-    ];
-    let options = plan
-        .slurm
-        .options
-        .iter()
-        .chain(&report)
-        .map(String::as_str)
-        .collect_vec();
-    call("sbatch", &options)?;
+    let dependency = format!("--dependency=afterany:{job}");
+    let report = report.display().to_string();
+    call("sbatch", &["--parsable", &dependency, &report])?;
     say(&format!(
         "job {job} has {} blocks; a job for the report follows it",
         blocks.len()
@@ -234,7 +249,7 @@ fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
         output => output.context(program.to_owned())?,
     };
     let message = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(
+    ensure!(
         output.status.success(),
         "{program} failed: {}",
         message.trim()

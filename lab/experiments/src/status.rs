@@ -3,6 +3,7 @@ mod text;
 
 pub use search::{Dwells, SearchStatus};
 
+use super::blocks;
 use super::folder::{Folder, RECORDING};
 use super::journal::{JournalState, Step};
 use super::lock::{self, Holder};
@@ -91,6 +92,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let mut status = Status::of(&plan, &journal_state, &folder, holder, now);
     status.jobs = jobs;
     if let State::Running { pid: Some(pid) } = status.state
+        && blocks::ran_here(&journal_state)
         && lock::is_suspended(pid)
     {
         (status.state, status.seconds_left) = (State::Suspended { pid }, None);

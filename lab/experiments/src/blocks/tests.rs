@@ -135,4 +135,28 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     let state = merged(&folder);
     assert_eq!(state.counted().len(), 0);
     assert_eq!(state.next().map(|next| next.turn.number), Some(1));
+
+    // The block returns to its first host.
+    let journal = Folder::new(&folder.block(1).join("n1-0")).journal();
+    let (mut journal, _) = Journal::open(&journal).unwrap();
+    let entry = Entry::Runner {
+        pid: 1,
+        boot: String::new(),
+        host: "n1".to_owned(),
+    };
+    journal.append(&Line { unix_ns: 2, entry }).unwrap();
+    assert_eq!(joined(&folder).counted().len(), 1);
+}
+
+#[test]
+fn an_unreadable_journal_of_another_host_is_not_read() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::new(root.path());
+    write(&folder, "n1-0", "n1", &[None]);
+    write(&folder, "n2-1", "n2", &[None]);
+    let journal = Folder::new(&folder.block(1).join("n2-1")).journal();
+    let lines = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("broken\n{lines}")).unwrap();
+    assert!(attempts(&folder, 1).is_err());
+    assert_eq!(attempts_on(&folder, 1, "n1").unwrap().len(), 1);
 }

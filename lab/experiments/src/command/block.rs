@@ -119,24 +119,34 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
 fn last_end(folder: &Folder, plan: &Plan, host: &str) -> anyhow::Result<Option<i64>> {
     let mut last = None;
     for number in 1..=plan.replicates {
-        let attempts = blocks::attempts(folder, number)?;
-        let own = attempts.iter().filter(|one| one.is_on(host));
-        last = last.max(
-            own.filter_map(|one| one.journal_state.last_end_unix_ns)
-                .max(),
-        );
+        let own = blocks::attempts_on(folder, number, host)?;
+        let ends = own
+            .iter()
+            .filter_map(|one| one.journal_state.last_end_unix_ns);
+        last = last.max(ends.max());
     }
     Ok(last)
 }
 
 pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let plan = plan_command::read(&args.plan)?;
+    let folder = Folder::new(&plan.folder);
+    if !args.print {
+        let path = slurm::script_path(&folder);
+        ensure!(
+            !path.exists(),
+            "{} exists: `faultline experiment resume {}` submits it; remove it to have it written again",
+            path.display(),
+            folder.path().display()
+        );
+        slurm::check(&plan)?;
+        // The name of the jobs is the one of an existing folder.
+        fs::create_dir_all(folder.path()).at(folder.path())?;
+    }
     let script = slurm::script(&plan, args.i_vote)?;
     if args.print {
         return print(&script).map(|()| 0);
     }
-    slurm::check(&plan)?;
-    let folder = Folder::new(&plan.folder);
     if folder.has_blocks() && folder.journal().exists() {
         changed::refuse(&read_planned(&folder)?.0, &plan)?;
     } else {
@@ -179,18 +189,19 @@ pub(super) fn stop(
     journal_state: &JournalState,
 ) -> anyhow::Result<u8> {
     let path = folder.path().display();
+    let mut next = String::new();
     if slurm::script_path(folder).exists() {
         cancel(&folder.scope(&plan.name), plan)?;
-        say(&format!(
-            "nothing runs; `faultline experiment resume {path}` continues"
-        ));
-        return Ok(0);
+        next = format!("; `faultline experiment resume {path}` continues");
     }
+    // A runner may outlive its job, and blocks may be run by hand.
+    let mut running = 0;
     for number in blocks::numbers(&journal_state.turns) {
         for one in blocks::attempts(folder, number)?
             .iter()
             .filter(|one| one.is_running())
         {
+            running += 1;
             let path = one.folder.path().display();
             say(&format!(
                 "block {number} runs: say `faultline experiment stop {path}` on its host"
@@ -198,10 +209,10 @@ pub(super) fn stop(
         }
     }
     ensure!(
-        journal_state.running_blocks == 0,
-        "{path} does not run under Slurm: run the commands above on its hosts"
+        running == 0,
+        "{path}: Slurm does not run {running} of its blocks: run the commands above on their hosts"
     );
-    say("nothing runs");
+    say(&format!("nothing runs{next}"));
     Ok(0)
 }
 

@@ -18,6 +18,8 @@ pub struct JournalState {
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
+    /// When it began; 0 without one.
+    pub runner_began_unix_ns: i64,
     /// Blocks with a runner; 0 without blocks.
     pub running_blocks: usize,
     /// Reason, if the last runner was stopped.
@@ -97,6 +99,7 @@ impl JournalState {
             }
             Entry::Runner { host, .. } => {
                 self.host.clone_from(host);
+                self.runner_began_unix_ns = unix_ns;
                 self.runner_starts += 1;
                 self.stopped = None;
             }

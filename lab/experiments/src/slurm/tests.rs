@@ -36,6 +36,29 @@ fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
 }
 
 #[test]
+fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
+    let mut plan = plan("[slurm]\noptions = [\"--comment=\\\"two words\\\"\"]");
+    plan.folder = "/f 50%".into();
+    let script = report_script(&Folder::new(&plan.folder), &plan).unwrap();
+    for line in [
+        "#SBATCH --comment=\"two words\"",
+        "#SBATCH --output=\"/f 50%%/blocks/report.out\"",
+    ] {
+        assert!(script.lines().any(|one| one == line), "{line}\n{script}");
+    }
+    plan.folder = "/f \"x\"".into();
+    let error = super::script(&plan, false).unwrap_err().to_string();
+    assert!(error.contains("sbatch misreads"), "{error}");
+}
+
+#[test]
+fn a_plan_that_copies_has_no_time_limit() {
+    let mut plan = plan("");
+    plan.begin = Begin::Restore { from: "/s".into() };
+    assert_eq!(minutes(&plan), 0);
+}
+
+#[test]
 fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
     let error = script(&plan("[slurm]\nmemory = \"512G\""), false)
         .unwrap_err()

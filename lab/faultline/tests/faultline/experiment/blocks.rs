@@ -9,13 +9,18 @@ use std::process::{Command, Output};
 const RULES: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace = \"5s\"\n\
                      [[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"b\"\nmemory_max = \"96M\"\n";
 
-fn block(scene: &Scene, host: &str, number: &str) -> Output {
+/// The first word is a command, the second a path in the scene.
+fn on(scene: &Scene, host: &str, words: &[&str]) -> Output {
     let mut command = Command::new(FAULTLINE);
     command
-        .args(["experiment", "block"])
-        .arg(scene.path("state"))
-        .arg(number);
+        .args(["experiment", words[0]])
+        .arg(scene.path(words[1]))
+        .args(&words[2..]);
     command.env("SLURMD_NODENAME", host).output().unwrap()
+}
+
+fn block(scene: &Scene, host: &str, number: &str) -> Output {
+    on(scene, host, &["block", "state", number])
 }
 
 fn status(scene: &Scene) -> Value {
@@ -44,7 +49,67 @@ fn die_in_block(scene: &Scene) {
     });
     let held = block(scene, "n2", "1");
     assert_eq!(held.status.code(), Some(75), "{}", said(&held));
+    slurm_does_not_know_it(scene);
     first.kill().unwrap();
+}
+
+/// No job runs, and a runner does.
+fn slurm_does_not_know_it(scene: &Scene) {
+    let script = scene.path("state/slurm.sh");
+    std::fs::write(&script, "").unwrap();
+    for program in ["scancel", "squeue"] {
+        std::fs::write(scene.path(program), "#!/bin/sh\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(scene.path(program), executable).unwrap();
+    }
+    let mut command = Command::new(FAULTLINE);
+    command
+        .args(["experiment", "stop"])
+        .arg(scene.path("state"))
+        .env("PATH", scene.path(""));
+    let stopped = command.output().unwrap();
+    assert!(
+        !stopped.status.success() && said(&stopped).contains("blocks/001/n1-0"),
+        "{}",
+        said(&stopped)
+    );
+    let again = scene.faultline(&["slurm", "plan.toml"]);
+    assert!(
+        !again.status.success() && said(&again).contains("slurm.sh exists"),
+        "{}",
+        said(&again)
+    );
+    std::fs::remove_file(script).unwrap();
+}
+
+fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
+    let attempt = "state/blocks/001/n1-0";
+    let elsewhere = scene.faultline(&["stop", attempt]);
+    assert_eq!(elsewhere.status.code(), Some(1), "{}", said(&elsewhere));
+    assert!(
+        said(&elsewhere).contains("ran on n1"),
+        "{}",
+        said(&elsewhere)
+    );
+    let targets = scene.path(attempt).join("targets.json");
+    std::fs::write(&targets, "[1]").unwrap();
+    let stopped = on(scene, "n1", &["stop", attempt]);
+    let continues = format!(
+        "`faultline experiment block {} 1` continues",
+        scene.path("state").display()
+    );
+    assert!(
+        stopped.status.success() && said(&stopped).contains(&continues),
+        "{}",
+        said(&stopped)
+    );
+    assert_eq!(std::fs::read_to_string(targets).unwrap(), "[]\n");
+    let resumed = on(scene, "n1", &["resume", attempt]);
+    assert!(
+        !resumed.status.success() && said(&resumed).contains(&continues),
+        "{}",
+        said(&resumed)
+    );
 }
 
 #[test]
@@ -85,8 +150,7 @@ fn a_block_runs_once_and_whole_on_one_host() {
         (&status_now["done"], &status_now["of"]),
         (&2.into(), &4.into())
     );
-    let stopped = scene.faultline(&["stop", "state/blocks/001/n1-0"]);
-    assert!(stopped.status.success(), "{}", said(&stopped));
+    an_attempt_is_stopped_on_its_host(&scene);
     assert!(block(&scene, "n1", "2").status.success());
     assert_eq!(status(&scene)["state"]["is"], "finished");
     let report = scene.faultline(&["report", "state"]);
