@@ -210,7 +210,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
             blocks::host_name()
         );
     }
-    ask_to_stop(&path)?;
+    stop_holder(&path)?;
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let ended_leftovers =
@@ -241,8 +241,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Waits until the holder has ended.
-fn ask_to_stop(path: &Path) -> anyhow::Result<()> {
+fn stop_holder(path: &Path) -> anyhow::Result<()> {
     if let Holder::Process(pid) = lock::holder(path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let pid =

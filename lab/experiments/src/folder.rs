@@ -69,8 +69,7 @@ impl Folder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Scope of the experiment's groups. A digest of the folder makes it unique, and is the same
-    /// for every path of a folder that exists.
+    /// Scope of the experiment's groups. A digest makes it unique to a folder, whatever its path.
     pub fn scope(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
         let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));

@@ -98,7 +98,6 @@ fn directives(options: &[String]) -> String {
     lines.collect()
 }
 
-/// `name` is a pattern of Slurm's.
 fn output(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.blocks().display().to_string();
     ensure!(
