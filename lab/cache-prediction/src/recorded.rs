@@ -27,6 +27,8 @@ pub struct Recorded {
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis: Option<String>,
     pub serves_rpc: bool,
+    /// Its slots are no slots of a cluster.
+    pub is_demo: bool,
 }
 
 impl Recorded {
@@ -53,6 +55,7 @@ impl Recorded {
             .map(|text| text.trim().parse())
             .transpose()
             .with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
+        let sessions = recording.sessions()?;
         let ticks = recording.ticks()?;
         let phase = ticks
             .iter()
@@ -86,6 +89,7 @@ impl Recorded {
             replay_us: replay_us(&replay),
             genesis: expected_genesis(&arguments),
             serves_rpc: arguments.contains(&"--full-rpc-api"),
+            is_demo: { sessions.iter() }.any(|session| session.manifest["daemon"]["demo"] == true),
         })
     }
 

@@ -145,7 +145,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
         host: "n1".to_owned(),
     };
     journal.append(&Line { unix_ns: 2, entry }).unwrap();
-    assert_eq!(joined(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).counted().len(), 1);
 }
 
 #[test]
