@@ -89,7 +89,7 @@ impl Recorded {
             replay_us: replay_us(&replay),
             genesis: expected_genesis(&arguments),
             serves_rpc: arguments.contains(&"--full-rpc-api"),
-            is_demo: { sessions.iter() }.any(|session| session.manifest["daemon"]["demo"] == true),
+            is_demo: { sessions.iter() }.any(|session| session.manifest["demo"] == true),
         })
     }
 
