@@ -13,7 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
-const PATIENCE: Duration = Duration::from_secs(60);
+/// No answer is fine in the first minute.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 fn get(daemon: &Daemon, path: &str) -> String {
     http::get(daemon.metrics(), path).unwrap().text()
