@@ -97,7 +97,7 @@ pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     // A program that ran exec before has an older start than the daemon.
     let of_daemon = now.uptime.as_secs_f64();
     let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));
-    let whose = of_validator.map_or("daemon", |_| "validator");
+    let program = of_validator.map_or("daemon", |_| "validator");
     let waiting = seconds(of_validator.unwrap_or(of_daemon));
-    is_validator.then(|| format!("no datapoints in the {waiting} since the {whose} started"))
+    is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))
 }

@@ -202,8 +202,8 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     let block = blocks::of_attempt(&folder);
     let path = folder.lock();
-    let is_held = lock::holder(&path)? != Holder::Free;
-    if (is_held || block.is_some()) && !blocks::ran_here(&journal_state) {
+    let is_locked = lock::holder(&path)? != Holder::Free;
+    if (is_locked || block.is_some()) && !blocks::ran_here(&journal_state) {
         let (folder, host) = (folder.path().display(), &journal_state.host);
         bail!(
             "{folder} ran on {host}, and this is {}: stop it there. If this is {host}, set SLURMD_NODENAME={host}",

@@ -39,7 +39,7 @@ const STUBS: [(&str, &str); 4] = [
     // Nothing here is a terminal: nothing opens.
     ("xdg-open", "echo \"$1: opened\" >&2; exit 1"),
     // One runs when it is asked for.
-    ("pidof", "\"$1\" >/dev/null 2>&1 & echo $!"),
+    ("pidof", "\"$2\" >/dev/null 2>&1 & echo $!"),
     // All is built. What would last is shortened, and takes free ports.
     (
         "cargo",
