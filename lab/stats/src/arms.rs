@@ -62,11 +62,11 @@ impl Interval {
 pub struct Comparison {
     pub reference: Arm,
     pub other: Arm,
-    /// Mean of the other minus mean of the reference (Welch); `None` with fewer than two runs in an
-    /// arm or no spread at all.
+    /// Mean of the other minus mean of the reference (Welch; within blocks Student); `None` with
+    /// fewer than two runs in an arm or no spread at all.
     pub difference: Option<Interval>,
-    /// Mean of the other over mean of the reference (Fieller); `None` likewise, and if the
-    /// reference's mean is not clearly above 0.
+    /// Mean of the other over mean of the reference (Fieller; within blocks by logarithms); `None`
+    /// likewise, and if the reference's mean is not clearly above 0.
     pub ratio: Option<Interval>,
     /// Shift of the other's runs (Hodges and Lehmann); `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
@@ -78,8 +78,9 @@ pub struct Comparison {
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
     /// cannot be below 0.1.
     pub mann_whitney: Option<MannWhitney>,
-    /// Of two one-sided tests of the ratio against the margin, the larger. Decides about equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is
-    /// not positive.
+    /// The larger p-value of two one-sided tests of the ratio against the margin. Decides about
+    /// equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is not
+    /// positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
     /// without a spread or a margin.
