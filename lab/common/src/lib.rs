@@ -5,6 +5,7 @@ pub mod args;
 pub mod clock;
 pub mod evidence;
 pub mod files;
+pub mod lock;
 pub mod output;
 pub mod progress;
 pub mod signals;

@@ -2,6 +2,7 @@
 
 use super::plan::{Begin, Lane, Plan};
 use faultline_common::files::AtPath;
+use faultline_common::lock::flock_with_grace;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
 use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_folder};
@@ -24,7 +25,7 @@ pub enum Holder {
 }
 
 impl Lock {
-    /// Fails if another runner has it.
+    /// Fails if another runner has it for longer than a second.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
         let message = |process_text| {
@@ -47,7 +48,7 @@ impl Lock {
             .custom_flags(flags)
             .open(path);
         let mut file = open.at(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match flock_with_grace(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let process_text =

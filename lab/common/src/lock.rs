@@ -1,0 +1,43 @@
+//! Waits a moment for a file's lock.
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::{Errno, Result};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+const GRACE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(20);
+
+/// Repeats `operation`, which is a nonblocking one, for up to a second while another process has
+/// the lock. A child of a killed process shares its lock until it executes its program.
+pub fn flock_with_grace(file: impl AsFd, operation: FlockOperation) -> Result<()> {
+    let deadline = Instant::now() + GRACE;
+    loop {
+        match flock(&file, operation) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_lock_that_is_soon_released_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let [first, second] = [(); 2].map(|()| File::create(&path).unwrap());
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        flock_with_grace(&first, exclusive).unwrap();
+        assert_eq!(flock_with_grace(&second, exclusive), Err(Errno::WOULDBLOCK));
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(RETRY);
+            drop(first);
+        });
+        assert_eq!(flock_with_grace(&second, exclusive), Ok(()));
+        release.join().unwrap();
+    }
+}
