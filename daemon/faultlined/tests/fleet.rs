@@ -211,13 +211,11 @@ impl Fleet {
 
     fn start_vmalert(&self) -> Running {
         let rules = self.path("metricsql/*.yml");
-        let notifier = self.alertmanagers[0].address();
-        let changes: [(&str, &str); 5] = [
+        let changes: [(&str, &str); 4] = [
             ("127.0.0.1:8880", &self.address(4)),
             ("/etc/faultline/rules/*.yml", &rules),
             ("/etc/faultline/", &self.path("")),
             ("127.0.0.1:8428", &self.address(2)),
-            ("127.0.0.1:9093", notifier),
         ];
         let text = shipped("grafana/prometheus/fleet/vmalert.env", &changes);
         let arguments = vec![
@@ -286,6 +284,11 @@ impl Fleet {
             ],
         );
         self.write("prometheus-centre.yml", &centre);
+        let notifiers = shipped(
+            "grafana/prometheus/fleet/vmalert-notifiers.yml",
+            &[("127.0.0.1:9093", self.alertmanagers[0].address())],
+        );
+        self.write("vmalert-notifiers.yml", &notifiers);
         self.write("centre-password", "secret");
         let expected: String = (0..self.hosts)
             .map(|number| {

@@ -2,7 +2,7 @@
 
 use super::{environment, shipped};
 use faultline_testkit::Result;
-use faultline_testkit::binaries::in_search_path;
+use faultline_testkit::binaries::{in_search_path, victoriametrics};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::{Program, Running};
@@ -108,10 +108,9 @@ impl Upload {
 #[test]
 #[ignore = "needs rclone and versitygw; part of .ci/run --long"]
 fn flight_recordings_are_copied_whole_after_kills_and_never_changed() -> Result<()> {
-    let [Some(server), Some(_)] = ["versitygw", "rclone"].map(in_search_path) else {
+    let (Some(server), Some(_)) = (victoriametrics("versitygw"), in_search_path("rclone")) else {
         eprintln!(
-            "SKIPPED: rclone (Debian) and versitygw (go install \
-             github.com/versity/versitygw/cmd/versitygw@v1.8.0) must be in PATH"
+            "SKIPPED: needs rclone and versitygw (scripts/install-victoriametrics builds it)"
         );
         return Ok(());
     };
