@@ -48,6 +48,17 @@ where
     }
 }
 
+pub fn is_disk_full(error: &anyhow::Error) -> bool {
+    let full_kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    let io_kind = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().map(io::Error::kind)
+    };
+    error
+        .chain()
+        .filter_map(io_kind)
+        .any(|kind| full_kinds.contains(&kind))
+}
+
 const MAX_TRIES: u32 = 100;
 
 /// A file that is written under a temporary name in its folder. It is removed unless

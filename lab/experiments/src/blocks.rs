@@ -7,12 +7,15 @@ use crate::lock::{self, Holder};
 use crate::outcome::{Ending, Outcome};
 use crate::plan::Plan;
 use crate::schedule::{Turn, schedule};
+use anyhow::ensure;
 use faultline_common::files::AtPath;
+use faultline_common::output::say;
 use faultline_kernel::HostRoot;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// The block of a runner.
 #[derive(Debug, Clone)]
@@ -91,7 +94,10 @@ pub(crate) struct BlockAttempt {
     /// Last part of the folder: `n1-0`.
     pub(crate) name: String,
     pub(crate) number: u32,
+    /// Empty if the journal cannot be used.
     pub(crate) journal_state: JournalState,
+    /// Why the journal cannot be used, with its path.
+    pub(crate) problem: Option<String>,
 }
 
 impl BlockAttempt {
@@ -101,6 +107,12 @@ impl BlockAttempt {
 
     pub(crate) fn is_on(&self, host: &str) -> bool {
         self.name == attempt_name(host, self.number)
+    }
+
+    pub(crate) fn warn_if_unusable(&self, block: u32) {
+        if let Some(problem) = &self.problem {
+            warn_unreadable(&format!("block {block}: {problem}"));
+        }
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -114,23 +126,29 @@ pub(crate) fn attempt_name(host: &str, number: u32) -> String {
 }
 
 /// By number. Those of one number, from hosts without a common file system, by their begin.
-pub(crate) fn attempts(folder: &Folder, block: u32) -> anyhow::Result<Vec<BlockAttempt>> {
-    read_attempts(folder, block, |_, _| true)
+pub(crate) fn attempts(
+    folder: &Folder,
+    plan_digest: &str,
+    block: u32,
+) -> anyhow::Result<Vec<BlockAttempt>> {
+    read_attempts(folder, plan_digest, block, |_, _| true)
 }
 
 /// Reads no journal of another host.
 pub(crate) fn attempts_on(
     folder: &Folder,
+    plan_digest: &str,
     block: u32,
     host: &str,
 ) -> anyhow::Result<Vec<BlockAttempt>> {
-    read_attempts(folder, block, |found, number| {
+    read_attempts(folder, plan_digest, block, |found, number| {
         found == attempt_name(host, number)
     })
 }
 
 fn read_attempts(
     folder: &Folder,
+    plan_digest: &str,
     block: u32,
     is_wanted: impl Fn(&str, u32) -> bool,
 ) -> anyhow::Result<Vec<BlockAttempt>> {
@@ -150,31 +168,69 @@ fn read_attempts(
             continue;
         };
         let folder = Folder::new(&entry.path());
-        let journal = folder.journal();
-        let lines = match journal.exists() {
-            true => journal::read(&journal)?,
-            false => Vec::new(),
+        let (journal_state, problem) = match read_journal(&folder.journal(), plan_digest) {
+            Ok(journal_state) => (journal_state, None),
+            Err(error) => (JournalState::default(), Some(format!("{error:#}"))),
         };
         all.push(BlockAttempt {
             folder,
             name,
             number,
-            journal_state: JournalState::of(&lines),
+            journal_state,
+            problem,
         });
     }
     all.sort_by_key(|one| (one.number, one.journal_state.began_unix_ns));
     Ok(all)
 }
 
+/// Empty if the attempt never began.
+fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> {
+    if !path.try_exists().at(path)? {
+        return Ok(JournalState::default());
+    }
+    let journal_state = JournalState::of(&journal::read(path)?);
+    let shown = path.display();
+    match &journal_state.planned {
+        Some(planned) => ensure!(
+            planned.plan == plan_digest,
+            "{shown}: this is the journal of another plan"
+        ),
+        None => ensure!(
+            fs::metadata(path).at(path)?.len() == 0,
+            "{shown}: this is no journal"
+        ),
+    }
+    Ok(journal_state)
+}
+
+/// The attempts whose journals can be used. Names the others in `unreadable`.
+fn usable_attempts(
+    folder: &Folder,
+    plan_digest: &str,
+    block: u32,
+    unreadable: &mut Vec<String>,
+) -> Vec<BlockAttempt> {
+    let mut all = attempts(folder, plan_digest, block).unwrap_or_else(|error| {
+        unreadable.push(format!("block {block}: {error:#}"));
+        Vec::new()
+    });
+    let problems = all.iter().filter_map(|one| one.problem.as_ref());
+    unreadable.extend(problems.map(|problem| format!("block {block}: {problem}")));
+    all.retain(|one| one.journal_state.planned.is_some());
+    all
+}
+
 /// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
 /// else the one that ran last: a block may return to a host.
-pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow::Result<()> {
+pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     if !folder.has_blocks() {
-        return Ok(());
+        return;
     }
+    let planned = merged.planned.as_ref();
+    let digest = planned.map_or_else(String::new, |planned| planned.plan.clone());
     for block in numbers(&merged.turns) {
-        let mut all = attempts(folder, block)?;
-        all.retain(|one| one.journal_state.planned.is_some());
+        let mut all = usable_attempts(folder, &digest, block, &mut merged.unreadable);
         // The newest attempt of a turn counts.
         let first = all
             .iter()
@@ -205,7 +261,12 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) -> anyhow
     if merged.attempts.is_empty() {
         merged.stopped = Some("no block has begun".to_owned());
     }
-    Ok(())
+}
+
+pub(crate) fn warn_unreadable(problem: &str) {
+    say(&format!(
+        "warning: {problem}: this does not count; put the journal back, or move its folder away"
+    ));
 }
 
 /// The blocks of turns.

@@ -9,7 +9,6 @@ use super::outcome::Ending;
 use super::plan::Plan;
 use super::schedule::Turn;
 use super::search;
-pub(crate) use file::is_full;
 pub use file::{Journal, read};
 use serde::{Deserialize, Serialize};
 pub use state::{Attempt, CountedRun, JournalState, Next, RunAttempt, SearchLog};

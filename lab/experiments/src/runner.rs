@@ -9,13 +9,14 @@ mod turn;
 
 use super::blocks::BlockContext;
 use super::folder::Folder;
-use super::journal::{self, Entry, Journal, JournalState, Line, Planned};
+use super::journal::{Entry, Journal, JournalState, Line, Planned};
 use super::judge::gaps::RunPeriod;
 use super::outcome::{Ending, Outcome};
 use super::plan::{Arm, Lane, Plan};
 use super::schedule::{Scheduled, Turn};
 use super::targets::{self, Target};
 use super::watch::{StopReason, Watch};
+use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
 pub use real::RealSystem;
@@ -233,7 +234,7 @@ impl<'w> Runner<'w> {
     }
 
     fn cannot_write(&self, error: anyhow::Error) -> anyhow::Error {
-        let hint = if journal::is_full(&error) {
+        let hint = if is_disk_full(&error) {
             "free space on the disk of the experiment's folder, then "
         } else {
             ""

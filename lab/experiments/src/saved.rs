@@ -23,7 +23,10 @@ pub fn find_folder(path: &Path) -> anyhow::Result<Folder> {
 /// the plan in the folder was changed since.
 pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
-    blocks::merge_blocks(folder, &mut journal_state)?;
+    blocks::merge_blocks(folder, &mut journal_state);
+    for problem in &journal_state.unreadable {
+        blocks::warn_unreadable(problem);
+    }
     Ok((plan, journal_state))
 }
 

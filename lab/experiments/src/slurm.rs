@@ -8,11 +8,13 @@ use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_text::{bytes, time};
 use itertools::Itertools;
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
@@ -22,6 +24,10 @@ pub(crate) const EXIT_NOT_NOW: u8 = 75;
 const RESERVED_BYTES: u64 = 1 << 30;
 /// Slurm acts late on time limits.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Job {
@@ -231,29 +237,78 @@ pub(crate) fn cancel(scope: &str, options: &[&str]) -> anyhow::Result<()> {
     call("scancel", &options).map(drop)
 }
 
+fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let timeout = match program {
+        "sbatch" => SUBMIT_TIMEOUT,
+        _ => TIMEOUT,
+    };
+    call_within(timeout, program, arguments)
+}
+
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends at once; it is none of the programs of a run"
+    reason = "it ends within the timeout; it is none of the programs of a run"
 )]
-fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    // Files, as pipes stay open until the program's own children end.
+    let (stdout, stderr) = (output_file()?, output_file()?);
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env("LC_ALL", "C")
-        .stdin(Stdio::null());
-    let output = match command.output() {
+        .stdin(Stdio::null())
+        .stdout(stdout.try_clone()?)
+        .stderr(stderr.try_clone()?);
+    let mut child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "{program} is not in PATH: submit where Slurm is, or take the script of `faultline experiment slurm PLAN --print`"
         ),
-        output => output.context(program.to_owned())?,
+        child => child.context(program.to_owned())?,
     };
-    let message = String::from_utf8_lossy(&output.stderr);
+    let Some(status) = wait(&mut child, timeout).context(program.to_owned())? else {
+        let queued = match program {
+            "sbatch" => "; `squeue --me` shows whether the jobs are queued all the same",
+            _ => "",
+        };
+        bail!(
+            "{program} did not answer within {} and was ended: repeat this when `scontrol ping` says that the controller is up{queued}",
+            time(timeout)
+        );
+    };
     ensure!(
-        output.status.success(),
+        status.success(),
         "{program} failed: {}",
-        message.trim()
+        read_back(stderr)?.trim()
     );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    read_back(stdout)
+}
+
+fn output_file() -> anyhow::Result<File> {
+    let file = memfd_create("output", MemfdFlags::CLOEXEC);
+    Ok(File::from(file.context("a file in memory")?))
+}
+
+fn read_back(mut file: File) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `None` if it had to be killed.
+fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    // Sum of sleeps: less than the elapsed time.
+    let mut waited = Duration::ZERO;
+    while waited < timeout {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(POLL_INTERVAL);
+        waited += POLL_INTERVAL;
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
 
 #[cfg(test)]

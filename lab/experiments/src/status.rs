@@ -56,6 +56,9 @@ pub struct Status {
     /// Under Slurm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
+    /// Attempts at blocks whose journals cannot be used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<String>,
     pub runs: Vec<RunStatus>,
 }
 
@@ -152,6 +155,7 @@ impl Status {
             seconds_left: remaining
                 .map(|remaining| remaining.as_secs() / journal_state.running_blocks.max(1) as u64),
             jobs: Vec::new(),
+            unreadable: journal_state.unreadable.clone(),
             runs,
         }
     }

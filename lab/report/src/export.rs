@@ -6,7 +6,7 @@ mod wide;
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, bail};
 use dataset::DatasetRun;
-use faultline_common::files::{AtPath, TempFile};
+use faultline_common::files::{AtPath, TempFile, is_disk_full};
 use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Type};
 use faultline_recording::Recording;
 use faultline_recording::schema::TABLES;
@@ -25,6 +25,13 @@ struct Job {
 
 /// Files that were finished before an error stay.
 pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
+    export_all(args).map_err(|error| match is_disk_full(&error) {
+        true => error.context("the disk is full: free space, and export again"),
+        false => error,
+    })
+}
+
+fn export_all(args: &ExportArgs) -> anyhow::Result<String> {
     let tables = selected_tables(&args.tables)?;
     if let Some(into) = &args.into {
         return dataset::export_into(into, &args.files, &tables);

@@ -76,7 +76,7 @@ fn merged(folder: &Folder) -> JournalState {
         unix_ns: 0,
         entry: planned,
     }]);
-    merge_blocks(folder, &mut state).unwrap();
+    merge_blocks(folder, &mut state);
     state
 }
 
@@ -149,14 +149,37 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
 }
 
 #[test]
-fn an_unreadable_journal_of_another_host_is_not_read() {
+fn an_unusable_journal_is_named_and_the_other_attempts_count() {
     let root = tempfile::tempdir().unwrap();
     let folder = Folder::new(root.path());
-    write(&folder, "n1-0", "n1", &[None]);
-    write(&folder, "n2-1", "n2", &[None]);
-    let journal = Folder::new(&folder.block(1).join("n2-1")).journal();
-    let lines = fs::read_to_string(&journal).unwrap();
-    fs::write(&journal, format!("broken\n{lines}")).unwrap();
-    assert!(attempts(&folder, 1).is_err());
-    assert_eq!(attempts_on(&folder, 1, "n1").unwrap().len(), 1);
+    let done = || Some(Outcome::Completed);
+    for name in ["n1-0", "n2-1", "n3-2", "n4-3"] {
+        write(&folder, name, "n1", &[done(), done()]);
+    }
+    let journal = |name: &str| Folder::new(&folder.block(1).join(name)).journal();
+    let lines = fs::read_to_string(journal("n1-0")).unwrap();
+    fs::write(journal("n1-0"), format!("broken\n{lines}")).unwrap();
+    let digest = crate::folder::digest(PLAN);
+    fs::write(journal("n2-1"), lines.replace(&digest, "another")).unwrap();
+    fs::write(journal("n3-2"), "notes of somebody\n").unwrap();
+    // Not even a folder.
+    fs::write(folder.block(2), "").unwrap();
+    let state = merged(&folder);
+    let counted = state.counted();
+    assert_eq!(counted.len(), 2);
+    let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
+    assert!(path.starts_with(folder.block(1).join("n4-3")), "{path:?}");
+    let expected = [
+        "n1-0/journal.jsonl:1: this is no line of a journal",
+        "n2-1/journal.jsonl: this is the journal of another plan",
+        "n3-2/journal.jsonl: this is no journal",
+        "blocks/002: Not a directory",
+    ];
+    let unreadable = &state.unreadable;
+    assert_eq!(unreadable.len(), expected.len(), "{unreadable:#?}");
+    for expected in expected {
+        let named = unreadable.iter().any(|problem| problem.contains(expected));
+        assert!(named, "{expected}: {unreadable:#?}");
+    }
+    assert_eq!(attempts_on(&folder, &digest, 1, "n1").unwrap().len(), 1);
 }

@@ -1,7 +1,7 @@
 use super::{begin, changed, continue_run, remove_unbegun_journal, write_synced};
 use crate::args::{BlockArgs, SlurmArgs};
 use crate::blocks::{self, BlockAttempt, BlockContext};
-use crate::folder::{Folder, LOCK};
+use crate::folder::{Folder, LOCK, digest};
 use crate::journal::{Entry, Journal, JournalState, Line, Planned};
 use crate::lock::Lock;
 use crate::plan::Plan;
@@ -83,12 +83,17 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     let _lock = Lock::take_or(&path.join(LOCK), |process| {
         format!("it is being run already{process}")
     })?;
-    let attempts = blocks::attempts(&folder, number)?;
+    let digest = digest(&plan.text);
+    let attempts = blocks::attempts(&folder, &digest, number)?;
     if attempts.iter().any(BlockAttempt::is_done) {
         return Ok(ExperimentEnd::Finished);
     }
     let host = blocks::host_name();
-    let own = attempts.iter().rev().find(|one| one.is_on(&host));
+    for one in attempts.iter().filter(|one| !one.is_on(&host)) {
+        one.warn_if_unusable(number);
+    }
+    let mut usable = attempts.iter().filter(|one| one.problem.is_none());
+    let own = usable.rfind(|one| one.is_on(&host));
     plan.folder = own.map_or_else(
         || path.join(blocks::attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
@@ -96,7 +101,7 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     // Blocks may run at the same time, and each needs a file.
     plan.recorder.targets = None;
     let block = BlockContext {
-        last_end_unix_ns: last_end(&folder, &plan, &host)?,
+        last_end_unix_ns: last_end(&folder, &plan, &host),
         folder,
         number,
         host,
@@ -116,16 +121,20 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
     next.max(restarts.unwrap_or(0))
 }
 
-fn last_end(folder: &Folder, plan: &Plan, host: &str) -> anyhow::Result<Option<i64>> {
+fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
+    let digest = digest(&plan.text);
     let mut last = None;
     for number in 1..=plan.replicates {
-        let own = blocks::attempts_on(folder, number, host)?;
-        let ends = own
-            .iter()
-            .filter_map(|one| one.journal_state.last_end_unix_ns);
-        last = last.max(ends.max());
+        let own = blocks::attempts_on(folder, &digest, number, host).unwrap_or_else(|error| {
+            blocks::warn_unreadable(&format!("block {number}: {error:#}"));
+            Vec::new()
+        });
+        for one in own {
+            one.warn_if_unusable(number);
+            last = last.max(one.journal_state.last_end_unix_ns);
+        }
     }
-    Ok(last)
+    last
 }
 
 pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
@@ -196,8 +205,10 @@ pub(super) fn stop(
     }
     // A runner may outlive its job, and blocks may be run by hand.
     let mut running = 0;
+    let digest = digest(&plan.text);
     for number in blocks::numbers(&journal_state.turns) {
-        for one in blocks::attempts(folder, number)?
+        for one in blocks::attempts(folder, &digest, number)
+            .unwrap_or_default()
             .iter()
             .filter(|one| one.is_running())
         {

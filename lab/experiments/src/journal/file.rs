@@ -111,14 +111,3 @@ fn parse(text: &[u8]) -> Result<Line, String> {
     let text = text.strip_suffix(b"\n").ok_or("it has no end")?;
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
-
-pub(crate) fn is_full(error: &anyhow::Error) -> bool {
-    let full_kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
-    let io_kind = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<std::io::Error>().map(|io| io.kind())
-    };
-    error
-        .chain()
-        .filter_map(io_kind)
-        .any(|kind| full_kinds.contains(&kind))
-}

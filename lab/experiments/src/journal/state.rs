@@ -22,6 +22,8 @@ pub struct JournalState {
     pub runner_began_unix_ns: i64,
     /// Blocks with a runner; 0 without blocks.
     pub running_blocks: usize,
+    /// Attempts at blocks whose journals cannot be used, with paths and reasons.
+    pub unreadable: Vec<String>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,

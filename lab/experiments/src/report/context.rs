@@ -56,6 +56,16 @@ fn caveats(
 ) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     caveats.extend(unfinished(experiment, tallies));
+    let unreadable = &experiment.journal_state.unreadable;
+    if !unreadable.is_empty() {
+        caveats.push(Caveat::new(
+            format!(
+                "Attempts at blocks that do not count, as their journals cannot be used: {}.",
+                unreadable.join("; ")
+            ),
+            "Put the journals back, or move the folders away, and report again.",
+        ));
+    }
     if !unread.is_empty() {
         let unread = unread.join("; ");
         caveats.push(Caveat::new(

@@ -1,13 +1,14 @@
 use super::system::RecorderRequest;
 use super::{Runner, Running, TurnError, job, search};
 use crate::blocks::BlockContext;
-use crate::journal::{self, Entry, Step};
+use crate::journal::{Entry, Step};
 use crate::judge::killed_for_memory;
 use crate::plan::{Begin, Kind, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
 use crate::watch::{StopReason, Watch};
 use anyhow::Context;
+use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{End, Evidence};
 use faultline_runner::record::gate_text;
 use faultline_runner::record::recorder::{
@@ -106,7 +107,7 @@ impl Runner<'_> {
 
     pub(super) fn turn_error(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
-        if journal::is_full(error)
+        if is_disk_full(error)
             || self
                 .system
                 .free_bytes(self.folder.path())

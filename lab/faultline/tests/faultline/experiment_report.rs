@@ -10,12 +10,13 @@
 
 use crate::support::made::day::Arm;
 use crate::support::made::{self, busy, faultline, said};
+use crate::support::simulated::table;
 use faultline_experiments::folder::{Folder, digest};
 use faultline_experiments::journal::{Entry, Line, Planned, Step};
 use faultline_experiments::outcome::{Ending, Outcome, Validity};
 use faultline_experiments::schedule::{Scheduled, Turn};
 use faultline_runner::isolation::{Evidence, Pressure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -102,6 +103,48 @@ impl Made {
         place
     }
 
+    fn scheduled(&self) -> Vec<Scheduled> {
+        let Entry::Planned(planned) = &self.lines[0].entry else {
+            panic!("the first line is the plan");
+        };
+        let turns = planned.turns.iter();
+        turns.flat_map(|turn| turn.runs.clone()).collect()
+    }
+
+    /// The same runs as blocks below `folder`, without recordings. A block's host is `n` and its number.
+    fn as_blocks(&self, folder: &Path) -> Vec<Made> {
+        let text = fs::read_to_string(self.folder.plan()).unwrap();
+        Made::new(folder, &text, self.turns(|_| true)).keep();
+        let block = |number| {
+            let runs = self.turns(|run| run.replicate == number);
+            let is_of_block = |of: u32| runs.iter().any(|turn| turn.number == of);
+            let attempt = folder.join(format!("blocks/{number:03}/n{number}-0"));
+            let mut block = Made::new(&attempt, &text, runs.clone());
+            if let Entry::Runner { host, .. } = &mut block.lines[1].entry {
+                *host = format!("n{number}");
+            }
+            let lines = self.lines.iter().filter(|line| match &line.entry {
+                Entry::TurnBegun { turn, .. } => is_of_block(*turn),
+                Entry::Step { run, .. } | Entry::RunEnded { run, .. } => is_of_block(*run),
+                _ => false,
+            });
+            block.lines.extend(lines.cloned());
+            block.keep();
+            block
+        };
+        (1..=3).map(block).collect()
+    }
+
+    /// Each run is a turn with the same number.
+    fn turns(&self, is_wanted: impl Fn(&Scheduled) -> bool) -> Vec<Turn> {
+        let runs = self.scheduled().into_iter().filter(is_wanted);
+        let turn = |run: Scheduled| Turn {
+            number: run.run,
+            runs: vec![run],
+        };
+        runs.map(turn).collect()
+    }
+
     fn keep(&self) {
         let lines = self
             .lines
@@ -130,6 +173,29 @@ fn plan(folder: &Path, more: &str) -> String {
 
 /// What a program cache of two sizes does, three replicates each, forwards and backwards.
 fn cache(folder: &Path) -> Made {
+    let made = cache_journal(folder);
+    for run in made.scheduled() {
+        record(&made.place(&run).join("run.fltl"), &run, &[]);
+    }
+    made
+}
+
+fn record(path: &Path, run: &Scheduled, labels: &[(&str, &str)]) {
+    // The journal knows better.
+    let labels = [("arm", "whatever")].iter().chain(labels);
+    let arm = Arm {
+        seconds: 200,
+        cache: run.arm.parse().unwrap(),
+        seed: u64::from(run.run),
+        labels: labels
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        ..Arm::default()
+    };
+    busy(path, arm);
+}
+
+fn cache_journal(folder: &Path) -> Made {
     let text = plan(
         folder,
         "order = \"abba\"\n[workload]\nkind = \"validator\"\ncommand = [\"/bin/true\"]\nbinary = \"/bin/true\"\nledger = \"/x/ledger\"\n\
@@ -163,15 +229,6 @@ fn cache(folder: &Path) -> Made {
             turn: run.run,
             attempt: 1,
         });
-        let arm = Arm {
-            seconds: 200,
-            cache: run.arm.parse().unwrap(),
-            seed: u64::from(run.run),
-            // The journal knows better.
-            labels: vec![("arm".to_owned(), "whatever".to_owned())],
-            ..Arm::default()
-        };
-        busy(&made.place(run).join("run.fltl"), arm);
         made.run(run, Outcome::Completed, 0);
     }
     made
@@ -235,6 +292,64 @@ fn an_experiment_report_uses_the_plans_metric_and_margin() {
         csv("arms")
     );
     assert_eq!(csv("runs").lines().count(), 7);
+}
+
+#[test]
+fn blocks_on_several_hosts_have_the_values_of_the_same_runs_on_one_host() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut one = cache(&temp.path().join("one"));
+    one.write(Entry::Finished);
+    one.keep();
+    let blocks = temp.path().join("blocks");
+    for (block, number) in one.as_blocks(&blocks).iter().zip(1..) {
+        for run in block.scheduled() {
+            let (host, number) = (format!("n{number}"), number.to_string());
+            let labels = [("host", &*host), ("block", &*number)];
+            record(&block.place(&run).join("run.fltl"), &run, &labels);
+        }
+    }
+    let [of_one, mut of_blocks] = [one.folder.path(), &blocks].map(tables);
+    let hosts = of_blocks.remove("hosts.csv").unwrap();
+    assert_eq!(hosts.lines().count(), 4, "{hosts}");
+    for (name, text) in of_one {
+        let other = of_blocks.remove(&name).unwrap();
+        // Within blocks, intervals and tests are others.
+        if ["primary.csv", "other-metrics.csv"].contains(&&*name) {
+            assert_eq!(means(&text), means(&other), "{name}");
+        } else {
+            assert_eq!(text, other, "{name}");
+        }
+    }
+    assert!(of_blocks.is_empty(), "{:?}", of_blocks.keys());
+}
+
+/// Of a new report, by file.
+fn tables(folder: &Path) -> BTreeMap<String, String> {
+    let output = faultline([Path::new("experiment"), Path::new("report"), folder]);
+    assert!(output.status.success(), "{}", said(&output));
+    let files = fs::read_dir(folder.join("report/tables"))
+        .unwrap()
+        .flatten();
+    let table = |file: fs::DirEntry| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        (name, fs::read_to_string(file.path()).unwrap())
+    };
+    files.map(table).collect()
+}
+
+/// Arms' means and numbers of runs in a table of comparisons.
+fn means(text: &str) -> BTreeSet<Vec<Option<String>>> {
+    let columns = [
+        "Metric",
+        "Arms",
+        "Reference mean",
+        "Other mean",
+        "Runs",
+        "Other runs",
+    ];
+    let rows = table(text).into_iter();
+    rows.map(|row| columns.map(|column| row.get(column).cloned()).to_vec())
+        .collect()
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 use crate::support::made::day::Arm;
 use crate::support::made::{Plain, busy, faultline, said};
+use crate::support::small_disk::SmallDisk;
 use parquet::basic::{Compression, LogicalType, TimeUnit, Type as Physical};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::path::{Path, PathBuf};
@@ -438,6 +439,48 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
     assert!(said(&output).contains(expected), "{}", said(&output));
     let output = export(&[&one, "--out".as_ref(), &dataset], &["--into", "x"]);
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_file_and_the_next_export_completes() {
+    let Some(disk) = SmallDisk::mount("64k") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("run.fltl");
+    // Two days.
+    Plain {
+        began: 1_800_057_595,
+        ..Plain::default()
+    }
+    .write(&recording);
+    let dataset = disk.path().join("dataset");
+    let mut failures = 0;
+    for kib in (64..).step_by(4) {
+        disk.resize(&format!("{kib}k"));
+        let output = export_into(&dataset, &[&recording]);
+        let files = dataset_files(&dataset, "");
+        for file in &files {
+            let open = std::fs::File::open(dataset.join(file)).unwrap();
+            assert!(SerializedFileReader::new(open).is_ok(), "{file}");
+        }
+        let days = |table: &str| {
+            let of_table = |file: &&String| file.starts_with(&format!("{table}/"));
+            files.iter().filter(of_table).count()
+        };
+        let both = ["tick", "event", "process_sample", "wide"].map(days);
+        if output.status.success() {
+            assert_eq!(both, [2; 4], "{files:#?}");
+            break;
+        }
+        failures += 1;
+        assert!(both.iter().all(|days| *days != 1), "{kib} KiB: {both:?}");
+        let said = said(&output);
+        for part in ["the disk is full: free space", "dataset/", "No space left"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    assert!(failures > 1);
 }
 
 /// Sorted, as both readers have them.

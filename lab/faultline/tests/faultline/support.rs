@@ -11,3 +11,4 @@
 pub(crate) mod made;
 pub(crate) mod sample;
 pub(crate) mod simulated;
+pub(crate) mod small_disk;

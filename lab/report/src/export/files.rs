@@ -79,7 +79,7 @@ impl<'f> TableFiles<'f> {
             let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
             self.open.insert(day, (self.create)(day)?);
         }
-        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut complete = Vec::new();
         for OpenFile {
             path,
             temp_file,
@@ -87,6 +87,10 @@ impl<'f> TableFiles<'f> {
         } in self.open.into_values()
         {
             writer.finish().at(&path)?;
+            complete.push((path, temp_file));
+        }
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for (path, temp_file) in complete {
             temp_file.finish(&path).at(&path)?;
             paths.push(path);
         }

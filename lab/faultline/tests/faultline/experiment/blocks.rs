@@ -112,6 +112,25 @@ fn an_attempt_is_stopped_on_its_host(scene: &Scene) {
     );
 }
 
+fn an_unreadable_journal_stops_no_other_block(scene: &Scene) {
+    let journal = scene.path("state/blocks/001/n1-0/journal.jsonl");
+    let lines = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, format!("broken\n{lines}")).unwrap();
+    for output in [
+        block(scene, "n1", "2"),
+        scene.faultline(&["status", "state"]),
+        scene.faultline(&["report", "state"]),
+    ] {
+        let said = said(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(
+            said.contains("n1-0/journal.jsonl:1: this is no line"),
+            "{said}"
+        );
+    }
+    std::fs::write(&journal, lines).unwrap();
+}
+
 #[test]
 fn a_block_runs_once_and_whole_on_one_host() {
     // Runs of the arm b wait once.
@@ -151,7 +170,7 @@ fn a_block_runs_once_and_whole_on_one_host() {
         (&2.into(), &4.into())
     );
     an_attempt_is_stopped_on_its_host(&scene);
-    assert!(block(&scene, "n1", "2").status.success());
+    an_unreadable_journal_stops_no_other_block(&scene);
     assert_eq!(status(&scene)["state"]["is"], "finished");
     let report = scene.faultline(&["report", "state"]);
     assert!(report.status.success(), "{}", said(&report));

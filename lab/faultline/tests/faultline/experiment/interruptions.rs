@@ -1,6 +1,7 @@
 //! What interrupts a runner, and what becomes of the experiment then.
 
 use super::scene::{PATIENCE, Scene, said};
+use crate::support::small_disk::SmallDisk;
 use faultline_experiments::folder::RECORDER_LOG;
 use faultline_experiments::journal::{Entry, Line, Step};
 use faultline_experiments::outcome::{Outcome, Validity};
@@ -8,7 +9,6 @@ use faultline_testkit::eventually::{eventually, eventually_ok};
 use faultline_testkit::process::signal;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// Ends when asked, and has a child that left its session and a grandchild that nobody waits for.
@@ -387,41 +387,19 @@ fn writer_of(file: &Path) -> Option<u32> {
         .find(|pid| std::fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
 }
 
-/// A small file system, until it is dropped.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=128m", "none"])
-            .arg(folder.path())
-            .status();
-        if mount.is_ok_and(|status| status.success()) {
-            return Some(Small(folder));
-        }
-        eprintln!("SKIPPED: no file system can be mounted here");
-        None
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_stops_the_experiment_and_it_resumes_with_free_space() {
-    let Some(small) = Small::mount() else { return };
-    let state = small.0.path().join("state");
+    let Some(small) = SmallDisk::mount("128m") else {
+        return;
+    };
+    let state = small.path().join("state");
     let Some(scene) = Scene::new("full", SCRIPT, 1, LONG) else {
         return;
     };
     let scene = scene.in_folder(&state);
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
-    let ballast = small.0.path().join("ballast");
+    let ballast = small.path().join("ballast");
     let mut file = std::fs::File::create(&ballast).unwrap();
     while file.write_all(&[1; 1 << 16]).is_ok() {}
     while file.write_all(&[1]).is_ok() {}

@@ -1,0 +1,38 @@
+use std::path::Path;
+use std::process::Command;
+
+/// A file system in memory, until it is dropped.
+pub(crate) struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`, said, if it cannot be mounted here.
+    pub(crate) fn mount(size: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        if mount(folder.path(), &format!("size={size}")) {
+            return Some(SmallDisk(folder));
+        }
+        eprintln!("SKIPPED: no file system can be mounted here");
+        None
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn resize(&self, size: &str) {
+        assert!(mount(self.path(), &format!("remount,size={size}")));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+fn mount(folder: &Path, options: &str) -> bool {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", options, "none"]);
+    let status = command.arg(folder).status();
+    status.is_ok_and(|status| status.success())
+}
