@@ -25,7 +25,8 @@ const RESERVED_BYTES: u64 = 1 << 30;
 /// Slurm acts late on time limits.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// Slurm itself gives up after `MessageTimeout`, 10 s by default.
+const TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
