@@ -3,21 +3,21 @@
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const GRACE: Duration = Duration::from_secs(1);
-const RETRY: Duration = Duration::from_millis(20);
+const RETRIES: usize = 50;
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Repeats `operation`, which is a nonblocking one, for up to a second while another process has
-/// the lock. A child of a killed process shares its lock until it executes its program.
+/// Repeats `operation`, which is a nonblocking one, for a second while another process has the
+/// lock. A child of a killed process shares its lock until it executes its program.
 pub fn flock_with_grace(file: impl AsFd, operation: FlockOperation) -> Result<()> {
-    let deadline = Instant::now() + GRACE;
-    loop {
+    for _ in 0..RETRIES {
         match flock(&file, operation) {
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(RETRY_INTERVAL),
             result => return result,
         }
     }
+    flock(&file, operation)
 }
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ mod tests {
         flock_with_grace(&first, exclusive).unwrap();
         assert_eq!(flock_with_grace(&second, exclusive), Err(Errno::WOULDBLOCK));
         let release = std::thread::spawn(move || {
-            std::thread::sleep(RETRY);
+            std::thread::sleep(RETRY_INTERVAL);
             drop(first);
         });
         assert_eq!(flock_with_grace(&second, exclusive), Ok(()));
