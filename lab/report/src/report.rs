@@ -211,6 +211,15 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
 }
 
 fn title(subjects: &Subjects<'_>) -> String {
+    let is_simulated = |subject: &Subject<'_>| subject.run.facts.demo;
+    let prefix = match subjects.all.iter().any(is_simulated) {
+        true => "Simulated validator. ",
+        false => "",
+    };
+    prefix.to_owned() + &title_of_runs(subjects)
+}
+
+fn title_of_runs(subjects: &Subjects<'_>) -> String {
     match (subjects.all.as_slice(), subjects.arms.len()) {
         ([], _) => "No runs".to_owned(),
         ([one], _) => format!("Run {}", one.name),

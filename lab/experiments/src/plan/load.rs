@@ -12,11 +12,14 @@ use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{ConfigError, Table, choice, flag, number, size, text, time, within};
 use itertools::Itertools;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
 
 const MAX_PLAN_BYTES: u64 = 1 << 20;
+const SHIPPED_PLANS: &str = "plans to copy and adapt are in experiments/ of the source and in \
+    /usr/share/doc/faultline/examples/ of the package";
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -41,7 +44,10 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
         }
         _ => {}
     }
-    let text = std::fs::read_to_string(file).map_err(|error| file_error(error.to_string()))?;
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => file_error(format!("is not there; {SHIPPED_PLANS}")),
+        _ => file_error(error.to_string()),
+    })?;
     parse(&text, &absolute)
 }
 

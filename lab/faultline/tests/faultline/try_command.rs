@@ -102,7 +102,7 @@ fn try_compares_two_simulated_cache_sizes_and_opens_the_report_once() {
         assert_eq!(reloads > 0, run.starts_with("simulated-512"), "{run}");
     }
     let report = fs::read_to_string(path("sizes/report/report.md")).unwrap();
-    assert!(report.contains("# Comparison: simulated-512, simulated-1024"));
+    assert!(report.contains("# Simulated validator. Comparison: simulated-512, simulated-1024"));
 
     let again = try_in(folder.path()).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
