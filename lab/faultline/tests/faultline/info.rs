@@ -50,6 +50,7 @@ fn a_complete_recording_is_printed_as_text_and_json() {
         "gaps        2027-01-15 08:00:05 UTC  4 s, 3 ticks missed\n",
         "missing     3 ticks in 1 gap\n",
         "datapoints of the validator: program_cache_point, replay_slot_point,",
+        "; set its SOLANA_METRICS_CONFIG",
     ] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
@@ -166,6 +167,8 @@ fn a_truncated_recording_is_refused_with_a_remedy() {
             ..Arm::default()
         },
     );
+    let whole = said(&info(&[&path("whole.fltl")]));
+    assert!(!whole.contains("set its SOLANA_METRICS_CONFIG"), "{whole}");
     let bytes = std::fs::read(path("whole.fltl")).unwrap();
     std::fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
     let output = info(&[&path("cut.fltl")]);

@@ -219,9 +219,17 @@ fn missing(summary: &Summary) -> Vec<String> {
         all.push(format!("samples: {samples}"));
     }
     if !points.is_empty() {
-        all.push(format!(
-            "datapoints of the validator: {points}; set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md"
-        ));
+        let is_point = |table: &&Table| table.name.ends_with("_point");
+        let remedy = match summary
+            .tables
+            .iter()
+            .filter(is_point)
+            .any(|table| table.rows > 0)
+        {
+            true => "the validator sent others, but none of these",
+            false => "set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md",
+        };
+        all.push(format!("datapoints of the validator: {points}; {remedy}"));
     }
     let killed = summary
         .events
