@@ -33,11 +33,11 @@ mod tests {
         let exclusive = FlockOperation::NonBlockingLockExclusive;
         flock_with_grace(&first, exclusive).unwrap();
         assert_eq!(flock_with_grace(&second, exclusive), Err(Errno::WOULDBLOCK));
-        let release = std::thread::spawn(move || {
+        let release = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(RETRY_INTERVAL);
             drop(first);
         });
         assert_eq!(flock_with_grace(&second, exclusive), Ok(()));
-        release.join().unwrap();
+        release.unwrap().join().unwrap();
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The recordings that documents name, by those of `tests/fixtures` that stand for them.
-const RECORDINGS: [(&str, &str); 8] = [
+const RECORDINGS: [(&str, &str); 10] = [
     ("now.fltl", "arm-512-1.fltl"),
     ("run.fltl", "arm-512-1.fltl"),
     ("cut-off.fltl", "restart.fltl"),
@@ -21,6 +21,8 @@ const RECORDINGS: [(&str, &str); 8] = [
     ("512G-2.fltl", "arm-512-2.fltl"),
     ("1024G-1.fltl", "arm-1024-1.fltl"),
     ("1024G-2.fltl", "arm-1024-2.fltl"),
+    ("demo-512.fltl", "arm-512-1.fltl"),
+    ("demo-1024.fltl", "arm-1024-1.fltl"),
 ];
 
 /// Commands that only read these and write into the folder.
