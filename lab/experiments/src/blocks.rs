@@ -184,7 +184,7 @@ fn read_attempts(
     Ok(all)
 }
 
-/// Empty if the attempt never began.
+/// Empty if the attempt never began: a kill may leave a part of the first line.
 fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> {
     if !path.try_exists().at(path)? {
         return Ok(JournalState::default());
@@ -197,7 +197,7 @@ fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> 
             "{shown}: this is the journal of another plan"
         ),
         None => ensure!(
-            fs::metadata(path).at(path)?.len() == 0,
+            !fs::read(path).at(path)?.contains(&b'\n'),
             "{shown}: this is no journal"
         ),
     }

@@ -103,7 +103,7 @@ fn measure(hosts: usize) -> Result<Option<[u64; 2]>> {
     let before = groups.map(cpu);
     sleep(MEASURED);
     let after = groups.map(cpu);
-    let held = groups.map(memory);
+    let memory_bytes = groups.map(memory);
     let bytes = stored_bytes(&fleet);
     for (centre, name) in ["VictoriaMetrics with vmalert", "Prometheus"]
         .iter()
@@ -122,11 +122,11 @@ fn measure(hosts: usize) -> Result<Option<[u64; 2]>> {
             ask("sum(scrape_samples_scraped{job='faultline'})"),
             ask("sum(scrape_samples_scraped)"),
             used * 100.0,
-            held[centre] / 1_000_000,
+            memory_bytes[centre] / 1_000_000,
             bytes[centre] as f64 / samples,
         );
     }
-    Ok(Some(held))
+    Ok(Some(memory_bytes))
 }
 
 #[test]

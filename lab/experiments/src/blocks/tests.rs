@@ -162,6 +162,9 @@ fn an_unusable_journal_is_named_and_the_other_attempts_count() {
     let digest = crate::folder::digest(PLAN);
     fs::write(journal("n2-1"), lines.replace(&digest, "another")).unwrap();
     fs::write(journal("n3-2"), "notes of somebody\n").unwrap();
+    // The runner was killed at its first line.
+    write(&folder, "n5-4", "n5", &[None]);
+    fs::write(journal("n5-4"), r#"{"unix_ns":1,"#).unwrap();
     // Not even a folder.
     fs::write(folder.block(2), "").unwrap();
     let state = merged(&folder);

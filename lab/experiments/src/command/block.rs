@@ -208,7 +208,7 @@ pub(super) fn stop(
     let digest = digest(&plan.text);
     for number in blocks::numbers(&journal_state.turns) {
         for one in blocks::attempts(folder, &digest, number)
-            .unwrap_or_default()
+            .unwrap_or_default() // `read_started` has named the error.
             .iter()
             .filter(|one| one.is_running())
         {

@@ -24,6 +24,20 @@ fn mistakes(text: &str) -> Vec<String> {
     read(text).err().unwrap_or_default()
 }
 
+#[test]
+fn a_missing_plan_is_an_error_that_names_the_shipped_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let errors = load(&folder.path().join("least-ram.toml")).unwrap_err();
+    let text = errors.iter().map(ToString::to_string).join("\n");
+    for expected in [
+        "least-ram.toml",
+        "is not there",
+        "/usr/share/doc/faultline/examples/",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 /// The small plan with one text in place of another.
 fn with(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
