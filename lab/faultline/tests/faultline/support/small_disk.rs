@@ -5,7 +5,7 @@ use std::process::Command;
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// `None`, said, if it cannot be mounted here.
+    /// `None`, with a message, if it cannot be mounted here.
     pub(crate) fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         if mount(folder.path(), &format!("size={size}")) {
