@@ -109,7 +109,7 @@ impl BlockAttempt {
         self.name == attempt_name(host, self.number)
     }
 
-    pub(crate) fn warn_if_unusable(&self, block: u32) {
+    pub(crate) fn warn_if_unreadable(&self, block: u32) {
         if let Some(problem) = &self.problem {
             warn_unreadable(&format!("block {block}: {problem}"));
         }
@@ -190,22 +190,22 @@ fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> 
         return Ok(JournalState::default());
     }
     let journal_state = JournalState::of(&journal::read(path)?);
-    let shown = path.display();
+    let path_text = path.display();
     match &journal_state.planned {
         Some(planned) => ensure!(
             planned.plan == plan_digest,
-            "{shown}: this is the journal of another plan"
+            "{path_text}: this is the journal of another plan"
         ),
         None => ensure!(
             !fs::read(path).at(path)?.contains(&b'\n'),
-            "{shown}: this is no journal"
+            "{path_text}: this is no journal"
         ),
     }
     Ok(journal_state)
 }
 
 /// The attempts whose journals can be used. Names the others in `unreadable`.
-fn usable_attempts(
+fn readable_attempts(
     folder: &Folder,
     plan_digest: &str,
     block: u32,
@@ -230,7 +230,7 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     let planned = merged.planned.as_ref();
     let digest = planned.map_or_else(String::new, |planned| planned.plan.clone());
     for block in numbers(&merged.turns) {
-        let mut all = usable_attempts(folder, &digest, block, &mut merged.unreadable);
+        let mut all = readable_attempts(folder, &digest, block, &mut merged.unreadable);
         // The newest attempt of a turn counts.
         let first = all
             .iter()

@@ -149,7 +149,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
 }
 
 #[test]
-fn an_unusable_journal_is_named_and_the_other_attempts_count() {
+fn an_unreadable_journal_is_named_and_the_other_attempts_count() {
     let root = tempfile::tempdir().unwrap();
     let folder = Folder::new(root.path());
     let done = || Some(Outcome::Completed);

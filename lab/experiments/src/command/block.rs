@@ -90,10 +90,10 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     }
     let host = blocks::host_name();
     for one in attempts.iter().filter(|one| !one.is_on(&host)) {
-        one.warn_if_unusable(number);
+        one.warn_if_unreadable(number);
     }
-    let mut usable = attempts.iter().filter(|one| one.problem.is_none());
-    let own = usable.rfind(|one| one.is_on(&host));
+    let mut readable = attempts.iter().filter(|one| one.problem.is_none());
+    let own = readable.rfind(|one| one.is_on(&host));
     plan.folder = own.map_or_else(
         || path.join(blocks::attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
@@ -130,7 +130,7 @@ fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
             Vec::new()
         });
         for one in own {
-            one.warn_if_unusable(number);
+            one.warn_if_unreadable(number);
             last = last.max(one.journal_state.last_end_unix_ns);
         }
     }
