@@ -42,7 +42,7 @@ pub fn geth() -> Option<PathBuf> {
 pub const NO_VICTORIAMETRICS_MESSAGE: &str = "SKIPPED: no VictoriaMetrics here. Build it with scripts/install-victoriametrics, or set \
      FAULTLINE_VICTORIAMETRICS to its folder";
 
-/// A program of VictoriaMetrics, from the folder `FAULTLINE_VICTORIAMETRICS` or where `scripts/install-victoriametrics` puts it.
+/// A program that `scripts/install-victoriametrics` built, from its folder or `FAULTLINE_VICTORIAMETRICS`.
 pub fn victoriametrics(program: &str) -> Option<PathBuf> {
     let given = std::env::var_os("FAULTLINE_VICTORIAMETRICS").map(PathBuf::from);
     let folder = given.or_else(|| Some(cache()?.join("victoriametrics")))?;

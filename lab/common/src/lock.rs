@@ -1,5 +1,3 @@
-//! Waits a moment for a file's lock.
-
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
@@ -8,9 +6,9 @@ use std::time::Duration;
 const RETRIES: usize = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Repeats `operation`, which is a nonblocking one, for a second while another process has the
-/// lock. A child of a killed process shares its lock until it executes its program.
-pub fn flock_with_grace(file: impl AsFd, operation: FlockOperation) -> Result<()> {
+/// Retries the nonblocking `operation` for a second while another process has the lock: a forked
+/// child shares the lock of its killed parent until `exec`.
+pub fn flock_with_retries(file: impl AsFd, operation: FlockOperation) -> Result<()> {
     for _ in 0..RETRIES {
         match flock(&file, operation) {
             Err(Errno::WOULDBLOCK) => std::thread::sleep(RETRY_INTERVAL),
@@ -31,13 +29,16 @@ mod tests {
         let path = folder.path().join("lock");
         let [first, second] = [(); 2].map(|()| File::create(&path).unwrap());
         let exclusive = FlockOperation::NonBlockingLockExclusive;
-        flock_with_grace(&first, exclusive).unwrap();
-        assert_eq!(flock_with_grace(&second, exclusive), Err(Errno::WOULDBLOCK));
-        let release = std::thread::Builder::new().spawn(move || {
+        flock_with_retries(&first, exclusive).unwrap();
+        assert_eq!(
+            flock_with_retries(&second, exclusive),
+            Err(Errno::WOULDBLOCK)
+        );
+        let release_thread = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(RETRY_INTERVAL);
             drop(first);
         });
-        assert_eq!(flock_with_grace(&second, exclusive), Ok(()));
-        release.unwrap().join().unwrap();
+        assert_eq!(flock_with_retries(&second, exclusive), Ok(()));
+        release_thread.unwrap().join().unwrap();
     }
 }

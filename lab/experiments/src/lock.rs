@@ -2,7 +2,7 @@
 
 use super::plan::{Begin, Lane, Plan};
 use faultline_common::files::AtPath;
-use faultline_common::lock::flock_with_grace;
+use faultline_common::lock::flock_with_retries;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
 use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_folder};
@@ -48,7 +48,7 @@ impl Lock {
             .custom_flags(flags)
             .open(path);
         let mut file = open.at(path)?;
-        match flock_with_grace(&file, FlockOperation::NonBlockingLockExclusive) {
+        match flock_with_retries(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let process_text =

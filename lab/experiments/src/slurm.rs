@@ -248,10 +248,10 @@ fn call(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends within the timeout; it is none of the programs of a run"
+    reason = "it ends within the timeout, and no run has it"
 )]
 fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    // Files, as pipes stay open until the program's own children end.
+    // The output goes to files: a pipe stays open until the program's children end.
     let (stdout, stderr) = (output_file()?, output_file()?);
     let mut command = Command::new(program);
     command
@@ -279,9 +279,9 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::
     ensure!(
         status.success(),
         "{program} failed: {}",
-        read_back(stderr)?.trim()
+        read_from_start(stderr)?.trim()
     );
-    read_back(stdout)
+    read_from_start(stdout)
 }
 
 fn output_file() -> anyhow::Result<File> {
@@ -289,7 +289,7 @@ fn output_file() -> anyhow::Result<File> {
     Ok(File::from(file.context("a file in memory")?))
 }
 
-fn read_back(mut file: File) -> anyhow::Result<String> {
+fn read_from_start(mut file: File) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
@@ -298,11 +298,14 @@ fn read_back(mut file: File) -> anyhow::Result<String> {
 
 /// `None` if it had to be killed.
 fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    // Sum of sleeps: less than the elapsed time.
+    // The sum of the sleeps is a little less than the elapsed time.
     let mut waited = Duration::ZERO;
-    while waited < timeout {
+    loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
+        }
+        if waited >= timeout {
+            break;
         }
         std::thread::sleep(POLL_INTERVAL);
         waited += POLL_INTERVAL;

@@ -211,10 +211,12 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
 }
 
 fn title(subjects: &Subjects<'_>) -> String {
-    let is_simulated = |subject: &Subject<'_>| subject.run.facts.demo;
-    let prefix = match subjects.all.iter().any(is_simulated) {
-        true => "Simulated validator. ",
-        false => "",
+    let is_simulated = |subject: &&Subject<'_>| subject.run.facts.demo;
+    let simulated = subjects.all.iter().filter(is_simulated).count();
+    let prefix = match simulated {
+        0 => "",
+        count if count == subjects.all.len() => "Simulated validator. ",
+        _ => "Partly simulated. ",
     };
     prefix.to_owned() + &title_of_runs(subjects)
 }

@@ -110,7 +110,7 @@ impl Upload {
 fn flight_recordings_are_copied_whole_after_kills_and_never_changed() -> Result<()> {
     let (Some(server), Some(_)) = (victoriametrics("versitygw"), in_search_path("rclone")) else {
         eprintln!(
-            "SKIPPED: needs rclone and versitygw (scripts/install-victoriametrics builds it)"
+            "SKIPPED: needs rclone and versitygw (scripts/install-victoriametrics builds versitygw)"
         );
         return Ok(());
     };

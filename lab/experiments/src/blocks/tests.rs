@@ -149,7 +149,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
 }
 
 #[test]
-fn an_unreadable_journal_is_named_and_the_other_attempts_count() {
+fn unreadable_journals_are_named_and_other_attempts_count() {
     let root = tempfile::tempdir().unwrap();
     let folder = Folder::new(root.path());
     let done = || Some(Outcome::Completed);
@@ -161,11 +161,11 @@ fn an_unreadable_journal_is_named_and_the_other_attempts_count() {
     fs::write(journal("n1-0"), format!("broken\n{lines}")).unwrap();
     let digest = crate::folder::digest(PLAN);
     fs::write(journal("n2-1"), lines.replace(&digest, "another")).unwrap();
-    fs::write(journal("n3-2"), "notes of somebody\n").unwrap();
+    fs::write(journal("n3-2"), "not a journal\n").unwrap();
     // The runner was killed at its first line.
     write(&folder, "n5-4", "n5", &[None]);
     fs::write(journal("n5-4"), r#"{"unix_ns":1,"#).unwrap();
-    // Not even a folder.
+    // Block 2 is a file.
     fs::write(folder.block(2), "").unwrap();
     let state = merged(&folder);
     let counted = state.counted();

@@ -18,7 +18,7 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 const MAX_PLAN_BYTES: u64 = 1 << 20;
-const SHIPPED_PLANS: &str = "plans to copy and adapt are in experiments/ of the source and in \
+const EXAMPLE_PLANS_HINT: &str = "plans to copy and adapt are in experiments/ of the source and in \
     /usr/share/doc/faultline/examples/ of the package";
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -45,7 +45,7 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
         _ => {}
     }
     let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => file_error(format!("is not there; {SHIPPED_PLANS}")),
+        ErrorKind::NotFound => file_error(format!("is not there; {EXAMPLE_PLANS_HINT}")),
         _ => file_error(error.to_string()),
     })?;
     parse(&text, &absolute)

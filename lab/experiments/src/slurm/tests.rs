@@ -92,17 +92,18 @@ fn a_program_that_hangs_is_ended_with_its_timeout_and_a_remedy() {
     let root = tempfile::tempdir().unwrap();
     let stub = root.path().join("squeue");
     let script = format!(
-        "#!/bin/sh\necho $$ > {}/pid\nsleep 30\n",
+        "#!/bin/sh\necho $$ > {}/pid\nexec sleep 30\n",
         root.path().display()
     );
     std::fs::write(&stub, script).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&stub, executable).unwrap();
-    let timeout = Duration::from_secs(1);
+    // Long enough for its first line on a busy host.
+    let timeout = Duration::from_secs(3);
     let error = call_within(timeout, stub.to_str().unwrap(), &[]).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("squeue did not answer within 1 s") && error.contains("scontrol ping"),
+        error.contains("squeue did not answer within 3 s") && error.contains("scontrol ping"),
         "{error}"
     );
     let pid = std::fs::read_to_string(root.path().join("pid")).unwrap();
@@ -110,7 +111,7 @@ fn a_program_that_hangs_is_ended_with_its_timeout_and_a_remedy() {
 }
 
 #[test]
-fn output_and_errors_of_a_program_are_read_apart() {
+fn stdout_and_stderr_of_a_program_are_separate() {
     let timeout = Duration::from_secs(10);
     let script = |text| call_within(timeout, "sh", &["-c", text]);
     assert_eq!(script("echo a; echo b >&2; echo c").unwrap(), "a\nc\n");

@@ -169,6 +169,10 @@ fn a_truncated_recording_is_refused_with_a_remedy() {
     );
     let whole = said(&info(&[&path("whole.fltl")]));
     assert!(!whole.contains("set its SOLANA_METRICS_CONFIG"), "{whole}");
+    assert!(
+        whole.contains("; the validator sent other datapoints, but not these"),
+        "{whole}"
+    );
     let bytes = std::fs::read(path("whole.fltl")).unwrap();
     std::fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
     let output = info(&[&path("cut.fltl")]);

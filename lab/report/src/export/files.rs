@@ -79,6 +79,8 @@ impl<'f> TableFiles<'f> {
             let day = self.dataset.map_or(0, |dataset| dataset.day_of(None));
             self.open.insert(day, (self.create)(day)?);
         }
+        // All files are complete before the first is renamed: a full disk leaves no table with some
+        // of its days.
         let mut complete = Vec::new();
         for OpenFile {
             path,

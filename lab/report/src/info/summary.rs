@@ -220,16 +220,16 @@ fn missing(summary: &Summary) -> Vec<String> {
     }
     if !points.is_empty() {
         let is_point = |table: &&Table| table.name.ends_with("_point");
-        let remedy = match summary
+        let advice = match summary
             .tables
             .iter()
             .filter(is_point)
             .any(|table| table.rows > 0)
         {
-            true => "the validator sent others, but none of these",
+            true => "the validator sent other datapoints, but not these",
             false => "set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md",
         };
-        all.push(format!("datapoints of the validator: {points}; {remedy}"));
+        all.push(format!("datapoints of the validator: {points}; {advice}"));
     }
     let killed = summary
         .events

@@ -1,7 +1,7 @@
 use crate::isolation::launch::at;
 use crate::isolation::tree::canonical_or_same;
 use anyhow::Result;
-use faultline_common::lock::flock_with_grace;
+use faultline_common::lock::flock_with_retries;
 use faultline_kernel::HostRoot;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
         Purpose::Work => FlockOperation::NonBlockingLockExclusive,
         Purpose::Source => FlockOperation::NonBlockingLockShared,
     };
-    match flock_with_grace(&file, operation) {
+    match flock_with_retries(&file, operation) {
         Ok(()) => Ok(FolderLock(file)),
         Err(Errno::WOULDBLOCK) => {
             let who = holder(root, folder)
