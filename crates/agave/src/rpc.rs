@@ -207,13 +207,16 @@ struct Responses<'a>(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     calls: Vec<Call>,
+    body: String,
 }
 
 impl Batch {
     pub fn new(calls: impl Into<Vec<Call>>) -> Self {
-        Self {
-            calls: calls.into(),
-        }
+        let calls = calls.into();
+        let request = |(id, call): (u64, &Call)| request_body(call.method(), &call.params(), id);
+        let requests: Vec<String> = (1..).zip(&calls).map(request).collect();
+        let body = format!("[{}]", requests.join(","));
+        Self { calls, body }
     }
 
     pub fn calls(&self) -> &[Call] {
@@ -221,10 +224,8 @@ impl Batch {
     }
 
     /// The body to POST as `application/json`: always an array.
-    pub fn body(&self) -> String {
-        let request = |(id, call): (u64, &Call)| request_body(call.method(), &call.params(), id);
-        let requests: Vec<String> = (1..).zip(&self.calls).map(request).collect();
-        format!("[{}]", requests.join(","))
+    pub fn body(&self) -> &str {
+        &self.body
     }
 
     /// Returns one outcome for each call, in the order of the calls. Answers with unknown ids are

@@ -37,11 +37,14 @@ pub struct ThreadSample {
     pub involuntary_switches: Option<u64>,
 }
 
-/// Files that a sample reads besides the `schedstat` of every thread.
+/// Files that a sample reads. Each depth includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// `stat` of threads that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
-    /// keep its values.
+    /// `schedstat` of threads that ran between their last `stat` and the last deeper sample. `stat`
+    /// of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads keep
+    /// their values.
+    Active,
+    /// `schedstat` of every thread.
     Busy,
     /// `stat` of all threads that ran since their last `stat`.
     Ran,
@@ -55,8 +58,9 @@ const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 ///
 /// The folder is listed only if the number of threads has changed or a thread has ended: otherwise
 /// the set is unchanged. `schedstat` of an open thread is read first, because its other values grow
-/// only while it runs. [`ReadDepth`] decides which threads are read again; most threads of a
-/// validator are idle most of the time.
+/// only while it runs. [`ReadDepth`] decides which threads are read again: most threads of a
+/// validator are idle most of the time. An idle thread that ends while another one starts is
+/// noticed by a sample deeper than `Active`.
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
@@ -110,13 +114,23 @@ struct LastRead {
     stat: (Option<Activity>, PidStat),
     run_queue_delay: Option<Duration>,
     switches: Option<(Activity, Switches)>,
+    /// Had not run since its last `stat` at the last sample deeper than `Active`.
+    idle: bool,
 }
 
 impl LastRead {
+    fn sample(&self, tid: u32) -> ThreadSample {
+        ThreadSample {
+            on_cpu: self.stat.0.map(|activity| activity.on_cpu),
+            run_queue_delay: self.run_queue_delay,
+            ..sample_of(tid, &self.stat.1)
+        }
+    }
+
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, PidStat)> {
         let (now, before) = (now?, self.stat.0?);
         let is_unchanged = match depth {
-            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME,
+            ReadDepth::Active | ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME,
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
         is_unchanged.then_some((before, self.stat.1))
@@ -309,6 +323,9 @@ impl OpenThread {
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, SampleError> {
+        if let Some(last) = last.filter(|last| last.idle && depth == ReadDepth::Active) {
+            return Ok(last.sample(tid));
+        }
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
@@ -332,6 +349,7 @@ impl OpenThread {
             stat: (read_at, stat),
             run_queue_delay,
             switches,
+            idle: unchanged.is_some() && read_at == activity,
         });
         Ok(sample)
     }

@@ -1,6 +1,5 @@
 //! Single numbers by name.
 
-use crate::readings::Readings;
 use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
 use faultline_metrics::{Kind, Metric, Source, Tick};
 use serde::de::IntoDeserializer;
@@ -107,7 +106,10 @@ impl Figure {
     /// Absent if no series has it.
     pub fn of(self, tick: &Tick) -> Option<f64> {
         let (metric, labels) = self.series();
-        let series = Readings(tick).all(metric).filter(|reading| {
+        let batches = { tick.batches.iter() }.filter(|batch| batch.source == self.source());
+        let readings = batches.flat_map(|batch| &batch.readings);
+        let series = readings.filter(|reading| std::ptr::eq(reading.metric, metric));
+        let series = series.filter(|reading| {
             let mut own = reading.labels.iter().zip(labels);
             own.all(|(own, label)| own.as_str() == *label)
         });

@@ -21,9 +21,9 @@ const MAX_DESCRIPTORS: usize = 4096;
 const RESERVED_DESCRIPTORS: u64 = 128;
 
 /// Interval of reading all threads that ran, which also gives the faults of ended threads. Other
-/// reads cover only busy threads, unless the process has new major faults: their pool must be
+/// reads cover only active threads, unless the process has new major faults: their pool must be
 /// found.
-const COMPLETE_INTERVAL: Duration = Duration::from_secs(30);
+const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 struct Threads {
@@ -86,7 +86,7 @@ impl FollowedProcess {
         {
             ReadDepth::Ran
         } else {
-            ReadDepth::Busy
+            ReadDepth::Active
         }
     }
 
@@ -101,11 +101,17 @@ impl FollowedProcess {
         let Some(reader) = &mut self.reader else {
             return Ok(());
         };
-        let samples = reader.sample(depth)?;
-        self.pools
-            .add(samples, context.process_state.cpu.get(), context.host);
+        let (process, host) = (context.process_state.cpu.get(), context.host);
+        self.pools.add(reader.sample(depth)?, process, host);
+        let complete = depth != ReadDepth::Active;
+        if complete {
+            self.pools.update_exited_cpu(process);
+        } else if self.pools.lack_cpu_of(process) {
+            // Idle threads ran, or threads ended.
+            self.pools.add(reader.sample(ReadDepth::Busy)?, process, host);
+            self.pools.update_exited_cpu(process);
+        }
         let stat = self.files.stat(buffer)?;
-        let complete = depth != ReadDepth::Busy;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
             self.pools.distribute_faults(minor, major, complete);
         }

@@ -18,12 +18,12 @@ fn one(call: Call, body: &str) -> Result<Answer, Error> {
 
 #[test]
 fn a_batch_is_one_array_with_ids_from_one() {
-    let body = Batch::new([Call::Slot(Commitment::Confirmed), Call::Health]).body();
+    let batch = Batch::new([Call::Slot(Commitment::Confirmed), Call::Health]);
     let expected = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": [{"commitment": "confirmed"}]},
         {"jsonrpc": "2.0", "id": 2, "method": "getHealth", "params": []},
     ]);
-    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Value>(batch.body()).unwrap(), expected);
 }
 
 #[test]

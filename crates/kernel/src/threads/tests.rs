@@ -181,6 +181,25 @@ fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
 }
 
 #[test]
+fn an_idle_thread_is_read_only_by_deeper_samples() {
+    let (_folder, root, task) = pretend(&[7]);
+    let mut threads = Threads::open(&root, 7, 100).unwrap();
+    let mut times = |nanos: u64, depth| {
+        std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
+        let sample = threads.sample(depth).unwrap()[0];
+        assert_eq!(sample.on_cpu, sample.run_queue_delay);
+        sample.on_cpu.unwrap().as_nanos()
+    };
+    assert_eq!(times(5, ReadDepth::Active), 5, "the first sample");
+    assert_eq!(times(6, ReadDepth::Active), 6, "not known to be idle");
+    assert_eq!(times(6, ReadDepth::Ran), 6);
+    assert_eq!(times(6, ReadDepth::Busy), 6, "idle");
+    assert_eq!(times(7, ReadDepth::Active), 6);
+    assert_eq!(times(8, ReadDepth::Busy), 8, "it ran");
+    assert_eq!(times(9, ReadDepth::Active), 9);
+}
+
+#[test]
 fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
     let (_folder, root, task) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();

@@ -77,9 +77,10 @@ impl Point {
             return None;
         }
         // A push covers the time since the previous push, not since the previous tick.
-        let pushed = tick
-            .value_of(&LAST_PUSH, &[])
-            .filter(|_| source == Source::Datapoints);
+        let pushed = match source {
+            Source::Datapoints => tick.value_of(&LAST_PUSH, &[]),
+            _ => None,
+        };
         let received = pushed.or_else(|| tick.value_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,

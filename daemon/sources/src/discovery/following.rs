@@ -125,14 +125,15 @@ impl TargetHandle {
 
     /// Exports restarts and ends by reason. All reasons are exported from the start.
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let Report { restarts, ends, .. } = self.report();
+        let state = self.state();
         for (metric, counts) in [
-            (&metrics::process::RESTARTS, restarts),
-            (&metrics::process::ENDS, ends),
+            (&metrics::process::RESTARTS, &state.report.restarts),
+            (&metrics::process::ENDS, &state.report.ends),
         ] {
-            for (reason, count) in counts {
-                out.push(Reading::counter(metric, [reason.name().into()], count));
-            }
+            let reading = |(reason, count): &(EndReason, u64)| {
+                Reading::counter(metric, [reason.name().into()], *count)
+            };
+            out.extend(counts.iter().map(reading));
         }
     }
 

@@ -127,7 +127,7 @@ impl Client {
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
         batch
-            .read(&self.send(url, batch.body(), timeout).await?)
+            .read(&self.send(url, batch.body().to_owned(), timeout).await?)
             .map_err(Failure::Answer)
     }
 

@@ -27,6 +27,8 @@ pub struct Poller {
     /// Of the current process: the next process gets a new connection.
     client: Client,
     cache: Option<ResponseCache>,
+    /// Of the last request.
+    batch: Arc<Batch>,
     problem_log: ProblemLog,
 }
 
@@ -46,6 +48,7 @@ impl Poller {
             handle: Handle::default(),
             client: Client::new(),
             cache: None,
+            batch: Arc::new(Batch::new([])),
             problem_log: ProblemLog::default(),
         }
     }
@@ -91,13 +94,19 @@ impl Poller {
         );
         let cache = self.cache.as_mut()?;
         match address {
-            Ok(url) => Some(PollRequest {
-                process: target.process,
-                client: self.client.clone(),
-                url,
-                batch: Batch::new(cache.calls()),
-                timeout: self.config.timeout,
-            }),
+            Ok(url) => {
+                let calls = cache.calls();
+                if self.batch.calls() != calls {
+                    self.batch = Arc::new(Batch::new(calls));
+                }
+                Some(PollRequest {
+                    process: target.process,
+                    client: self.client.clone(),
+                    url,
+                    batch: Arc::clone(&self.batch),
+                    timeout: self.config.timeout,
+                })
+            }
             Err(problem) => {
                 cache.set_problem(problem, now, Duration::ZERO);
                 self.log_changes();
@@ -164,7 +173,7 @@ struct PollRequest {
     process: ProcessId,
     client: Client,
     url: Uri,
-    batch: Batch,
+    batch: Arc<Batch>,
     timeout: Duration,
 }
 

@@ -8,7 +8,8 @@
 //!
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
 //! into user and system. The process's CPU time is read before the threads, so `exited` never has
-//! time of a living thread.
+//! time of a living thread. `exited` is updated after a read of every thread. Between such reads the
+//! pools lack at most [`MAX_UNREPORTED_CPU`], or one percent.
 
 use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
@@ -16,6 +17,10 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// CPU time of the process that pools may lack. More of it means that idle threads ran or that
+/// threads ended.
+const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_POOLS: usize = 150;
 const OTHER: &str = "other";
@@ -142,6 +147,10 @@ pub(super) struct Pools {
     /// CPU time of threads that ended between reads. `None` without exact thread times in the
     /// kernel.
     exited_cpu: Option<CpuTime>,
+    /// False without exact thread times in the kernel.
+    exact: bool,
+    /// The process's CPU time at the last read of every thread.
+    process_cpu: Duration,
 }
 
 impl Pools {
@@ -183,12 +192,24 @@ impl Pools {
             self.by_comm.clear();
         }
         self.split_cpu(process);
-        let exact = |thread: &ThreadSample| {
+        self.exact = threads.iter().all(|thread| {
             thread.on_cpu.is_some() || thread.utime_ticks + thread.stime_ticks == 0
+        });
+    }
+
+    /// Whether the process used more CPU time than its pools explain.
+    pub(super) fn lack_cpu_of(&self, process: Option<CpuTime>) -> bool {
+        let Some(process) = process.map(|cpu| cpu.total()).filter(|_| self.exact) else {
+            return false;
         };
-        if let Some(process) = process.filter(|_| threads.iter().all(exact)) {
-            self.update_exited_cpu(process);
-        }
+        let exited = self.exited_cpu.unwrap_or_default().total();
+        let unreported = process.saturating_sub(self.cpu(CpuTime::total) + exited);
+        let one_percent = process.saturating_sub(self.process_cpu) / 100;
+        unreported >= one_percent.max(MAX_UNREPORTED_CPU)
+    }
+
+    fn cpu(&self, part: fn(&CpuTime) -> Duration) -> Duration {
+        self.pools.iter().map(|pool| part(&pool.cpu)).sum()
     }
 
     fn add_new(&mut self, threads: &[ThreadSample]) {
@@ -245,13 +266,15 @@ impl Pools {
         }
     }
 
-    /// Attributes the process's CPU time beyond the threads' to ended threads.
-    fn update_exited_cpu(&mut self, process: CpuTime) {
-        let pools = |part: fn(&CpuTime) -> Duration| -> Duration {
-            self.pools.iter().map(|pool| part(&pool.cpu)).sum()
+    /// Attributes the process's CPU time beyond the threads' to ended threads. The last read was of
+    /// every thread.
+    pub(super) fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
+        let Some(process) = process.filter(|_| self.exact) else {
+            return;
         };
-        let exited = process.total().saturating_sub(pools(CpuTime::total));
-        let system = process.system.saturating_sub(pools(|cpu| cpu.system));
+        self.process_cpu = process.total();
+        let exited = process.total().saturating_sub(self.cpu(CpuTime::total));
+        let system = process.system.saturating_sub(self.cpu(|cpu| cpu.system));
         let share = system.as_secs_f64() / exited.as_secs_f64().max(f64::MIN_POSITIVE);
         self.exited_cpu
             .get_or_insert_default()

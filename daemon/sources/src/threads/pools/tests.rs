@@ -30,6 +30,12 @@ fn add(pools: &mut Pools, threads: &[ThreadSample]) {
     pools.add(threads, None, &host());
 }
 
+/// A read of every thread.
+fn add_all(pools: &mut Pools, threads: &[ThreadSample], process: Option<CpuTime>) {
+    pools.add(threads, process, &host());
+    pools.update_exited_cpu(process);
+}
+
 fn major(pools: &Pools, name: &str) -> u64 {
     pools
         .each()
@@ -183,7 +189,7 @@ fn process(user: u64, system: u64) -> Option<CpuTime> {
 fn threads_using_less_than_a_clock_tick_have_cpu_time() {
     let mut pools = Pools::default();
     let threads: Vec<_> = (0..600).map(|n| worked(n, "idle", 7, 0, 0)).collect();
-    pools.add(&threads, process(3150, 1050), &host());
+    add_all(&mut pools, &threads, process(3150, 1050));
     assert_eq!(
         cpu(&pools, "idle"),
         [ms(3150), ms(1050)],
@@ -214,17 +220,35 @@ fn cpu_time_is_split_by_tick_ratio_and_no_mode_decreases() {
 #[test]
 fn cpu_time_of_threads_ended_between_samples_counts_as_exited() {
     let mut pools = Pools::default();
-    pools.add(
-        &[worked(1, "a", 50, 5, 0), worked(2, "b", 50, 5, 0)],
-        process(100, 0),
-        &host(),
-    );
+    let both = [worked(1, "a", 50, 5, 0), worked(2, "b", 50, 5, 0)];
+    add_all(&mut pools, &both, process(100, 0));
     // Thread 2 worked for 30 ms more and ended. Thread 1 worked for 7 ms after the process was read.
-    pools.add(&[worked(1, "a", 67, 6, 0)], process(110, 30), &host());
+    add_all(&mut pools, &[worked(1, "a", 67, 6, 0)], process(110, 30));
     assert_eq!(cpu(&pools, EXITED), [ms(0), ms(23)]);
-    pools.add(&[worked(1, "a", 67, 6, 0)], process(117, 30), &host());
+    add_all(&mut pools, &[worked(1, "a", 67, 6, 0)], process(117, 30));
     assert_eq!(cpu(&pools, EXITED), [ms(0), ms(30)]);
     assert_eq!(cpu(&pools, "b"), [ms(50), ms(0)]);
+}
+
+#[test]
+fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread() {
+    let mut pools = Pools::default();
+    let both = [worked(1, "a", 50, 5, 0), worked(2, "idle", 0, 0, 0)];
+    add_all(&mut pools, &both, process(50, 0));
+    let busy = [worked(1, "a", 60, 6, 0), worked(2, "idle", 0, 0, 0)];
+    pools.add(&busy, process(69, 0), &host());
+    assert!(!pools.lack_cpu_of(process(69, 0)), "9 ms");
+    assert!(pools.lack_cpu_of(process(70, 0)));
+    assert!(!pools.lack_cpu_of(None));
+    assert_eq!(cpu(&pools, EXITED), [ms(0); 2], "not every thread was read");
+    let read = [worked(1, "a", 60, 6, 0), worked(2, "idle", 9, 0, 0)];
+    add_all(&mut pools, &read, process(70, 0));
+    assert_eq!(cpu(&pools, EXITED), [ms(1), ms(0)]);
+    assert!(!pools.lack_cpu_of(process(70, 0)));
+    let busy = [worked(1, "a", 4_060, 6, 0), worked(2, "idle", 9, 0, 0)];
+    pools.add(&busy, process(4_100, 0), &host());
+    assert!(!pools.lack_cpu_of(process(4_100, 0)), "below one percent");
+    assert!(pools.lack_cpu_of(process(4_120, 0)));
 }
 
 #[test]
@@ -234,9 +258,10 @@ fn without_schedstat_cpu_time_is_in_ticks_and_unknown_for_exited_threads() {
         on_cpu: None,
         ..worked(1, "a", 0, 3, 1)
     };
-    pools.add(&[ticks], process(48, 20), &host());
+    add_all(&mut pools, &[ticks], process(48, 20));
     assert_eq!(cpu(&pools, "a"), [ms(30), ms(10)]);
     assert_eq!(pools.exited_cpu(), None);
+    assert!(!pools.lack_cpu_of(process(1_000, 0)));
 }
 
 proptest! {
@@ -269,7 +294,7 @@ proptest! {
                     ..worked(*tid, ["a", "b", "c"][*tid as usize % 3], user + system, user / 10, system / 10)
                 })
                 .collect();
-            pools.add(&samples, seen, &host());
+            add_all(&mut pools, &samples, seen);
             let sum: Duration = ["a", "b", "c", EXITED].iter().flat_map(|name| cpu(&pools, name)).sum();
             prop_assert!(sum <= ms(all[0] + all[1]) && sum >= seen.unwrap().total(), "{sum:?} of {all:?}");
             for name in ["a", "b", "c", EXITED] {
