@@ -123,7 +123,7 @@ fn threads(tids: &[u32], depth: ReadDepth) {
             .expect("this process");
         let mut sample = || {
             assert_eq!(
-                threads.sample(depth).expect("the threads").len(),
+                threads.sample(depth).expect("the threads").count(),
                 tids.len()
             )
         };

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::file::{Owner, READ_FILE, ReadMode, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
-use crate::parse::pid_stat::{self, PidStat};
+use crate::parse::pid_stat;
 use crate::parse::pid_status::{self, Switches};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
@@ -70,7 +70,6 @@ pub struct Threads {
     tracked: Vec<TrackedThread>,
     listed: Vec<u32>,
     buffer: Vec<u8>,
-    samples: Vec<ThreadSample>,
 }
 
 /// A thread with its open files. It has none if the descriptor budget is used up.
@@ -78,7 +77,6 @@ pub struct Threads {
 struct TrackedThread {
     tid: u32,
     open: Option<OpenThread>,
-    /// Only with open files: without them, another thread may have got this tid.
     last: Option<LastRead>,
 }
 
@@ -108,37 +106,42 @@ impl Activity {
     }
 }
 
-/// The last values, each with the activity at that time.
 #[derive(Debug, Clone, Copy)]
 struct LastRead {
-    stat: (Option<Activity>, PidStat),
-    run_queue_delay: Option<Duration>,
-    switches: Option<(Activity, Switches)>,
+    /// The last value of each field.
+    sample: ThreadSample,
+    stat_at: Option<Activity>,
+    switches_at: Option<Activity>,
     /// Had not run since its last `stat` at the last sample deeper than `Active`.
     idle: bool,
 }
 
 impl LastRead {
-    fn sample(&self, tid: u32) -> ThreadSample {
-        ThreadSample {
-            on_cpu: self.stat.0.map(|activity| activity.on_cpu),
-            run_queue_delay: self.run_queue_delay,
-            ..sample_of(tid, &self.stat.1)
+    fn has_stat_of(&self, now: Option<Activity>, depth: ReadDepth) -> bool {
+        let Some((now, before)) = now.zip(self.stat_at) else {
+            return false;
+        };
+        match depth {
+            ReadDepth::Active | ReadDepth::Busy => {
+                now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME
+            }
+            ReadDepth::Ran | ReadDepth::Switches => now == before,
         }
     }
 
-    fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, PidStat)> {
-        let (now, before) = (now?, self.stat.0?);
-        let is_unchanged = match depth {
-            ReadDepth::Active | ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME,
-            ReadDepth::Ran | ReadDepth::Switches => now == before,
-        };
-        is_unchanged.then_some((before, self.stat.1))
+    fn has_switches_of(&self, now: Option<Activity>) -> bool {
+        now.is_some() && now == self.switches_at
     }
 
-    fn switches(&self, now: Option<Activity>) -> Option<Switches> {
-        let (before, switches) = self.switches?;
-        (now == Some(before)).then_some(switches)
+    fn sample(&self, depth: ReadDepth) -> ThreadSample {
+        match depth {
+            ReadDepth::Switches => self.sample,
+            _ => ThreadSample {
+                voluntary_switches: None,
+                involuntary_switches: None,
+                ..self.sample
+            },
+        }
     }
 }
 
@@ -178,13 +181,15 @@ impl Threads {
             tracked: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
-            samples: Vec::new(),
         })
     }
 
     /// Samples of all living threads, by tid. `Broken` and `Forbidden` fail the whole sample,
     /// because they hold for all threads.
-    pub fn sample(&mut self, depth: ReadDepth) -> Result<&[ThreadSample], ReadError> {
+    pub fn sample(
+        &mut self,
+        depth: ReadDepth,
+    ) -> Result<impl Iterator<Item = ThreadSample> + Clone, ReadError> {
         let listed = !self
             .thread_count_unchanged()
             .map_err(|errno| self.error(errno))?;
@@ -197,12 +202,15 @@ impl Threads {
             self.list_threads().map_err(|errno| self.error(errno))?;
             self.read_tracked(depth)?;
         }
-        Ok(&self.samples)
+        let last = self
+            .tracked
+            .iter()
+            .filter_map(|thread| thread.last.as_ref());
+        Ok(last.map(move |last| last.sample(depth)))
     }
 
     /// Samples the tracked threads and drops ended ones. True if none had ended.
     fn read_tracked(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
-        self.samples.clear();
         let before = self.tracked.len();
         let mut failure = None;
         let Self {
@@ -210,17 +218,14 @@ impl Threads {
             free_descriptors,
             tracked,
             buffer,
-            samples,
             ..
         } = self;
-        // Avoids excess capacity with thousands of threads.
-        samples.reserve_exact(tracked.len());
         tracked.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
             }
             match thread.read(folder, depth, buffer) {
-                Ok(sample) => samples.push(sample),
+                Ok(()) => {}
                 Err(SampleError::Ended) => {
                     *free_descriptors += thread.open.take().map_or(0, |_| DESCRIPTORS_PER_THREAD);
                     return false;
@@ -262,6 +267,8 @@ impl Threads {
             });
             if thread.open.is_none() && self.free_descriptors >= DESCRIPTORS_PER_THREAD {
                 thread.open = OpenThread::open(&self.folder, tid).ok();
+                // Without open files another thread may have had this tid.
+                thread.last = None;
                 self.free_descriptors -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_PER_THREAD);
             }
             self.tracked.push(thread);
@@ -282,22 +289,25 @@ impl TrackedThread {
         folder: &OwnedFd,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, SampleError> {
+    ) -> Result<(), SampleError> {
         let tid = self.tid;
         let Some(open) = &self.open else {
-            return OpenThread::open(folder, tid)?.read(folder, tid, &mut None, depth, buffer);
+            let open = OpenThread::open(folder, tid)?;
+            self.last = Some(open.read(folder, tid, None, depth, buffer)?);
+            return Ok(());
         };
-        match open.read(folder, tid, &mut self.last, depth, buffer) {
+        let read = match open.read(folder, tid, self.last.take(), depth, buffer) {
             Err(SampleError::Ended) => {
                 // Another thread may have this tid already.
-                self.last = None;
                 let successor = OpenThread::open(folder, tid)?;
-                let sample = successor.read(folder, tid, &mut self.last, depth, buffer)?;
+                let read = successor.read(folder, tid, None, depth, buffer)?;
                 self.open = Some(successor);
-                Ok(sample)
+                read
             }
-            result => result,
-        }
+            result => result?,
+        };
+        self.last = Some(read);
+        Ok(())
     }
 }
 
@@ -314,44 +324,42 @@ impl OpenThread {
         Ok(Self { stat, schedstat })
     }
 
-    /// Reads what `depth` requires and what changed since `last`, and updates `last`.
+    /// Reads what `depth` requires and what changed since `last`.
     fn read(
         &self,
         folder: &OwnedFd,
         tid: u32,
-        last: &mut Option<LastRead>,
+        last: Option<LastRead>,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, SampleError> {
+    ) -> Result<LastRead, SampleError> {
         if let Some(last) = last.filter(|last| last.idle && depth == ReadDepth::Active) {
-            return Ok(last.sample(tid));
+            return Ok(last);
         }
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
-        let unchanged = last.and_then(|last| last.stat(activity, depth));
-        let (read_at, stat) = match unchanged {
-            Some((read_at, stat)) => (Some(read_at), stat),
-            None => (activity, self.stat(last.map(|last| last.stat.1), buffer)?),
+        let known = last.filter(|last| last.has_stat_of(activity, depth));
+        let mut read = match known {
+            Some(known) => known,
+            None => LastRead {
+                sample: self.stat(tid, last.as_ref(), buffer)?,
+                stat_at: activity,
+                switches_at: last.and_then(|last| last.switches_at),
+                idle: false,
+            },
         };
-        let run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
-        let mut switches = last.and_then(|last| last.switches);
-        let mut sample = sample_of(tid, &stat);
-        sample.on_cpu = activity.map(|now| now.on_cpu);
-        sample.run_queue_delay = run_queue_delay;
-        if depth == ReadDepth::Switches {
-            let unchanged = last.and_then(|last| last.switches(activity));
-            let now = unchanged.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
-            [sample.voluntary_switches, sample.involuntary_switches] = now;
-            switches = activity.map(|activity| (activity, now));
+        read.idle = known.is_some() && read.stat_at == activity;
+        read.sample.on_cpu = activity.map(|now| now.on_cpu);
+        read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
+        if depth == ReadDepth::Switches && !read.has_switches_of(activity) {
+            [
+                read.sample.voluntary_switches,
+                read.sample.involuntary_switches,
+            ] = read_switches(folder, tid, buffer)?;
+            read.switches_at = activity;
         }
-        *last = Some(LastRead {
-            stat: (read_at, stat),
-            run_queue_delay,
-            switches,
-            idle: unchanged.is_some() && read_at == activity,
-        });
-        Ok(sample)
+        Ok(read)
     }
 
     /// `None` if the kernel has none. An underflowed counter keeps its value of `last`.
@@ -367,51 +375,46 @@ impl OpenThread {
         let now =
             pid_schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(Schedstat {
-            on_cpu: now
-                .on_cpu
-                .or(last.and_then(|last| Some(last.stat.0?.on_cpu))),
+            on_cpu: now.on_cpu.or(last.and_then(|last| last.sample.on_cpu)),
             run_queue_delay: now
                 .run_queue_delay
-                .or(last.and_then(|last| last.run_queue_delay)),
+                .or(last.and_then(|last| last.sample.run_queue_delay)),
             ..now
         }))
     }
 
-    fn stat(&self, before: Option<PidStat>, buffer: &mut Vec<u8>) -> Result<PidStat, SampleError> {
+    /// Underflowed counters and the switches keep their values of `last`.
+    fn stat(
+        &self,
+        tid: u32,
+        last: Option<&LastRead>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadSample, SampleError> {
         read_whole(&self.stat, ReadMode::One, buffer)?;
         let stat = pid_stat::parse(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(SampleError::Ended);
         }
-        let or_before =
-            |now: Option<u64>, value: fn(PidStat) -> Option<u64>| now.or(before.and_then(value));
-        Ok(PidStat {
-            minflt: or_before(stat.minflt, |before| before.minflt),
-            majflt: or_before(stat.majflt, |before| before.majflt),
-            utime_ticks: or_before(stat.utime_ticks, |before| before.utime_ticks),
-            stime_ticks: or_before(stat.stime_ticks, |before| before.stime_ticks),
-            delayacct_blkio_ticks: or_before(stat.delayacct_blkio_ticks, |before| {
-                before.delayacct_blkio_ticks
+        let last = last.map(|last| &last.sample);
+        let or_last = |now: Option<u64>, last_value: fn(&ThreadSample) -> u64| {
+            now.or(last.map(last_value)).unwrap_or_default()
+        };
+        Ok(ThreadSample {
+            tid,
+            start_ticks: stat.start_ticks,
+            comm: stat.comm,
+            minflt: or_last(stat.minflt, |last| last.minflt),
+            majflt: or_last(stat.majflt, |last| last.majflt),
+            utime_ticks: or_last(stat.utime_ticks, |last| last.utime_ticks),
+            stime_ticks: or_last(stat.stime_ticks, |last| last.stime_ticks),
+            delayacct_blkio_ticks: or_last(stat.delayacct_blkio_ticks, |last| {
+                last.delayacct_blkio_ticks
             }),
-            ..stat
+            on_cpu: None,
+            run_queue_delay: None,
+            voluntary_switches: last.and_then(|last| last.voluntary_switches),
+            involuntary_switches: last.and_then(|last| last.involuntary_switches),
         })
-    }
-}
-
-fn sample_of(tid: u32, stat: &PidStat) -> ThreadSample {
-    ThreadSample {
-        tid,
-        start_ticks: stat.start_ticks,
-        comm: stat.comm,
-        minflt: stat.minflt.unwrap_or_default(),
-        majflt: stat.majflt.unwrap_or_default(),
-        utime_ticks: stat.utime_ticks.unwrap_or_default(),
-        stime_ticks: stat.stime_ticks.unwrap_or_default(),
-        delayacct_blkio_ticks: stat.delayacct_blkio_ticks.unwrap_or_default(),
-        on_cpu: None,
-        run_queue_delay: None,
-        voluntary_switches: None,
-        involuntary_switches: None,
     }
 }
 

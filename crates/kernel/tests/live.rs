@@ -68,7 +68,6 @@ impl Waiting {
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
     let sample = threads.sample(ReadDepth::Ran).unwrap();
     sample
-        .iter()
         .filter(|thread| thread.comm.as_bytes() == b"waiting) (x")
         .map(|thread| thread.tid)
         .collect()
@@ -155,7 +154,7 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut threads = Threads::open(&root, pid, HELD).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(&mut buffer).stat.is_ok());
-    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().len(), 1);
+    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
     end(child);
     let sample = files.sample(&mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
@@ -196,7 +195,6 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let sum: u64 = threads
         .sample(ReadDepth::Ran)
         .unwrap()
-        .iter()
         .map(|thread| thread.minflt)
         .sum();
     let process = ProcessFiles::open(&root, std::process::id())
@@ -244,7 +242,6 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
             let sample = threads
                 .sample(ReadDepth::Switches)
                 .unwrap()
-                .iter()
                 .find(|thread| thread.comm.as_bytes() == b"faulting");
             sample.is_some_and(|thread| {
                 (thread.minflt, thread.voluntary_switches.unwrap())

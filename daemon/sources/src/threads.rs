@@ -108,7 +108,8 @@ impl FollowedProcess {
             self.pools.update_exited_cpu(process);
         } else if self.pools.lack_cpu_of(process) {
             // Idle threads ran, or threads ended.
-            self.pools.add(reader.sample(ReadDepth::Busy)?, process, host);
+            self.pools
+                .add(reader.sample(ReadDepth::Busy)?, process, host);
             self.pools.update_exited_cpu(process);
         }
         let stat = self.files.stat(buffer)?;

@@ -23,7 +23,10 @@ fn a_batch_is_one_array_with_ids_from_one() {
         {"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": [{"commitment": "confirmed"}]},
         {"jsonrpc": "2.0", "id": 2, "method": "getHealth", "params": []},
     ]);
-    assert_eq!(serde_json::from_str::<Value>(batch.body()).unwrap(), expected);
+    assert_eq!(
+        serde_json::from_str::<Value>(batch.body()).unwrap(),
+        expected
+    );
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
         let tids: Vec<u32> = threads
             .sample(ReadDepth::Ran)
             .unwrap()
-            .iter()
             .map(|thread| thread.tid)
             .collect();
         assert_eq!(tids, [7, 9, 11]);
@@ -53,7 +52,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
 fn a_thread_sample_contains_the_values_of_its_files() {
     let (_folder, root, _) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
-    let sample = threads.sample(ReadDepth::Ran).unwrap()[0];
+    let sample = threads.sample(ReadDepth::Ran).unwrap().next().unwrap();
     assert_eq!(
         (sample.comm.as_bytes(), sample.minflt, sample.start_ticks),
         (&b"solReplayStage"[..], 100, 89736)
@@ -69,7 +68,7 @@ fn descriptors_of_ended_threads_are_reused() {
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.sample(ReadDepth::Ran).unwrap().count(),
             threads.free_descriptors
         ),
         (2, 0)
@@ -77,7 +76,7 @@ fn descriptors_of_ended_threads_are_reused() {
     std::fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.sample(ReadDepth::Ran).unwrap().count(),
             threads.free_descriptors
         ),
         (1, 2)
@@ -88,7 +87,7 @@ fn descriptors_of_ended_threads_are_reused() {
     }
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().len(),
+            threads.sample(ReadDepth::Ran).unwrap().count(),
             threads.free_descriptors
         ),
         (2, 0)
@@ -101,7 +100,7 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     std::fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
-        let sample = threads.sample(ReadDepth::Busy).unwrap()[0];
+        let sample = threads.sample(ReadDepth::Busy).unwrap().next().unwrap();
         assert_eq!((sample.run_queue_delay, sample.on_cpu), (None, None));
     }
 }
@@ -111,7 +110,7 @@ fn an_exiting_thread_is_not_in_the_sample() {
     let (_folder, root, task) = pretend(&[7, 9]);
     std::fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().len(), 1);
+    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
 }
 
 #[test]
@@ -131,7 +130,7 @@ fn a_thread_that_has_not_run_is_not_read_again() {
         } else {
             ReadDepth::Ran
         };
-        let sample = threads.sample(depth).unwrap()[0];
+        let sample = threads.sample(depth).unwrap().next().unwrap();
         (sample.minflt, sample.voluntary_switches)
     };
     assert_eq!(now("5 6 7\n", " 100 ", 0), (100, None));
@@ -156,7 +155,7 @@ fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
     let mut now = |nanos: u64, minflt: &str, depth| {
         std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
         std::fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
-        let sample = threads.sample(depth).unwrap()[0];
+        let sample = threads.sample(depth).unwrap().next().unwrap();
         let times = [sample.on_cpu, sample.run_queue_delay];
         assert_eq!(times, [Some(Duration::from_nanos(nanos)); 2]);
         sample.minflt
@@ -186,7 +185,7 @@ fn an_idle_thread_is_read_only_by_deeper_samples() {
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut times = |nanos: u64, depth| {
         std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
-        let sample = threads.sample(depth).unwrap()[0];
+        let sample = threads.sample(depth).unwrap().next().unwrap();
         assert_eq!(sample.on_cpu, sample.run_queue_delay);
         sample.on_cpu.unwrap().as_nanos()
     };
@@ -205,7 +204,12 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut name_at = |nanos: u64| {
         std::fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
-        threads.sample(ReadDepth::Busy).unwrap()[0].comm
+        threads
+            .sample(ReadDepth::Busy)
+            .unwrap()
+            .next()
+            .unwrap()
+            .comm
     };
     assert_eq!(name_at(5).as_bytes(), b"solReplayStage");
     std::fs::write(
@@ -222,7 +226,7 @@ fn a_parse_error_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    let error = threads.sample(ReadDepth::Ran).unwrap_err();
+    let error = threads.sample(ReadDepth::Ran).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Broken);
     let named = format!("{}:1: ", task.join("7/schedstat").display());
     assert!(error.to_string().starts_with(&named), "{error}");
@@ -232,19 +236,8 @@ fn a_parse_error_names_the_thread_and_the_file() {
 fn steady_threads_are_read_without_allocation() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
-    threads.sample(ReadDepth::Ran).unwrap();
-    let places = (
-        threads.samples.as_ptr(),
-        threads.tracked.as_ptr(),
-        threads.buffer.as_ptr(),
-    );
-    threads.sample(ReadDepth::Ran).unwrap();
-    assert_eq!(
-        places,
-        (
-            threads.samples.as_ptr(),
-            threads.tracked.as_ptr(),
-            threads.buffer.as_ptr()
-        )
-    );
+    drop(threads.sample(ReadDepth::Ran).unwrap());
+    let places = (threads.tracked.as_ptr(), threads.buffer.as_ptr());
+    drop(threads.sample(ReadDepth::Ran).unwrap());
+    assert_eq!(places, (threads.tracked.as_ptr(), threads.buffer.as_ptr()));
 }

@@ -157,17 +157,20 @@ impl Pools {
     /// Adds one read of all threads. `process`: the process's CPU time, read before it.
     pub(super) fn add(
         &mut self,
-        threads: &[ThreadSample],
+        threads: impl Iterator<Item = ThreadSample> + Clone,
         process: Option<CpuTime>,
         host: &HostConstants,
     ) {
         self.read_number += 1;
         let read_number = self.read_number;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
-        self.add_new(threads);
-        for (position, thread) in threads.iter().enumerate() {
-            let now = Totals::of(thread, host);
-            let Some(tracked) = self.tracked(thread, position) else {
+        self.add_new(threads.clone());
+        self.exact = true;
+        for (position, thread) in threads.enumerate() {
+            let no_ticks = thread.utime_ticks + thread.stime_ticks == 0;
+            self.exact &= thread.on_cpu.is_some() || no_ticks;
+            let now = Totals::of(&thread, host);
+            let Some(tracked) = self.tracked(&thread, position) else {
                 continue;
             };
             let growth = now.since(&tracked.last);
@@ -188,13 +191,10 @@ impl Pools {
         self.threads
             .retain(|tracked| tracked.read_number == read_number);
         // Drops the names of ended threads.
-        if self.by_comm.len() > 4 * (threads.len() + MAX_POOLS) {
+        if self.by_comm.len() > 4 * (self.threads.len() + MAX_POOLS) {
             self.by_comm.clear();
         }
         self.split_cpu(process);
-        self.exact = threads.iter().all(|thread| {
-            thread.on_cpu.is_some() || thread.utime_ticks + thread.stime_ticks == 0
-        });
     }
 
     /// Whether the process used more CPU time than its pools explain.
@@ -212,14 +212,14 @@ impl Pools {
         self.pools.iter().map(|pool| part(&pool.cpu)).sum()
     }
 
-    fn add_new(&mut self, threads: &[ThreadSample]) {
+    fn add_new(&mut self, threads: impl Iterator<Item = ThreadSample> + Clone) {
+        let keys = threads.map(|thread| key(&thread));
         let known = self.threads.iter().map(|tracked| tracked.thread);
-        if known.eq(threads.iter().map(key)) {
+        if known.eq(keys.clone()) {
             return;
         }
         let old = self.threads.len();
-        for thread in threads {
-            let key = key(thread);
+        for key in keys {
             let known = self.threads.get(..old).unwrap_or_default();
             if known
                 .binary_search_by_key(&key, |tracked| tracked.thread)

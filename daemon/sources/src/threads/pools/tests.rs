@@ -27,12 +27,12 @@ fn host() -> HostConstants {
 }
 
 fn add(pools: &mut Pools, threads: &[ThreadSample]) {
-    pools.add(threads, None, &host());
+    pools.add(threads.iter().copied(), None, &host());
 }
 
 /// A read of every thread.
 fn add_all(pools: &mut Pools, threads: &[ThreadSample], process: Option<CpuTime>) {
-    pools.add(threads, process, &host());
+    pools.add(threads.iter().copied(), process, &host());
     pools.update_exited_cpu(process);
 }
 
@@ -105,12 +105,12 @@ fn faults_between_thread_and_process_samples_are_counted_once() {
 #[test]
 fn faults_of_unread_threads_are_assigned_to_their_pool_later() {
     let mut pools = Pools::default();
-    pools.add(&[thread(1, "a", 10, 0)], None, &host());
+    add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 10, true);
-    pools.add(&[thread(1, "a", 10, 0)], None, &host());
+    add(&mut pools, &[thread(1, "a", 10, 0)]);
     pools.distribute_faults(0, 14, false);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 0));
-    pools.add(&[thread(1, "a", 13, 0)], None, &host());
+    add(&mut pools, &[thread(1, "a", 13, 0)]);
     pools.distribute_faults(0, 14, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (13, 1));
 }
@@ -201,14 +201,14 @@ fn threads_using_less_than_a_clock_tick_have_cpu_time() {
 #[test]
 fn cpu_time_is_split_by_tick_ratio_and_no_mode_decreases() {
     let mut pools = Pools::default();
-    pools.add(&[worked(1, "a", 109, 6, 4)], None, &host());
+    add(&mut pools, &[worked(1, "a", 109, 6, 4)]);
     assert_eq!(
         cpu(&pools, "a"),
         [ms(109).mul_f64(0.6), ms(109).mul_f64(0.4)]
     );
     let before = cpu(&pools, "a");
     // All ticks since then are of the user: the kernel's own share has fallen.
-    pools.add(&[worked(1, "a", 209, 16, 4)], None, &host());
+    add(&mut pools, &[worked(1, "a", 209, 16, 4)]);
     let after = cpu(&pools, "a");
     assert_eq!(after.iter().sum::<Duration>(), ms(209));
     assert!(
@@ -236,7 +236,7 @@ fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread
     let both = [worked(1, "a", 50, 5, 0), worked(2, "idle", 0, 0, 0)];
     add_all(&mut pools, &both, process(50, 0));
     let busy = [worked(1, "a", 60, 6, 0), worked(2, "idle", 0, 0, 0)];
-    pools.add(&busy, process(69, 0), &host());
+    pools.add(busy.into_iter(), process(69, 0), &host());
     assert!(!pools.lack_cpu_of(process(69, 0)), "9 ms");
     assert!(pools.lack_cpu_of(process(70, 0)));
     assert!(!pools.lack_cpu_of(None));
@@ -246,7 +246,7 @@ fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread
     assert_eq!(cpu(&pools, EXITED), [ms(1), ms(0)]);
     assert!(!pools.lack_cpu_of(process(70, 0)));
     let busy = [worked(1, "a", 4_060, 6, 0), worked(2, "idle", 9, 0, 0)];
-    pools.add(&busy, process(4_100, 0), &host());
+    pools.add(busy.into_iter(), process(4_100, 0), &host());
     assert!(!pools.lack_cpu_of(process(4_100, 0)), "below one percent");
     assert!(pools.lack_cpu_of(process(4_120, 0)));
 }
