@@ -106,12 +106,10 @@ impl Figure {
     /// Absent if no series has it.
     pub fn of(self, tick: &Tick) -> Option<f64> {
         let (metric, labels) = self.series();
-        let batches = { tick.batches.iter() }.filter(|batch| batch.source == self.source());
-        let readings = batches.flat_map(|batch| &batch.readings);
-        let series = readings.filter(|reading| std::ptr::eq(reading.metric, metric));
-        let series = series.filter(|reading| {
+        let readings = tick.readings_from(self.source());
+        let series = readings.filter(|reading| {
             let mut own = reading.labels.iter().zip(labels);
-            own.all(|(own, label)| own.as_str() == *label)
+            std::ptr::eq(reading.metric, metric) && own.all(|(own, label)| own.as_str() == *label)
         });
         let sum = series
             .filter_map(|reading| reading.value.number())

@@ -43,6 +43,8 @@ struct FollowedProcess {
     /// The last read of all threads that ran, and the process's major faults then.
     complete_at: Option<Stamp>,
     major_faults: Option<u64>,
+    /// Whether the kernel counts block I/O delay, at `complete_at`.
+    delayacct: Result<bool, ReadError>,
     files: ProcessFiles,
     pools: Pools,
 }
@@ -56,6 +58,7 @@ impl FollowedProcess {
             switches_at: None,
             complete_at: None,
             major_faults: None,
+            delayacct: Ok(false),
             files,
             pools: Pools::default(),
         };
@@ -122,6 +125,7 @@ impl FollowedProcess {
         if complete {
             self.complete_at = Some(context.now);
             self.major_faults = stat.majflt;
+            self.delayacct = context.root.task_delayacct();
         }
         Ok(())
     }
@@ -197,8 +201,7 @@ impl Poll for Threads {
             return output;
         }
         if let Some(followed) = &self.followed {
-            let delayacct = output.take(context.root.task_delayacct());
-            let delayacct = delayacct == Some(true);
+            let delayacct = output.take(followed.delayacct.clone()) == Some(true);
             readings(&followed.pools, context.host, delayacct, &mut output);
         }
         output

@@ -81,7 +81,8 @@ impl Point {
             Source::Datapoints => tick.value_of(&LAST_PUSH, &[]),
             _ => None,
         };
-        let received = pushed.or_else(|| tick.value_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
+        let succeeded = || tick.value_from(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]);
+        let received = pushed.or_else(succeeded);
         Some(Point {
             uptime: tick.at.uptime,
             value,
