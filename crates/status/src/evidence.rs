@@ -89,7 +89,7 @@ impl Evidence {
         let prediction = cache.and_then(|cache| {
             Some(CachePrediction {
                 measured_on: other(&cache.release, &cache.measured),
-                ..cache.prediction(known.cache_capacity?)?
+                ..cache.prediction(known.cache_capacity?, known.cache_seconds_per_slot)?
             })
         });
         let prediction_problem = cache.zip(known.cache_capacity).map(|(_, entries)| {
@@ -109,8 +109,9 @@ impl Evidence {
 }
 
 impl CacheEvidence {
-    /// `None` if the present size was not predicted.
-    fn prediction(&self, capacity: f64) -> Option<CachePrediction> {
+    /// The predicted share of `measured`, the seconds per slot of this validator; other hosts and
+    /// loads take other times. `None` if the present size was not predicted.
+    fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
         let of = |entries: f64| {
             let mut sizes = self.sizes.iter();
             sizes.find(|size| size.entries as f64 == entries)
@@ -121,7 +122,10 @@ impl CacheEvidence {
         let best = of(enough.max(capacity))?;
         Some(CachePrediction {
             entries: best.entries as f64,
-            saved_seconds: now - best.seconds_per_slot,
+            saved_seconds: match measured {
+                Some(measured) if now > 0.0 => measured * (1.0 - best.seconds_per_slot / now),
+                _ => now - best.seconds_per_slot,
+            },
             measured_on: None,
         })
     }
@@ -213,6 +217,16 @@ mod tests {
         let prediction = with(512.0, "4.0.1").prediction.unwrap();
         assert_eq!((prediction.entries, prediction.measured_on), (1024.0, None));
         assert!((prediction.saved_seconds - 0.0079).abs() < 1e-9);
+        let measured = AnswerInputs {
+            cache_capacity: Some(512.0),
+            cache_seconds_per_slot: Some(0.001),
+            ..AnswerInputs::default()
+        };
+        let saved = { evidence().add(None, measured).prediction }.map(|one| one.saved_seconds);
+        assert!(
+            saved.is_some_and(|saved| 0.0 < saved && saved < 0.001),
+            "more than the cache takes: {saved:?}"
+        );
         let enough = with(2048.0, "4.1.0").prediction.unwrap();
         assert_eq!(enough.saved_seconds, 0.0);
         assert_eq!(enough.measured_on.as_deref(), Some("4.0.1, 2026-11-27"));
