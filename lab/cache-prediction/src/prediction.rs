@@ -115,12 +115,14 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<anyhow::Result<Predicti
     }))
 }
 
+/// Always with the largest of [`SIZES`]: whether a size is enough depends on what larger ones save.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
     } else {
         requested.to_vec()
     };
+    sizes.extend(SIZES.last());
     sizes.push(recorded);
     sizes.sort_unstable();
     sizes.dedup();

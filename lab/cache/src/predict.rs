@@ -111,7 +111,10 @@ fn other_sizes(prediction: &Prediction) -> String {
         );
     }
     text += &match prediction.enough_entries {
-        Some(entries) => format!("From {} entries on, more saves less than 1 % of replay time.\n", count(entries)),
+        Some(entries) => format!(
+            "Of these sizes {} is the smallest from which on more saves less than 1 % of replay time.\n",
+            count(entries)
+        ),
         None => {
             "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
         }

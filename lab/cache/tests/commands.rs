@@ -43,7 +43,7 @@ fn one_run_predicts_every_size_after_its_own() {
     assert_eq!(code, 0, "{output}");
     assert!(output.contains("misses      3,598"), "{output}");
     assert!(
-        output.contains("512 (recorded)") && output.contains("From 768 entries on"),
+        output.contains("512 (recorded)") && output.contains("Of these sizes 768 is the smallest"),
         "{output}"
     );
     let (line, code) = run(&["predict", "--json", "--sizes", "256,1024"], &[&small]).unwrap();
@@ -58,7 +58,9 @@ fn one_run_predicts_every_size_after_its_own() {
         .iter()
         .map(|s| s["entries"].as_u64().unwrap())
         .collect();
-    assert_eq!(entries, [256, 512, 1024]);
+    assert_eq!(entries, [256, 512, 1_024, 8_192]);
+    // 768 entries are enough, and were not asked for.
+    assert_eq!(output["enough_entries"], json!(1_024));
     let misses = &output["sizes"][1]["misses"];
     assert!(
         misses["low"].as_f64().unwrap() < 3598.0 && misses["high"].as_f64().unwrap() > 3598.0,
