@@ -655,6 +655,9 @@ fn the_sample_report_begins_with_a_picture_and_fits() {
 
 /// Keeps the first screen and the whole page, with nothing folded.
 fn fits_every_window(page: &mut Page, name: &str) {
+    let cut_off = "[...document.querySelectorAll('#Figure-effects :is(.m, .better, .worse)')]
+        .map((words) => words.textContent).filter((words) => words.endsWith('…'))";
+    assert_eq!(page.ask(cut_off), json!([]), "{name}");
     let widths = [1400, 390, 360].into_iter();
     for (width, dark) in widths.flat_map(|width| [(width, false), (width, true)]) {
         page.browser.window(width, 900, dark).unwrap();
