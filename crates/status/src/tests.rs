@@ -323,8 +323,9 @@ fn lines(
     status.answers.iter().map(Answer::line).collect()
 }
 
-const RAM_PRICE: &str = "how little is enough is not proven: a search takes 6 to 12 h \
-    (`faultline experiment run least-ram.toml`).";
+const RAM_PRICE: &str = "how little is enough is not proven: a search takes 4 h to a day \
+    (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
+    `experiments/least-ram.toml`).";
 
 #[test]
 fn a_tick_and_trends_make_three_answers() {

@@ -87,7 +87,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let per_stake = number(&m::VOTE_REWARD_OF_BEST, &[])
         .map(|share| format!("{} of the best per stake", percent(share)));
     let credits = number(&m::VOTE_CREDITS, &["this_epoch"])
-        .map(|credits| format!("{} credits this epoch", short(credits)));
+        .map(|credits| format!("{} this epoch", counted(credits, "credit")));
     [
         distance,
         reward_certificate,

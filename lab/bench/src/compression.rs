@@ -20,6 +20,7 @@ pub(crate) use diff::changes;
 use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::say;
+use faultline_text::counted;
 use link::LinkPlan;
 use measure::MeasuredCodec;
 use outcome::{Blob, Overhead};
@@ -119,9 +120,9 @@ fn outcome(
         }
     }
     say(&format!(
-        "{} records, {} codecs: measuring sizes and speeds",
-        tested.len(),
-        packed.len()
+        "{}, {}: measuring sizes and speeds",
+        counted(tested.len() as f64, "record"),
+        counted(packed.len() as f64, "codec")
     ));
     let classes = measure::classes(&mut packed, tested, classes, args.seed);
     let overhead = Overhead {
@@ -221,10 +222,9 @@ fn fetch_table(
     };
     let fetch_records = records.get(..args.fetch.fetch as usize).unwrap_or(records);
     say(&format!(
-        "fetching {} records at {} latencies, {} times",
-        fetch_records.len(),
-        args.fetch.latencies.len(),
-        args.fetch.repeats
+        "fetching {}, {} with each latency",
+        counted(fetch_records.len() as f64, "record"),
+        counted(args.fetch.repeats as f64, "time")
     ));
     link::table(&plan, fetch_records).map(Some)
 }

@@ -37,6 +37,7 @@ mod values;
 mod verify;
 
 use args::{Bench, BenchArgs, Format};
+use faultline_text::counted;
 use results::Results;
 
 /// The exit code is 1 if an arm failed.
@@ -53,7 +54,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
                 let outcome = compression::parse_outcome(&args.file, &header)?;
                 if let Some(path) = &args.parquet {
                     let columns = compression::columns(&outcome.classes);
-                    let rows = format!("{} rows", outcome.classes.len());
+                    let rows = counted(outcome.classes.len() as f64, "row");
                     parquet::write(path, "class", &rows, columns)?
                 } else if let Some(out) = &args.html {
                     page::write(&page::of_compression(&outcome), out)?
@@ -64,7 +65,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
                 let results = store::read(&args.file)?;
                 if let Some(path) = &args.parquet {
                     let columns = parquet::request_columns(&results);
-                    let rows = format!("{} requests", results.samples.len());
+                    let rows = counted(results.samples.len() as f64, "request");
                     parquet::write(path, "request", &rows, columns)?
                 } else if let Some(out) = &args.html {
                     page::write(&page::report(&results), out)?

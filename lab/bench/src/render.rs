@@ -5,7 +5,7 @@ use faultline_pages::render::plain;
 use faultline_stats::caveat::reliability_text;
 use faultline_stats::crossover::{Crossover, MIN_CROSSOVER_BLOCKS};
 use faultline_stats::decision::Decision;
-use faultline_text::{count, moment, number, time};
+use faultline_text::{count, counted, moment, number, time};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -100,10 +100,10 @@ pub(crate) fn text(results: &Results) -> String {
 pub(crate) fn subtitle(results: &Results, kind: &str) -> String {
     let header = &results.header;
     format!(
-        "{} on {}: {} requests in {}, {kind}",
+        "{} on {}: {} in {}, {kind}",
         header.nodes.join(" and "),
         moment(header.started_unix_ns),
-        count(results.samples.len() as u64),
+        counted(results.samples.len() as f64, "request"),
         time(Duration::from_nanos(header.length_ns)),
     )
 }
@@ -119,10 +119,10 @@ fn run_summary(results: &Results) -> String {
         ),
     };
     let mut out = format!(
-        "{}, order of seed {}, after {} rounds of warm-up\n{}",
+        "{}, order of seed {}, after {} of warm-up\n{}",
         subtitle(results, &kind),
         header.seed,
-        header.warm_up,
+        counted(header.warm_up as f64, "round"),
         lines(&header.notes)
     );
     if !header.refusals.is_empty() {

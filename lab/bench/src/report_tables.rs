@@ -150,7 +150,8 @@ pub(crate) fn settings(results: &Results) -> Vec<Block> {
         let of_all = "median of a request to this tool's own server on loopback";
         rows.extend([(of_cpu, shown(own.cpu_ns)), (of_all, shown(own.median_ns))]);
     }
-    let settings = header.settings.iter();
+    // Plans with random numbers have it there, too.
+    let settings = header.settings.iter().filter(|(name, _)| *name != "seed");
     rows.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
     let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
     for (name, value) in rows {

@@ -7,6 +7,7 @@ use faultline_cache_sim::cost::{self, Fit, Model, Observed};
 use faultline_cache_sim::predict::{Plan, RecordingStart, SelfTest, by_slot, self_test};
 use faultline_cache_sim::trace::{Coverage, Trace};
 use faultline_common::files::AtPath;
+use faultline_text::counted;
 use std::path::{Path, PathBuf};
 
 const COST_RESAMPLES: usize = 200;
@@ -182,13 +183,16 @@ impl Prepared {
         if missing > 0 {
             let covered = self.coverage.percent().unwrap_or(0.0);
             reasons.push(format!(
-                "the trace covers {covered:.2} % of the transactions; {missing} slots are missing"
+                "the trace covers {covered:.2} % of the transactions and lacks {}",
+                counted(missing as f64, "slot")
             ));
         }
         let own = self.recorded.own.len();
         if own > 0 {
-            reasons
-                .push(format!("the validator produced {own} blocks itself, and then looks programs up in another order"));
+            reasons.push(format!(
+                "the validator produced {} itself, and then looks programs up in another order",
+                counted(own as f64, "block")
+            ));
         }
         if self.recorded.serves_rpc {
             reasons.push(
@@ -212,8 +216,10 @@ impl Prepared {
                 .iter()
                 .take_while(|slot| RecordingStart::Slot(slot.slot) != self.begin)
                 .count();
-            reasons
-                .push(format!("the recording began in the middle; {before} slots before it warm the simulated cache"));
+            reasons.push(format!(
+                "the recording began in the middle; the simulated cache is warmed by {} before it",
+                counted(before as f64, "slot")
+            ));
         }
         if let Some(recorded) = self.recorded.agave()
             && recorded != self.version

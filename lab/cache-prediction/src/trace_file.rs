@@ -3,7 +3,7 @@ use anyhow::{Context, bail};
 use faultline_cache_sim::trace::{Coverage, Meta, SetNumbers, Trace};
 use faultline_cache_sim::{Error, file};
 use faultline_common::files::AtPath;
-use faultline_text::{count, number};
+use faultline_text::{count, counted, number};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -123,8 +123,8 @@ pub fn summary(
     );
     let mut lines = vec![
         format!(
-            "{path}: {} slots, {} transactions with programs, {} programs",
-            count(trace.slots().len() as u64),
+            "{path}: {}, {} transactions with programs, {} programs",
+            counted(trace.slots().len() as f64, "slot"),
             count(trace.calls() as u64),
             count(trace.programs().len() as u64)
         ),

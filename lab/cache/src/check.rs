@@ -13,7 +13,7 @@ use faultline_cache_sim::trace::Coverage;
 use faultline_cache_sim::{Counts, Trace};
 use faultline_common::files::AtPath;
 use faultline_common::output::json;
-use faultline_text::{count, number, table};
+use faultline_text::{count, counted, number, table};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -328,10 +328,10 @@ fn page(report: &CheckReport) -> String {
         )
     });
     format!(
-        "{}: {} entries, {} slots {}\n{}{}{}",
+        "{}: {} entries, {} {}\n{}{}{}",
         report.run,
         count(report.entries),
-        count(report.slots as u64),
+        counted(report.slots as f64, "slot"),
         match (report.same_slots, report.own_blocks) {
             (true, _) => "of both runs",
             (false, true) => "of other blocks, by their own trace",

@@ -9,7 +9,7 @@ use faultline_cache_prediction::trace_file::{self, TraceFile, path_of};
 use faultline_cache_sim::trace::{Meta, SlotKind, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
-use faultline_text::{bytes, count};
+use faultline_text::{bytes, count, counted};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl Fetcher<'_> {
             let (requests, read) = self.rpc.spent();
             progress.at(
                 done,
-                &format!(", {} requests, {}", count(requests), bytes(read)),
+                &format!(", {}, {}", counted(requests as f64, "request"), bytes(read)),
             );
         }
         Ok(())

@@ -9,7 +9,7 @@ use faultline_cache_sim::trace::{
     Call, Change, Load, MIN_COVERAGE_PERCENT, Meta, SetNumbers, Slot, SlotKind, Source, Trace,
 };
 use faultline_common::files::AtPath;
-use faultline_text::count;
+use faultline_text::{count, counted};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -177,7 +177,8 @@ fn summary(path: &str, written: &ValidatorTrace, trace: &Trace, recorded: &Recor
         ),
     ];
     lines.extend(
-        (written.dropped > 0).then(|| format!("{} lines were dropped", count(written.dropped))),
+        (written.dropped > 0)
+            .then(|| format!("dropped: {}", counted(written.dropped as f64, "line"))),
     );
     trace_file::summary(path, trace, recorded, lines)
 }

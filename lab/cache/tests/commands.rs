@@ -554,7 +554,7 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
     }
     let reasons = output["reasons"].to_string();
     assert!(
-        reasons.contains("began in the middle; 66 slots before it warm"),
+        reasons.contains("began in the middle; the simulated cache is warmed by 66 slots"),
         "{reasons}"
     );
     // At 640 entries what was in the cache before these blocks decides: that is named, and not predicted.
@@ -575,7 +575,8 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
     println!("{output}");
     assert_eq!(code, 1, "{output}");
     assert!(
-        output.contains("no other size is predicted") && output.contains("0 slots before it warm"),
+        output.contains("no other size is predicted")
+            && output.contains("warmed by 0 slots before it"),
         "{output}"
     );
 }
@@ -603,7 +604,7 @@ fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
     let (output, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
     assert!(
-        output.contains("% of the transactions; 1 slots are missing"),
+        output.contains("% of the transactions and lacks 1 slot"),
         "{output}"
     );
 }

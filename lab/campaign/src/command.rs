@@ -15,7 +15,7 @@ use faultline_experiments::lock::Lock;
 use faultline_report::report::{Scalar, releases};
 use faultline_stats::arms::welch_test;
 use faultline_stats::holm;
-use faultline_text::{number as grouped, p_value, table};
+use faultline_text::{counted, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
@@ -39,7 +39,12 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
         CampaignCommand::Export { folder, out } => {
             let (campaign, store) = open(folder)?;
             let rows = shown::export(&campaign, &store, out)?;
-            print(&format!("{}: {rows} rows\n", out.display())).map(|()| 0)
+            print(&format!(
+                "{}: {}\n",
+                out.display(),
+                counted(rows as f64, "row")
+            ))
+            .map(|()| 0)
         }
         CampaignCommand::Check(args) => check(args),
     }
@@ -290,7 +295,10 @@ fn summary(checked: &[MetricComparison], margin: f64) -> String {
     let count = |mark: Mark| checked.iter().filter(|one| one.mark == mark).count();
     let margin = grouped(100.0 * margin, 1);
     let worse = count(Mark::Worse);
-    let mut text = format!("{worse} metrics are worse by more than {margin} %");
+    let mut text = format!(
+        "{} worse by more than {margin} %",
+        counted(worse as f64, "metric")
+    );
     match count(Mark::WorseUntested) {
         0 => {}
         some => text += &format!(", and {some} in every pair, without a test"),

@@ -9,7 +9,7 @@ use crate::work;
 use faultline_experiments::plan_command::estimate;
 use faultline_experiments::schedule::schedule;
 use faultline_report::report::releases;
-use faultline_text::{number, table, time};
+use faultline_text::{counted, number, table, time};
 use std::time::Duration;
 
 /// Noise of a run as a fraction, for the table if nothing was measured.
@@ -29,8 +29,8 @@ pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String>
     };
     let mut page = versions(campaign, store)?;
     page += &format!(
-        "each: a round of {} pairs of runs, {}; a second round where the first shows a difference\n\n",
-        rule.pairs,
+        "each: a round of {} of runs, {}; a second round where the first shows a difference\n\n",
+        counted(rule.pairs as f64, "pair"),
         duration_text(&experiments)
     );
     page += &format!(

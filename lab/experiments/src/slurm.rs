@@ -6,7 +6,7 @@ use crate::plan_command::estimate;
 use anyhow::{Context, bail, ensure};
 use faultline_common::files::AtPath;
 use faultline_common::output::say;
-use faultline_text::{bytes, time};
+use faultline_text::{bytes, counted, time};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -206,8 +206,8 @@ pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> an
     let report = report.display().to_string();
     call("sbatch", &["--parsable", &dependency, &report])?;
     say(&format!(
-        "job {job} has {} blocks; a job for the report follows it",
-        blocks.len()
+        "job {job} has {}; a job for the report follows it",
+        counted(blocks.len() as f64, "block")
     ));
     Ok(())
 }

@@ -39,7 +39,7 @@ use crate::run::Run;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
-use faultline_text::{moment, seconds};
+use faultline_text::{counted, moment, seconds};
 use floor::Floor;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
@@ -243,9 +243,9 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
         }
         (None, Some(first), Some(last)) => {
             format!(
-                "{} runs of {} arms, begun from {} to {}",
+                "{} runs of {}, begun from {} to {}",
                 subjects.all.len(),
-                subjects.arms.len(),
+                counted(subjects.arms.len() as f64, "arm"),
                 moment(first),
                 moment(last)
             )

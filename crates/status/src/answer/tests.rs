@@ -108,8 +108,9 @@ static RAM: States = &[
     (
         |ram| ram.proven = None,
         "fine",
-        "96 GiB of headroom now of 512 installed; how little is enough is not proven: a search takes 6 to 12 h \
-         (`faultline experiment run least-ram.toml`).",
+        "96 GiB of headroom now of 512 installed; how little is enough is not proven: a search takes 4 h to a day \
+         (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
+         `experiments/least-ram.toml`).",
     ),
     (
         |ram| ram.is_finished_run = true,
@@ -207,7 +208,8 @@ static RAM: States = &[
         },
         "unknown",
         "the headroom is not known: no process is followed; how little is enough is not proven: a search takes \
-         6 to 12 h (`faultline experiment run least-ram.toml`).",
+         4 h to a day (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
+         `experiments/least-ram.toml`).",
     ),
 ];
 

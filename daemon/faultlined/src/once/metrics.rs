@@ -10,7 +10,7 @@ use faultline_metrics::{Metric, Problem, Reading, Tick, Value};
 use faultline_sources::Registry;
 use faultline_sources::discovery::{Finder, TargetHandle};
 use faultline_sources::tick::{BuildContext, Ticker};
-use faultline_text::clean;
+use faultline_text::{clean, counted};
 use serde_json::{Map, json};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -157,6 +157,6 @@ fn value(value: &Value) -> String {
     match value {
         Value::Whole(n) => n.to_string(),
         Value::Real(x) => x.to_string(),
-        Value::Histogram(h) => format!("{} values, {} s", h.count(), h.sum()),
+        Value::Histogram(h) => format!("{}, {} s", counted(h.count() as f64, "value"), h.sum()),
     }
 }

@@ -12,6 +12,7 @@ use faultline_common::clock;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
+use faultline_text::counted;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -301,12 +302,13 @@ impl NodeReader {
         self.found.reverse();
         if let Some((oldest, newest)) = range {
             let skipped_note = if skipped > 0 {
-                format!(", {skipped} others are not there")
+                format!(", without {}", counted(skipped as f64, "other"))
             } else {
                 String::new()
             };
             self.notes.push(format!(
-                "{blocks} blocks, slots {oldest} to {newest}{skipped_note}"
+                "{}, slots {oldest} to {newest}{skipped_note}",
+                counted(blocks as f64, "block")
             ));
         }
         read

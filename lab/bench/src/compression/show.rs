@@ -3,7 +3,7 @@ use super::tables;
 use faultline_pages::export::{Columns, Values, named};
 use faultline_pages::model::{Cell, Table};
 use faultline_pages::render::plain;
-use faultline_text::{bytes, count, moment, table};
+use faultline_text::{bytes, count, counted, moment, table};
 use std::fmt::Write as _;
 
 pub(crate) fn text(outcome: &Outcome) -> String {
@@ -73,10 +73,10 @@ fn ungrouped(heads: &[String], of: &Table) -> String {
 
 fn summary(outcome: &Outcome) -> String {
     let mut out = format!(
-        "{} on {}: {} records, {} measured",
+        "{} on {}: {}, {} measured",
         outcome.source,
         moment(outcome.started_unix_ns),
-        count(outcome.records),
+        counted(outcome.records as f64, "record"),
         count(outcome.tested)
     );
     if let Some(dictionary) = outcome.dictionary {

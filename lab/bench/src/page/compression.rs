@@ -7,7 +7,7 @@ use faultline_pages::model::{
     Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard, Tone,
     Verdict, VerdictKind,
 };
-use faultline_text::{count, moment};
+use faultline_text::{count, counted, moment};
 
 pub(crate) fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
@@ -29,10 +29,10 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
     Report {
         title: "What compression saves".to_owned(),
         subtitle: format!(
-            "{} on {}: {} records, {} measured",
+            "{} on {}: {}, {} measured",
             outcome.source,
             moment(outcome.started_unix_ns),
-            count(outcome.records),
+            counted(outcome.records as f64, "record"),
             count(outcome.tested)
         ),
         verdict: verdict(outcome),

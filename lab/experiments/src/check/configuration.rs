@@ -1,6 +1,6 @@
 use crate::plan::Plan;
 use faultline_runner::record::output_of;
-use faultline_text::parse_time;
+use faultline_text::{counted, parse_time};
 use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,10 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
                 .join("; ");
             match lines.len().saturating_sub(MAX_LINES) {
                 0 => Err(first_lines),
-                more => Err(format!("{first_lines}; and {more} lines more")),
+                more => Err(format!(
+                    "{first_lines}; and {}",
+                    counted(more as f64, "more line")
+                )),
             }
         }
         Err(error) => Err(format!(

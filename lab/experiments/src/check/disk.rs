@@ -2,6 +2,7 @@ use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Begin, Cluster, Kind, Plan};
 use faultline_runner::record::recorder::DEFAULT_INTERVAL;
+use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,7 +38,10 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     let mut needs = vec![SpaceNeed {
         folder: plan.folder.clone(),
         bytes: each.max(1 << 20).saturating_mul(runs),
-        what: format!("recordings of {runs} runs; logs come on top"),
+        what: format!(
+            "recordings of {}; logs come on top",
+            counted(runs as f64, "run")
+        ),
         rough: false,
         free: free(&plan.folder),
     }];

@@ -643,7 +643,7 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
     assert!(
         message[0]
             .1
-            .ends_with("fine: line 1; line 2; and 4 lines more"),
+            .ends_with("fine: line 1; line 2; and 4 more lines"),
         "{message:?}"
     );
     assert!(

@@ -16,7 +16,7 @@ use faultline_common::clock;
 use faultline_common::files::AtPath;
 use faultline_common::output::{print, say};
 use faultline_runner::isolation::folders::InUse;
-use faultline_text::time;
+use faultline_text::{counted, time};
 use itertools::Itertools;
 use std::fs;
 use std::time::Duration;
@@ -36,9 +36,10 @@ pub(super) fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
         unix_ns: clock::unix_ns(),
         entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
     })?;
-    let (path, blocks) = (folder.path().display(), plan.replicates);
+    let path = folder.path().display();
+    let blocks = counted(plan.replicates as f64, "block");
     say(&format!(
-        "{path} has {blocks} blocks: `faultline experiment block {path} N` runs one"
+        "{path} has {blocks}: `faultline experiment block {path} N` runs one"
     ));
     Ok(folder)
 }
@@ -186,8 +187,8 @@ pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
     let jobs = slurm::jobs(&folder.scope(&plan.name))?;
     ensure!(
         jobs.is_empty(),
-        "{} jobs of it are queued or run: `faultline experiment stop {path}` ends them first",
-        jobs.len()
+        "{} of it still queued or running: `faultline experiment stop {path}` ends this first",
+        counted(jobs.len() as f64, "job")
     );
     slurm::submit(folder, &plan, &open).map(|()| 0)
 }

@@ -3,7 +3,7 @@ use crate::plan::{Begin, Lane, Plan};
 use faultline_common::output::print;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{self, Cleared, LISTED};
-use faultline_text::{bytes, count};
+use faultline_text::{bytes, count, counted};
 use std::path::Path;
 
 /// Fails if a folder cannot be cleared now.
@@ -29,9 +29,9 @@ fn page(folder: &Path, would: Cleared) -> String {
         mut retained,
     } = would;
     let mut page = format!(
-        "{}: would be cleared: {} files, {}\n",
+        "{}: would be cleared: {}, {}\n",
         folder.display(),
-        count(files),
+        counted(files as f64, "file"),
         bytes(disk_bytes)
     );
     listed.sort_unstable();

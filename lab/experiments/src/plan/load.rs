@@ -18,8 +18,9 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 const MAX_PLAN_BYTES: u64 = 1 << 20;
-const EXAMPLE_PLANS_HINT: &str = "plans to copy and adapt are in experiments/ of the source and in \
-    /usr/share/doc/faultline/examples/ of the package";
+const EXAMPLE_PLANS_HINT: &str = "plans to copy and adapt are in experiments/ of the source, \
+    /usr/share/doc/faultline/examples/ of the package and /usr/local/share/faultline/experiments/ of \
+    the tarball";
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -1,5 +1,5 @@
 use crate::plan::{CountedFrom, Kind, Plan};
-use faultline_text::time;
+use faultline_text::{counted, time};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -49,10 +49,10 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         Some(_) => format!("{} to {}", time(each), time(stop.duration)),
         None => time(stop.duration),
     };
-    let mut assumed = format!(
-        "{turns} turns of {length}, {} between them",
-        time(plan.host.cool_down)
-    );
+    let mut assumed = format!("{} of {length}", counted(turns as f64, "turn"));
+    if turns > 1 {
+        assumed += &format!(", {} between them", time(plan.host.cool_down));
+    }
     if plan.workload.kind == Kind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
     }

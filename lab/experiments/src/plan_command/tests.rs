@@ -33,6 +33,9 @@ fn the_duration_estimate_sums_the_plans_times() {
         found.longest_seconds,
         Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute)
     );
+    let assumed = |turns| estimate(&plan, turns).assumed;
+    assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at the latest"));
+    assert!(assumed(1).starts_with("1 turn of 1 h; at the latest"));
 }
 
 #[test]

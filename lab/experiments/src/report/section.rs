@@ -5,6 +5,7 @@ use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
 use faultline_pages::cells::{self, GIB, count, known, number, table, text, without_missing};
 use faultline_pages::model::{Block, Cell, Section, Table};
+use faultline_text::counted;
 use itertools::Itertools;
 
 pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
@@ -44,8 +45,9 @@ fn origin(experiment: &Experiment) -> String {
     };
     let mut sentences = match (&plan.search, runs) {
         (None, _) => format!(
-            "{runs} runs of {} arms were planned, order: {order}.",
-            plan.arms.len()
+            "The plan has {} of {}, order: {order}.",
+            counted(runs as f64, "run"),
+            counted(plan.arms.len() as f64, "arm")
         ),
         (Some(_), 1) => "One run was planned, which searches the least memory.".to_owned(),
         (Some(_), _) => format!(

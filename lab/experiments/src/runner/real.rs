@@ -21,7 +21,7 @@ use faultline_recording::{Progress, Recording, TickRow};
 use faultline_runner::isolation::cold::Residency;
 use faultline_runner::isolation::{Launcher, cold, folders};
 use faultline_runner::record::recorder::progress;
-use faultline_text::{bytes, count};
+use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
@@ -143,9 +143,9 @@ impl System for RealSystem {
                 folders::set_folder_owner(folder, owner)?;
             }
             lines.push(format!(
-                "cleared {}: {} files, {}{}",
+                "cleared {}: {}, {}{}",
                 folder.display(),
-                count(cleared.files),
+                counted(cleared.files as f64, "file"),
                 bytes(cleared.bytes),
                 named("; kept ", &cleared.retained)
             ));
@@ -158,8 +158,8 @@ impl System for RealSystem {
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
         let not_copied = named("; not copied: ", &restored.left);
         Ok(vec![format!(
-            "restored {} files, {}{not_copied}",
-            count(restored.files),
+            "restored {}, {}{not_copied}",
+            counted(restored.files as f64, "file"),
             bytes(restored.bytes)
         )])
     }
@@ -174,8 +174,8 @@ impl System for RealSystem {
         }
         let dropped = cold::drop_files(&warm)?;
         let lines = format!(
-            "dropped {} files, {}, from the page cache{}",
-            count(dropped.files),
+            "dropped {}, {}, from the page cache{}",
+            counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
             named("; left alone: ", &dropped.left)
         );

@@ -3,7 +3,7 @@ use crate::journal::SearchLog;
 use crate::plan::Search;
 use crate::search::{Answer, Line, Outcome, Verdict};
 use faultline_stats::staircase::{SearchConfig, Staircase};
-use faultline_text::{bytes, time};
+use faultline_text::{bytes, counted, time};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -112,7 +112,8 @@ impl SearchStatus {
             void,
         } = self.dwells;
         all.push(format!(
-            "{kept_up} kept up, {failed} failed, {void} void, {references} references"
+            "{kept_up} kept up, {failed} failed, {void} void, {}",
+            counted(references as f64, "reference")
         ));
         match self.cut_off {
             0 => {}
@@ -197,7 +198,7 @@ mod tests {
         };
         let now = Some(Duration::from_secs(121));
         let status = SearchStatus::of(&rules(), &searched, 1, now);
-        let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 references; the search before was cut \
+        let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 reference; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
         searched

@@ -1,5 +1,5 @@
 use super::{Job, RunStatus, State, Status};
-use faultline_text::{moment, table, time};
+use faultline_text::{counted, moment, table, time};
 use std::time::Duration;
 
 pub(super) fn page(status: &Status, now: Duration) -> String {
@@ -12,7 +12,8 @@ pub(super) fn page(status: &Status, now: Duration) -> String {
     let (done, of, percent) = (status.done, status.of, status.percent);
     status.jobs.iter().for_each(|one| page += &job(one));
     page += &format!(
-        "progress   {done} of {of} runs, {percent:.0} %{}\n\n",
+        "progress   {done} of {}, {percent:.0} %{}\n\n",
+        counted(of as f64, "run"),
         left.unwrap_or_default()
     );
     let first = status.runs.first().map(|run| &run.scheduled.lane);

@@ -266,7 +266,7 @@ fn an_experiment_report_uses_the_plans_metric_and_margin() {
     let text = fs::read_to_string(made.folder.path().join("report/report.md")).unwrap();
     for part in [
         "# Experiment made",
-        "6 runs of 2 arms were planned, order: forwards and backwards in turn.",
+        "The plan has 6 runs of 2 arms, order: forwards and backwards in turn.",
         "Groups were made by cgroup v2; the plan's SHA-256 is ",
         ". It is finished.",
         "differences below 10 % of the reference's mean do not matter",

@@ -875,6 +875,20 @@ fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
             );
         }
     }
+    // The daemon's phase is that of a validator, which there is not.
+    let mut absent = run.clone();
+    for tick in &mut absent.ticks {
+        tick.phase = Some("absent".into());
+    }
+    let options = Options {
+        primary: faultline_report::report::default_scalar(&[run]),
+        ..Options::default()
+    };
+    let shaded = build(&[absent], &options);
+    let Some(Chart::Timeline(rss)) = chart(&shaded, "rss-over-time") else {
+        panic!("no timeline")
+    };
+    assert_eq!(rss.bands, []);
     let report = report(&["any-process.fltl"]);
     assert!(
         report

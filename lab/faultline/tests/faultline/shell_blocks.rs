@@ -9,7 +9,7 @@
 
 use crate::support::simulated::said;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -48,6 +48,7 @@ const STUBS: [(&str, &str); 4] = [
 'run --release --bin faultlined -- run --demo')
   timeout --preserve-status 5 faultlined run --demo --listen 127.0.0.1:0 --ingest 127.0.0.1:0 ;;
 'run --release --bin faultline -- try') faultline try --seconds 3 ;;
+'run --release --bin faultline -- cache predict '*) shift 5; faultline \"$@\" ;;
 *) echo \"cargo $*: unexpected\" >&2; exit 1 ;;
 esac",
     ),
@@ -63,6 +64,7 @@ fn shell_blocks_of_readme_and_lab_run_as_they_stand() {
         if !prepare(folder.path()) {
             return;
         }
+        symlink(root.join("experiments"), folder.path().join("experiments")).unwrap();
         for block in blocks(&text) {
             let first = block.lines().next().unwrap();
             let reason = LEFT_OUT.iter().find(|(begin, _)| first.starts_with(begin));
@@ -89,7 +91,7 @@ fn prepare(folder: &Path) -> bool {
             eprintln!("SKIPPED: no {}", built.display());
             return false;
         }
-        std::os::unix::fs::symlink(built, programs.join(name)).unwrap();
+        symlink(built, programs.join(name)).unwrap();
     }
     for (name, script) in STUBS {
         let stub = programs.join(name);

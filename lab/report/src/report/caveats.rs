@@ -13,7 +13,7 @@ use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::min_values_for;
-use faultline_text::{moment, number};
+use faultline_text::{counted, moment, number};
 
 pub(crate) fn caveats(subjects: &Subjects<'_>, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
@@ -73,8 +73,8 @@ fn merged_caveats<C: IntoIterator<Item = RunCaveat>>(
         let mut parts: Vec<String> = caveat_text.iter().take(MAX_NAMED).map(sentence).collect();
         if caveat_text.len() > MAX_NAMED {
             parts.push(format!(
-                "and {} more runs likewise",
-                caveat_text.len() - MAX_NAMED
+                "and {} likewise",
+                counted((caveat_text.len() - MAX_NAMED) as f64, "more run")
             ));
         }
         Caveat::new(format!("{}.", parts.join("; ")), remedy)
@@ -89,9 +89,9 @@ fn listed(runs: &[String], all: usize) -> String {
     }
     if runs.len() > MAX_NAMED {
         return format!(
-            "{} and {} more runs",
+            "{} and {}",
             runs[..MAX_NAMED].join("; "),
-            runs.len() - MAX_NAMED
+            counted((runs.len() - MAX_NAMED) as f64, "more run")
         );
     }
     runs.join("; ")
@@ -373,7 +373,7 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
         .collect();
     let more = run.clock_steps.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 {
-        format!(" and {more} times more")
+        format!(" and {}", counted(more as f64, "more time"))
     } else {
         String::new()
     };

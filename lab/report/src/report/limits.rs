@@ -5,7 +5,7 @@ use super::groups::by_key;
 use super::model::{Block, Cell, Table};
 use super::subject::{Subject, Subjects};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
-use faultline_text::number as grouped;
+use faultline_text::{counted, number as grouped};
 
 /// Limits within this ratio count as one limit on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
@@ -114,11 +114,7 @@ pub(crate) fn sentences(
     }));
     sentences.extend(unlimited_arms.iter().map(|(arm, answers)| {
         let (runs, kept_up) = (answers.len(), count_answers(answers, Some(true)));
-        let runs = if runs == 1 {
-            "1 run".to_owned()
-        } else {
-            format!("{runs} runs")
-        };
+        let runs = counted(runs as f64, "run");
         format!(
             "Without a limit, and so not among these: {arm}, of which {kept_up} of {runs} {did}."
         )

@@ -87,8 +87,8 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
     }
     if let Some(mean) = n.cache.misses.mean {
         text.push(format!(
-            "The program cache missed {} times, {} per batch.",
-            grouped(n.cache.misses.sum, 0),
+            "The program cache missed {}, {} per batch.",
+            counted(n.cache.misses.sum, "time"),
             grouped(mean, 3)
         ));
     }

@@ -1,7 +1,7 @@
 use super::{SLOTS_PER_EPOCH, Search, is_reference};
 use crate::plan::Cluster;
 use crate::search::{Answer, DwellResult, EndTrials, Outcome, VALIDATOR_ENDED, Verdict};
-use faultline_text::{bytes, count, number, time};
+use faultline_text::{bytes, counted, number, time};
 use itertools::Itertools;
 use std::time::Duration;
 
@@ -241,15 +241,17 @@ impl Search<'_> {
             |hours| format!("It took {} at the tip", duration_words(hours)),
         );
         let mut text = format!(
-            "{took}: {limited} dwells with a limit, {references} references without, {void} void."
+            "{took}: {} with a limit, {} without, {void} void.",
+            counted(limited as f64, "dwell"),
+            counted(references as f64, "reference")
         );
         let Some((first, last)) = self.slots else {
             return format!(
                 "{text} Which slots passed was not recorded, so nor is it known which events were covered."
             );
         };
-        let passed = count(last.saturating_sub(first));
-        text.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
+        let passed = counted(last.saturating_sub(first) as f64, "slot");
+        text.push_str(&format!(" {passed} passed, from {first} to {last}:"));
         text.push_str(match self.cluster {
             Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
                 if first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH =>

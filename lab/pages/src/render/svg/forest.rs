@@ -28,7 +28,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
     let mut frame = Frame::for_axis(&empty, sheet);
     let longest = |text: fn(&ForestRow) -> &str| {
         let widths = chart.rows.iter().map(|row| width(text(row)));
-        (widths.fold(0.0, f64::max) * TEXT_SIZE + 24.0).min(sheet.width * 0.34)
+        (widths.fold(0.0, f64::max) * TEXT_SIZE + 24.0).min(sheet.width * 0.4)
     };
     let (names, words) = (longest(|row| &row.name), longest(|row| &row.text));
     (frame.left, frame.right) = match is_narrow {
@@ -49,7 +49,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
         interval(sheet, &frame, (row, y));
         match is_narrow {
             true => {
-                let words = fitted(&row.text, sheet.width / 2.0 / TEXT_SIZE);
+                let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
                 let space = sheet.width / TEXT_SIZE - width(&words) - 2.0;
                 let name = fitted(&row.name, space);
                 sheet.text("t halo", "start", (8.0, y - 10.0), &name);

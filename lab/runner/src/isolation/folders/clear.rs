@@ -55,7 +55,7 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
     let users = guard::users(root, folder);
     if let Some(first) = users.first() {
         let more = if users.len() > 1 {
-            format!(", and {} more processes", users.len() - 1)
+            format!(", and {} more", users.len() - 1)
         } else {
             String::new()
         };

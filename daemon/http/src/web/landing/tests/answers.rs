@@ -46,7 +46,9 @@ fn verdicts_come_before_the_lines_of_metadata() {
     ] {
         assert!(position(line) < position("<dl>"), "{line}");
     }
-    assert!(html.contains("<code>faultline experiment run least-ram.toml</code>"));
+    let plan =
+        "<code>faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml</code>";
+    assert!(html.contains(plan));
     for line in [
         "RAM: 153 GiB of headroom now",
         "Program cache: the reloads",
