@@ -1,7 +1,7 @@
 //! Single numbers by name.
 
 use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
-use faultline_metrics::{Kind, Metric, Source, Tick};
+use faultline_metrics::{Kind, Metric, Reading, Source, Tick};
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -105,8 +105,11 @@ impl Figure {
 
     /// Absent if no series has it.
     pub fn of(self, tick: &Tick) -> Option<f64> {
+        self.of_readings(tick.readings())
+    }
+
+    pub fn of_readings<'a>(self, readings: impl Iterator<Item = &'a Reading>) -> Option<f64> {
         let (metric, labels) = self.series();
-        let readings = tick.readings_from(self.source());
         let series = readings.filter(|reading| {
             let mut own = reading.labels.iter().zip(labels);
             std::ptr::eq(reading.metric, metric) && own.all(|(own, label)| own.as_str() == *label)

@@ -70,8 +70,8 @@ impl Point {
     /// `None` without a value, and for a counter whose source is down: it would repeat its old
     /// value.
     fn of(tick: &Tick, figure: Figure) -> Option<Self> {
-        let value = figure.of(tick)?;
         let source = figure.source();
+        let value = figure.of_readings(tick.readings_from(source))?;
         let batch = tick.batches.iter().find(|batch| batch.source == source)?;
         if figure.is_counter() && !batch.up {
             return None;
