@@ -323,9 +323,8 @@ fn lines(
     status.answers.iter().map(Answer::line).collect()
 }
 
-const RAM_PRICE: &str = "how little is enough is not proven: a search takes 4 h to a day \
-    (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
-    `experiments/least-ram.toml`).";
+const RAM_PRICE: &str = "the least RAM is not measured: a search takes 4 h to a day on a host of its own \
+    (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).";
 
 #[test]
 fn a_tick_and_trends_make_three_answers() {
@@ -360,7 +359,7 @@ fn a_tick_and_trends_make_three_answers() {
         [
             "RAM: 412 GiB proven enough (measured on 4.0.1, 2026-01-31) of 480 allowed; 96 GiB of headroom now.",
             "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
-             of an hour, about 80 GB (`faultline cache predict RUN.fltl`); 512 entries are a constant of this build.",
+             of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); 512 entries are a constant of this build.",
             "Earns: its last vote that landed is 40 slots old; rank 3.",
         ]
     );

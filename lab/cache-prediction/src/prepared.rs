@@ -103,6 +103,7 @@ impl Prepared {
     /// little.
     pub fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
         let recorded = Recorded::read(run)?;
+        recorded.require_public_blocks(run)?;
         let given = args
             .version
             .as_deref()

@@ -93,6 +93,15 @@ impl Recorded {
         })
     }
 
+    pub fn require_public_blocks(&self, path: &Path) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !self.is_demo,
+            "{} is a recording of the demo: no node has the blocks of its slots; record a validator",
+            path.display()
+        );
+        Ok(())
+    }
+
     /// The Agave version in the validator; for Frankendancer the embedded one.
     pub fn agave(&self) -> Option<String> {
         let version = self.version.as_deref()?;

@@ -32,11 +32,7 @@ const BLOCKS_TO_COMPARE: u64 = 20;
 /// After an error, the blocks fetched so far stay in the trace.
 pub(crate) fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
-    anyhow::ensure!(
-        !recorded.is_demo,
-        "{} is a recording of the demo: no node has the blocks of its slots; record a validator",
-        args.run.display()
-    );
+    recorded.require_public_blocks(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
     let rpc = Rpc::new(url, args.ca.as_deref(), retry_policy)?;
     let cluster: String = rpc

@@ -7,9 +7,8 @@ use faultline_text::{bytes_f64, day, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-const HOW_TO_MEASURE: &str = "how little is enough is not proven: a search takes 4 h to a day \
-    (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
-    `experiments/least-ram.toml`)";
+const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h to a day on a \
+    host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
 
 pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));

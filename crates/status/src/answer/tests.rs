@@ -108,9 +108,8 @@ static RAM: States = &[
     (
         |ram| ram.proven = None,
         "fine",
-        "96 GiB of headroom now of 512 installed; how little is enough is not proven: a search takes 4 h to a day \
-         (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
-         `experiments/least-ram.toml`).",
+        "96 GiB of headroom now of 512 installed; the least RAM is not measured: a search takes 4 h to a day on a host of its own \
+         (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
     ),
     (
         |ram| ram.is_finished_run = true,
@@ -207,9 +206,8 @@ static RAM: States = &[
             }
         },
         "unknown",
-        "the headroom is not known: no process is followed; how little is enough is not proven: a search takes \
-         4 h to a day (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`; in a checkout \
-         `experiments/least-ram.toml`).",
+        "the headroom is not known: no process is followed; the least RAM is not measured: a search takes 4 h to a day \
+         on a host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
     ),
 ];
 
@@ -253,7 +251,7 @@ static STOCK: States = &[
         |cache| cache.prediction = None,
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); what another size saves is not predicted: \
-         it takes the blocks of an hour, about 80 GB (`faultline cache predict RUN.fltl`); \
+         it takes the blocks of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); \
          512 entries are a constant of this build.",
     ),
     (
