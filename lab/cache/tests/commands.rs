@@ -69,7 +69,7 @@ fn one_run_predicts_every_size_after_its_own() {
     let (csv, _) = run(&["predict", "--csv", "--sizes", "256"], &[&small]).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(
-        lines.len() == 3 && lines[0].starts_with("entries,misses,misses_low"),
+        lines.len() == 4 && lines[0].starts_with("entries,misses,misses_low"),
         "{csv}"
     );
     assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
