@@ -219,7 +219,7 @@ fn run_version(
                 "{version}: round {round}, in {}",
                 experiment.plan.folder.display()
             ));
-            match advance(experiment.plan.clone(), args.launcher, args.i_vote) {
+            match advance(experiment.plan.clone(), args.launcher, args.i_vote, None) {
                 Ok(ExperimentEnd::Finished) => {}
                 Ok(ExperimentEnd::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
                 Ok(ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why)) => {
