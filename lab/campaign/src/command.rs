@@ -48,18 +48,19 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
 /// An older `faultline` that runs this campaign writes its own format until it ends.
 fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
-    let _lock = match Store::needs_upgrade(&campaign.folder)? {
+    let _lock = match Store::needs_upgrade(&campaign.results)? {
         true => Some(lock(&campaign)?),
         false => None,
     };
-    let store = Store::open(&campaign.folder)?;
+    let store = Store::open(&campaign.results)?;
     Ok((campaign, store))
 }
 
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
     let _lock = lock(&campaign)?;
-    let mut store = Store::open(&campaign.folder)?;
+    Store::refuse_nfs(&campaign.results)?;
+    let mut store = Store::open(&campaign.results)?;
     if let Err(why) = work::run(&campaign, &mut store, args)? {
         bail!(
             "the campaign has stopped: {why}; `faultline campaign run {}` continues",
@@ -403,8 +404,8 @@ mod tests {
     use super::*;
     use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
-    use crate::store::RunRow;
     use crate::store::tests::make_format_1;
+    use crate::store::{FILE, RunRow};
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
@@ -453,10 +454,10 @@ mod tests {
         let run = lock(&Campaign::read(folder.path()).unwrap()).unwrap();
         let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("is being run already"), "{error}");
-        assert!(Store::needs_upgrade(folder.path()).unwrap());
+        assert!(Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
         drop(run);
         open(folder.path()).unwrap();
-        assert!(!Store::needs_upgrade(folder.path()).unwrap());
+        assert!(!Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::store;
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::files::AtPath;
@@ -22,6 +23,8 @@ pub(crate) struct Campaign {
     pub(crate) plan_digest: String,
     /// Smaller relative differences do not matter.
     pub(crate) margin: f64,
+    /// The database. Absolute.
+    pub(crate) results: PathBuf,
     pub(crate) baseline: Program,
     pub(crate) programs: Vec<Program>,
     pub(crate) get: Option<BuildCommand>,
@@ -89,6 +92,9 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     campaign.plan = top
         .take("plan", path)
         .unwrap_or_else(|| folder.join("plan.toml"));
+    campaign.results = top
+        .take("results", path)
+        .unwrap_or_else(|| folder.join(store::FILE));
     top.set("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
@@ -224,6 +230,9 @@ mod tests {
             (0.03, "new")
         );
         assert_eq!(campaign.baseline.path, Some(campaign.folder.join("a")));
+        assert_eq!(campaign.results, campaign.folder.join(store::FILE));
+        let moved = read(&format!("results = '/var/lib/x.db'\n{WHOLE}")).unwrap();
+        assert_eq!(moved.results, Path::new("/var/lib/x.db"));
         let watch = campaign.watch.unwrap();
         assert_eq!(
             (watch.package.as_str(), watch.index.as_str()),
