@@ -6,7 +6,7 @@ use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
 use crate::work;
-use crate::{changes, comparability, page, plan, programs, shown, verify};
+use crate::{changes, comparability, page, plan, programs, shown, tasks, verify};
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -25,6 +25,8 @@ const LOCK: &str = "lock";
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         CampaignCommand::Run(args) => run_all(args),
+        CampaignCommand::Slurm(args) => tasks::slurm(args),
+        CampaignCommand::Round(args) => tasks::run(args),
         CampaignCommand::Plan { folder } => {
             let (campaign, store) = open(folder)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
@@ -56,26 +58,30 @@ fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
+/// For the one process that runs or collects.
+pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
+    let lock = lock(campaign)?;
+    tasks::refuse_running(campaign)?;
+    Store::refuse_nfs(&campaign.results)?;
+    Ok((lock, Store::open(&campaign.results)?))
+}
+
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
-    let _lock = lock(&campaign)?;
-    Store::refuse_nfs(&campaign.results)?;
-    let mut store = Store::open(&campaign.results)?;
+    let (_lock, mut store) = open_to_advance(&campaign)?;
     if let Err(why) = work::run(&campaign, &mut store, args)? {
         bail!(
             "the campaign has stopped: {why}; `faultline campaign run {}` continues",
             campaign.folder.display()
         );
     }
-    say(&format!(
-        "every version has its result: {}",
-        campaign
-            .folder
-            .join(page::FOLDER)
-            .join("index.html")
-            .display()
-    ));
+    say_done(&campaign, "every version");
     Ok(0)
+}
+
+pub(crate) fn say_done(campaign: &Campaign, what: &str) {
+    let page = campaign.folder.join(page::FOLDER).join("index.html");
+    say(&format!("{what} has its result: {}", page.display()));
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<u8> {

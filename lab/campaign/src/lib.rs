@@ -2,6 +2,7 @@
 //! the results.
 
 pub mod args;
+mod attempts;
 mod changes;
 mod collected;
 pub mod command;
@@ -17,6 +18,7 @@ mod round;
 mod settings;
 mod shown;
 mod store;
+mod tasks;
 mod verify;
 mod watch;
 mod work;

@@ -6,6 +6,7 @@ use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_experiments::folder::hexadecimal;
 use faultline_runner::record::ran;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 const PROGRAMS: &str = "programs";
 const LOG: &str = "get.log";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedProgram {
     pub(crate) file: PathBuf,
     pub(crate) digest: String,

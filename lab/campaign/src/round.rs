@@ -78,9 +78,18 @@ pub(crate) fn experiments(
     }])
 }
 
+/// The experiments of a round of no version, for what depends on the plan alone.
+pub(crate) fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
+    let none = ResolvedProgram {
+        file: campaign.folder.join("program"),
+        digest: String::new(),
+    };
+    experiments(campaign, "0", 1, (&none, &none))
+}
+
 /// The folder's name contains the digests, so that an experiment with another program is not
 /// continued.
-fn folder(
+pub(crate) fn folder(
     campaign: &Campaign,
     (baseline, program): (&ResolvedProgram, &ResolvedProgram),
 ) -> PathBuf {

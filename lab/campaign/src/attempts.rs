@@ -1,0 +1,195 @@
+//! A round on this host or, by tasks, on another. Each attempt of a host has all experiments of the
+//! round, because they share a host: `attempts/VERSION-ROUND/HOST-NUMBER`.
+
+use crate::args::RoundArgs;
+use crate::collected::void_runs;
+use crate::programs::{ResolvedProgram, sha256};
+use crate::round::{self, CampaignExperiment};
+use crate::settings::Campaign;
+use anyhow::ensure;
+use faultline_common::files::AtPath;
+use faultline_common::output::say;
+use faultline_experiments::blocks::{BlockContext, attempt_name, attempt_names, host_name};
+use faultline_experiments::command::advance;
+use faultline_experiments::folder::Folder;
+use faultline_experiments::journal::{self, JournalState};
+use faultline_experiments::lock::Lock;
+use faultline_experiments::runner::ExperimentEnd;
+use itertools::Itertools;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ATTEMPTS: &str = "attempts";
+const LOCK: &str = "lock";
+
+/// What a round of a version depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Round {
+    pub(crate) version: String,
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) plan_digest: String,
+    pub(crate) baseline: ResolvedProgram,
+    pub(crate) program: ResolvedProgram,
+}
+
+impl Round {
+    /// Those that `campaign run` makes.
+    pub(crate) fn experiments(
+        &self,
+        campaign: &Campaign,
+    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+        let programs = (&self.baseline, &self.program);
+        round::experiments(campaign, &self.version, self.number, programs)
+    }
+
+    fn experiments_in(
+        &self,
+        campaign: &Campaign,
+        attempt: &Path,
+    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+        let mut experiments = self.experiments(campaign)?;
+        for one in &mut experiments {
+            one.plan.folder = attempt.join(&one.name);
+        }
+        Ok(experiments)
+    }
+
+    fn folder(&self, campaign: &Campaign) -> PathBuf {
+        let name = format!("{}-{}", self.version, self.number);
+        let folder = round::folder(campaign, (&self.baseline, &self.program));
+        folder.join(ATTEMPTS).join(name)
+    }
+
+    pub(crate) fn lock_file(&self, campaign: &Campaign) -> PathBuf {
+        self.folder(campaign).join(LOCK)
+    }
+
+    pub(crate) fn lock(&self, campaign: &Campaign) -> anyhow::Result<Lock> {
+        let folder = self.folder(campaign);
+        fs::create_dir_all(&folder).at(&folder)?;
+        Lock::take_or(&self.lock_file(campaign), |process| {
+            let (number, version) = (self.number, &self.version);
+            format!("round {number} of {version} is being run already{process}")
+        })
+    }
+
+    /// The experiments of the first attempt that has all results. Those of `campaign run` come
+    /// before the attempts of tasks, which are in order of their numbers. Names the others.
+    pub(crate) fn finished(
+        &self,
+        campaign: &Campaign,
+    ) -> anyhow::Result<Option<Vec<CampaignExperiment>>> {
+        let folder = self.folder(campaign);
+        let by_tasks = attempt_names(&folder)?;
+        let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
+        for (_, name) in by_tasks {
+            let experiments = self.experiments_in(campaign, &folder.join(&name))?;
+            candidates.push((name, experiments));
+        }
+        let (mut counted, mut others) = (None, Vec::new());
+        for (name, experiments) in candidates {
+            match is_finished(&experiments) {
+                Ok(true) if counted.is_none() => counted = Some((name, experiments)),
+                Ok(_) if has_begun(&experiments) => others.push(name),
+                Ok(_) => {}
+                Err(error) => say(&format!("warning: {error:#}: this attempt does not count")),
+            }
+        }
+        if let (Some((name, _)), false) = (&counted, others.is_empty()) {
+            say(&format!(
+                "{}: attempt {name} has the results of round {} that count; not used: {}",
+                self.version,
+                self.number,
+                others.iter().join(", ")
+            ));
+        }
+        Ok(counted.map(|(_, experiments)| experiments))
+    }
+
+    /// Runs it in an attempt of this host, unless another attempt has all results.
+    pub(crate) fn run(
+        &self,
+        campaign: &Campaign,
+        args: &RoundArgs,
+    ) -> anyhow::Result<ExperimentEnd> {
+        ensure!(
+            self.plan_digest == campaign.plan_digest,
+            "{}: the plan has changed since this round was submitted: submit it again",
+            campaign.plan.display()
+        );
+        let _lock = self.lock(campaign)?;
+        if self.finished(campaign)?.is_some() {
+            return Ok(ExperimentEnd::Finished);
+        }
+        self.check_programs()?;
+        let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
+        for one in &experiments {
+            let (folder, task) = (campaign.folder.display(), args.task);
+            let block = BlockContext::whole(format!(
+                "`faultline campaign round {folder} {task}` continues"
+            ));
+            let plan = one.plan.clone();
+            match advance(plan, args.launcher, args.i_vote, Some(block))? {
+                ExperimentEnd::Finished => {}
+                end => return Ok(end),
+            }
+        }
+        if let Err(error) = self.check_programs() {
+            void_runs(&experiments, &format!("{error:#}"), |_| true)?;
+            return Err(error);
+        }
+        Ok(ExperimentEnd::Finished)
+    }
+
+    /// The host's newest one if it can be continued, or a new one.
+    fn own_attempt(&self, campaign: &Campaign) -> anyhow::Result<PathBuf> {
+        let (folder, host) = (self.folder(campaign), host_name());
+        let attempts = attempt_names(&folder)?;
+        for (number, name) in attempts.iter().rev() {
+            let attempt = folder.join(name);
+            if *name == attempt_name(&host, *number)
+                && is_finished(&self.experiments_in(campaign, &attempt)?).is_ok()
+            {
+                return Ok(attempt);
+            }
+        }
+        let next = attempts
+            .last()
+            .map_or(0, |(number, _)| number.saturating_add(1));
+        Ok(folder.join(attempt_name(&host, next)))
+    }
+
+    fn check_programs(&self) -> anyhow::Result<()> {
+        for program in [&self.baseline, &self.program] {
+            ensure!(
+                sha256(&program.file)? == program.digest,
+                "{}: this is not the program that was submitted (SHA-256 {}): every host needs the same one",
+                program.file.display(),
+                program.digest
+            );
+        }
+        Ok(())
+    }
+}
+
+fn has_begun(experiments: &[CampaignExperiment]) -> bool {
+    let mut folders = experiments.iter().map(|one| Folder::new(&one.plan.folder));
+    folders.any(|folder| folder.journal().exists())
+}
+
+/// Whether all runs have their results.
+fn is_finished(experiments: &[CampaignExperiment]) -> anyhow::Result<bool> {
+    for one in experiments {
+        let journal = Folder::new(&one.plan.folder).journal();
+        if !journal.try_exists().at(&journal)? {
+            return Ok(false);
+        }
+        let journal_state = JournalState::of(&journal::read(&journal)?);
+        if journal_state.planned.is_none() || journal_state.next().is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
