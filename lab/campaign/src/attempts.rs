@@ -193,3 +193,74 @@ fn is_finished(experiments: &[CampaignExperiment]) -> anyhow::Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_experiments::journal::{Entry, Journal, Line, Planned};
+    use faultline_experiments::outcome::{Ending, Outcome};
+    use faultline_experiments::schedule::schedule;
+
+    /// An attempt at a search has all results of its experiment.
+    fn write(experiment: &CampaignExperiment, outcome: Outcome) {
+        let plan = &experiment.plan;
+        fs::create_dir_all(&plan.folder).unwrap();
+        let mut journal = Journal::create(&Folder::new(&plan.folder).journal()).unwrap();
+        let planned = Planned::new(plan, String::new(), schedule(plan));
+        let ending = Box::new(Ending::new(outcome));
+        for entry in [
+            Entry::Planned(planned),
+            Entry::TurnBegun {
+                turn: 1,
+                attempt: 1,
+            },
+            Entry::RunEnded {
+                run: 1,
+                attempt: 1,
+                ending,
+            },
+        ] {
+            journal.append(&Line { unix_ns: 1, entry }).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_first_attempt_with_all_searches_of_both_programs_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign");
+        let mut campaign = Campaign::read(&example).unwrap();
+        campaign.folder = root.path().to_owned();
+        campaign.plan_text = campaign.plan_text.replace("duration = \"2h\"\n", "")
+            + "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
+        let program = |name: &str| ResolvedProgram {
+            file: root.path().join(name),
+            digest: "0123456789".to_owned(),
+        };
+        let round = Round {
+            version: "2.2.0".to_owned(),
+            number: 1,
+            plan_digest: campaign.plan_digest.clone(),
+            baseline: program("old"),
+            program: program("new"),
+        };
+        let attempt = |name: &str| {
+            let folder = round.folder(&campaign).join(name);
+            round.experiments_in(&campaign, &folder).unwrap()
+        };
+        assert_eq!(round.finished(&campaign).unwrap().map(|_| ()), None);
+        let all = |outcome: Outcome| move |one: &CampaignExperiment| write(one, outcome.clone());
+        attempt("n1-0")
+            .iter()
+            .skip(1)
+            .for_each(all(Outcome::Completed));
+        attempt("n2-2").iter().for_each(all(Outcome::OutOfMemory));
+        attempt("n3-10").iter().for_each(all(Outcome::Completed));
+        let broken = &attempt("n4-1")[0].plan.folder;
+        fs::create_dir_all(broken).unwrap();
+        fs::write(Folder::new(broken).journal(), "broken\nbroken\n").unwrap();
+        let counted = round.finished(&campaign).unwrap().unwrap();
+        assert_eq!(counted.len(), 6);
+        let expected = round.folder(&campaign).join("n2-2/2.2.0-1-1-baseline");
+        assert_eq!(counted[0].plan.folder, expected);
+    }
+}

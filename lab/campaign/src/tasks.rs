@@ -50,8 +50,8 @@ impl Submitted {
 
     /// The number of its task, from 1.
     fn number(&self, round: &Round) -> Option<u32> {
-        let place = self.rounds.iter().position(|one| one == round)?;
-        u32::try_from(place + 1).ok()
+        let index = self.rounds.iter().position(|one| one == round)?;
+        u32::try_from(index + 1).ok()
     }
 
     fn add(&mut self, round: Round) -> anyhow::Result<u32> {
