@@ -3,8 +3,8 @@
 
 use crate::args::RoundArgs;
 use crate::collected::void_runs;
-use crate::programs::{ResolvedProgram, sha256};
-use crate::round::{self, CampaignExperiment};
+use crate::programs::sha256;
+use crate::round::{self, CampaignExperiment, Round};
 use crate::settings::Campaign;
 use anyhow::ensure;
 use faultline_common::files::AtPath;
@@ -16,34 +16,13 @@ use faultline_experiments::journal::{self, JournalState};
 use faultline_experiments::lock::Lock;
 use faultline_experiments::runner::ExperimentEnd;
 use itertools::Itertools;
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const ATTEMPTS: &str = "attempts";
 const LOCK: &str = "lock";
 
-/// What a round of a version depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Round {
-    pub(crate) version: String,
-    /// From 1.
-    pub(crate) number: u32,
-    pub(crate) plan_digest: String,
-    pub(crate) baseline: ResolvedProgram,
-    pub(crate) program: ResolvedProgram,
-}
-
 impl Round {
-    /// Those that `campaign run` makes.
-    pub(crate) fn experiments(
-        &self,
-        campaign: &Campaign,
-    ) -> anyhow::Result<Vec<CampaignExperiment>> {
-        let programs = (&self.baseline, &self.program);
-        round::experiments(campaign, &self.version, self.number, programs)
-    }
-
     fn experiments_in(
         &self,
         campaign: &Campaign,
@@ -197,6 +176,7 @@ fn is_finished(experiments: &[CampaignExperiment]) -> anyhow::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::ResolvedProgram;
     use faultline_experiments::journal::{Entry, Journal, Line, Planned};
     use faultline_experiments::outcome::{Ending, Outcome};
     use faultline_experiments::schedule::schedule;
@@ -255,9 +235,11 @@ mod tests {
             .for_each(all(Outcome::Completed));
         attempt("n2-2").iter().for_each(all(Outcome::OutOfMemory));
         attempt("n3-10").iter().for_each(all(Outcome::Completed));
-        let broken = &attempt("n4-1")[0].plan.folder;
-        fs::create_dir_all(broken).unwrap();
-        fs::write(Folder::new(broken).journal(), "broken\nbroken\n").unwrap();
+        let broken = &attempt("n4-1")[0];
+        write(broken, Outcome::Completed);
+        let journal = Folder::new(&broken.plan.folder).journal();
+        let lines = fs::read_to_string(&journal).unwrap();
+        fs::write(&journal, format!("broken\n{lines}")).unwrap();
         let counted = round.finished(&campaign).unwrap().unwrap();
         assert_eq!(counted.len(), 6);
         let expected = round.folder(&campaign).join("n2-2/2.2.0-1-1-baseline");

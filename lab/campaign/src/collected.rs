@@ -1,7 +1,6 @@
-use crate::attempts::Round;
 use crate::page;
 use crate::programs::sha256;
-use crate::round::CampaignExperiment;
+use crate::round::{CampaignExperiment, Round};
 use crate::settings::Campaign;
 use crate::store::{Conditions, RunRow, VOID};
 use anyhow::ensure;

@@ -11,15 +11,12 @@ use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::{print, say};
-use faultline_experiments::lock::Lock;
 use faultline_report::report::{Scalar, releases};
 use faultline_stats::arms::welch_test;
 use faultline_stats::holm;
 use faultline_text::{number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
-
-const LOCK: &str = "lock";
 
 /// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
@@ -51,37 +48,24 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
 fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     let _lock = match Store::needs_upgrade(&campaign.results)? {
-        true => Some(lock(&campaign)?),
+        true => Some(campaign.lock()?),
         false => None,
     };
     let store = Store::open(&campaign.results)?;
     Ok((campaign, store))
 }
 
-/// For the one process that runs or collects.
-pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
-    let lock = lock(campaign)?;
-    tasks::refuse_running(campaign)?;
-    Store::refuse_nfs(&campaign.results)?;
-    Ok((lock, Store::open(&campaign.results)?))
-}
-
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
-    let (_lock, mut store) = open_to_advance(&campaign)?;
+    let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
     if let Err(why) = work::run(&campaign, &mut store, args)? {
         bail!(
             "the campaign has stopped: {why}; `faultline campaign run {}` continues",
             campaign.folder.display()
         );
     }
-    say_done(&campaign, "every version");
+    work::say_done(&campaign, "every version");
     Ok(0)
-}
-
-pub(crate) fn say_done(campaign: &Campaign, what: &str) {
-    let page = campaign.folder.join(page::FOLDER).join("index.html");
-    say(&format!("{what} has its result: {}", page.display()));
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<u8> {
@@ -134,7 +118,7 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
     }
     let folder = campaign.folder.display();
     if args.repeat {
-        let _lock = lock(&campaign)?;
+        let _lock = campaign.lock()?;
         verify::repeat(&campaign, &mut store, &damaged)?;
         page::rewrite_pages(&campaign, &mut store)?;
         say(&format!(
@@ -146,16 +130,6 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
         ));
     }
     Ok(1)
-}
-
-fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
-    let is_running = |who| {
-        format!(
-            "{}: this campaign is being run already{who}",
-            campaign.folder.display()
-        )
-    };
-    Lock::take_or(&campaign.folder.join(LOCK), is_running)
 }
 
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
@@ -410,8 +384,9 @@ mod tests {
     use super::*;
     use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
+    use crate::settings::RESULTS;
+    use crate::store::RunRow;
     use crate::store::tests::make_format_1;
-    use crate::store::{FILE, RunRow};
 
     fn message(rows: &[RunRow]) -> Option<String> {
         let group = groups(rows, 0.05).remove(0);
@@ -457,13 +432,13 @@ mod tests {
         std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
         std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
         make_format_1(folder.path());
-        let run = lock(&Campaign::read(folder.path()).unwrap()).unwrap();
+        let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
         let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("is being run already"), "{error}");
-        assert!(Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
+        assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         drop(run);
         open(folder.path()).unwrap();
-        assert!(!Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
+        assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     }
 
     #[test]

@@ -25,18 +25,19 @@ mod work;
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    use crate::store::{FILE, RunRow, Store};
+    use crate::settings::RESULTS;
+    use crate::store::{RunRow, Store};
     use std::path::Path;
 
     pub fn make(folder: &Path) -> anyhow::Result<()> {
-        Store::open(&folder.join(FILE))?.add_runs(&[RunRow {
+        Store::open(&folder.join(RESULTS))?.add_runs(&[RunRow {
             values: vec![("replay-p95".into(), 1.5)],
             ..RunRow::default()
         }])
     }
 
     pub fn rows(folder: &Path) -> anyhow::Result<usize> {
-        let store = Store::open(&folder.join(FILE))?;
+        let store = Store::open(&folder.join(RESULTS))?;
         Ok(store.listed()?.len() + store.runs()?.len())
     }
 }

@@ -173,12 +173,13 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FILE, FROM_COMMAND, RunRow, Store};
+    use crate::settings::RESULTS;
+    use crate::store::{FROM_COMMAND, RunRow, Store};
 
     #[test]
     fn a_version_may_change_its_program_only_before_it_has_results() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&folder.path().join(FILE)).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let mut signals = Signals::listen().unwrap();
         let (campaign, path) = (Campaign::default(), folder.path().join("validator"));
         let program = Program {

@@ -5,6 +5,7 @@ use crate::settings::{self, Campaign};
 use anyhow::bail;
 use faultline_common::args::UsageError;
 use faultline_experiments::plan::{self, Plan};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const EXPERIMENTS: &str = "experiments";
@@ -12,6 +13,28 @@ const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lan
 /// Default; fewer replicates allow no test.
 const REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
+
+/// What a round of a version depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Round {
+    pub(crate) version: String,
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) plan_digest: String,
+    pub(crate) baseline: ResolvedProgram,
+    pub(crate) program: ResolvedProgram,
+}
+
+impl Round {
+    /// Those that `campaign run` makes.
+    pub(crate) fn experiments(
+        &self,
+        campaign: &Campaign,
+    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+        let programs = (&self.baseline, &self.program);
+        experiments(campaign, &self.version, self.number, programs)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct CampaignExperiment {

@@ -1,6 +1,6 @@
 //! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
-use crate::settings::Program;
+use crate::settings::{Program, RESULTS};
 use anyhow::{anyhow, ensure};
 use faultline_common::files::AtPath;
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
@@ -8,8 +8,6 @@ use faultline_report::report::pace::Pace;
 use rusqlite::{Connection, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;
-
-pub(crate) const FILE: &str = "results.db";
 
 const KIND: DatabaseKind = DatabaseKind {
     // `FLCn`.
@@ -302,7 +300,7 @@ impl Store {
         }
         ensure!(
             new > 0,
-            "{FILE} has the runs of this round already, and yet the round was made"
+            "{RESULTS} has the runs of this round already, and yet the round was made"
         );
         Ok(transaction.commit()?)
     }
@@ -367,7 +365,7 @@ fn refuse_file_system(path: &Path, kind: FsWord) -> anyhow::Result<()> {
     ensure!(
         kind != NFS_SUPER_MAGIC,
         "{}: it would be on NFS, where SQLite can damage it: set `results` in campaign.toml to a file on a disk of this host, \
-         and move an existing {FILE} there",
+         and move an existing {RESULTS} there",
         path.display()
     );
     Ok(())
@@ -438,14 +436,14 @@ pub(crate) mod tests {
             assert!(refused.contains(words), "{words}: {refused}");
         }
         let folder = tempfile::tempdir().unwrap();
-        Store::refuse_nfs(&folder.path().join(FILE)).unwrap();
-        assert!(Store::refuse_nfs(&folder.path().join("none").join(FILE)).is_err());
+        Store::refuse_nfs(&folder.path().join(RESULTS)).unwrap();
+        assert!(Store::refuse_nfs(&folder.path().join("none").join(RESULTS)).is_err());
     }
 
     #[test]
     fn stored_campaign_rounds_are_read_and_stored_only_once() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&folder.path().join(FILE)).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let program = Program {
             version: "2.1.14".into(),
             name: "x".into(),
@@ -465,7 +463,7 @@ pub(crate) mod tests {
         assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
         store.replace_verdicts(&[VerdictRow::default()]).unwrap();
         drop(store);
-        let store = Store::open(&folder.path().join(FILE)).unwrap();
+        let store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let listed = store.listed().unwrap();
         assert_eq!(
             (listed[0].program.clone(), listed[0].removed),
@@ -482,7 +480,7 @@ pub(crate) mod tests {
 
     /// A database of format 1 with a run.
     pub(crate) fn make_format_1(folder: &Path) {
-        let old = Connection::open(folder.join(FILE)).unwrap();
+        let old = Connection::open(folder.join(RESULTS)).unwrap();
         for table in FORMAT_1.tables {
             old.execute_batch(table).unwrap();
         }
@@ -498,9 +496,9 @@ pub(crate) mod tests {
     fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
         let folder = tempfile::tempdir().unwrap();
         make_format_1(folder.path());
-        assert!(Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
-        let mut store = Store::open(&folder.path().join(FILE)).unwrap();
-        assert!(!Store::needs_upgrade(&folder.path().join(FILE)).unwrap());
+        assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+        assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         let row = RunRow {
             release: "1.2.0".into(),
             pace: Pace {
@@ -511,7 +509,7 @@ pub(crate) mod tests {
         };
         store.add_runs(std::slice::from_ref(&row)).unwrap();
         drop(store);
-        let store = Store::open(&folder.path().join(FILE)).unwrap();
+        let store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let format = store
             .0
             .pragma_query_value(None, "user_version", |row| row.get(0));
@@ -528,13 +526,13 @@ pub(crate) mod tests {
     #[test]
     fn another_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Connection::open(folder.path().join(FILE))
+        Connection::open(folder.path().join(RESULTS))
             .unwrap()
             .execute_batch("CREATE TABLE x (y)")
             .unwrap();
         let message = format!(
             "{:#}",
-            Store::open(&folder.path().join(FILE)).err().unwrap()
+            Store::open(&folder.path().join(RESULTS)).err().unwrap()
         );
         assert!(
             message
@@ -546,12 +544,12 @@ pub(crate) mod tests {
     #[test]
     fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(FILE);
-        drop(Store::open(&folder.path().join(FILE)).unwrap());
+        let path = folder.path().join(RESULTS);
+        drop(Store::open(&folder.path().join(RESULTS)).unwrap());
         let refused = || {
             format!(
                 "{:#}",
-                Store::open(&folder.path().join(FILE)).err().unwrap()
+                Store::open(&folder.path().join(RESULTS)).err().unwrap()
             )
         };
         let trigger = "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END; CREATE VIEW v AS SELECT 1";
@@ -569,7 +567,7 @@ pub(crate) mod tests {
             .unwrap()
             .execute_batch(undo)
             .unwrap();
-        Store::open(&folder.path().join(FILE)).unwrap();
+        Store::open(&folder.path().join(RESULTS)).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         refused();
@@ -578,7 +576,7 @@ pub(crate) mod tests {
     #[test]
     fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&folder.path().join(FILE)).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let row = |replicate, of_baseline| RunRow {
             replicate,
             of_baseline,

@@ -2,10 +2,9 @@
 //! process that submits tasks collects them, and a job after them does so again.
 
 use crate::args::{RoundArgs, SlurmArgs};
-use crate::attempts::Round;
-use crate::command;
-use crate::round::{self, CampaignExperiment};
+use crate::round::{self, CampaignExperiment, Round};
 use crate::settings::Campaign;
+use crate::store::Store;
 use crate::work::{self, VersionOutcome};
 use anyhow::{Context as _, bail, ensure};
 use faultline_common::args::UsageError;
@@ -13,7 +12,7 @@ use faultline_common::files::AtPath;
 use faultline_common::output::{print, say};
 use faultline_experiments::command::{task_exit, write_synced};
 use faultline_experiments::folder::Folder;
-use faultline_experiments::lock::{self, Holder};
+use faultline_experiments::lock::{self, Holder, Lock};
 use faultline_experiments::plan::Plan;
 use faultline_experiments::schedule::schedule;
 use faultline_experiments::slurm::{self, Jobs, quoted};
@@ -111,8 +110,16 @@ fn jobs(campaign: &Campaign) -> Jobs {
     }
 }
 
+/// For the one process that runs or collects.
+pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
+    let lock = campaign.lock()?;
+    refuse_running(campaign)?;
+    Store::refuse_nfs(&campaign.results)?;
+    Ok((lock, Store::open(&campaign.results)?))
+}
+
 /// Fails while a task runs a round.
-pub(crate) fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
+fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
     for round in &Submitted::read(campaign)?.rounds {
         ensure!(
             lock::holder(&round.lock_file(campaign))? == Holder::Free,
@@ -189,7 +196,7 @@ pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     if args.follow_up {
         submitted.check_results(&campaign)?;
     }
-    let (_lock, mut store) = command::open_to_advance(&campaign)?;
+    let (_lock, mut store) = open_to_advance(&campaign)?;
     let name = jobs(&campaign).name;
     let others = slurm::jobs(&name)?;
     ensure!(
@@ -231,7 +238,7 @@ pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
             true => "every submitted version",
             false => "every version",
         };
-        command::say_done(&campaign, what);
+        work::say_done(&campaign, what);
     }
     Ok(0)
 }

@@ -3,11 +3,10 @@
 //! one transaction.
 
 use crate::args::RunArgs;
-use crate::attempts::Round;
 use crate::collected::{RoundOutcome, collect_round};
 use crate::compare;
 use crate::programs::{self, ResolvedProgram};
-use crate::round::CampaignExperiment;
+use crate::round::{CampaignExperiment, Round};
 use crate::settings::{Campaign, Program};
 use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find};
 use crate::{page, round, watch};
@@ -171,6 +170,11 @@ fn run_on_this_host(
         }
     }
     Ok(experiments)
+}
+
+pub(crate) fn say_done(campaign: &Campaign, what: &str) {
+    let page = campaign.folder.join(page::FOLDER).join("index.html");
+    say(&format!("{what} has its result: {}", page.display()));
 }
 
 /// Whether this version is a pinned baseline, which is not under test.
