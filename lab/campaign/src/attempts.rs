@@ -37,7 +37,8 @@ impl Round {
 
     fn folder(&self, campaign: &Campaign) -> PathBuf {
         let name = format!("{}-{}", self.version, self.number);
-        let folder = round::folder(campaign, (&self.baseline, &self.program));
+        let programs = (&self.baseline, &self.program);
+        let folder = round::folder(campaign, &self.plan_digest, programs);
         folder.join(ATTEMPTS).join(name)
     }
 

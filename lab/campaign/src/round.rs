@@ -90,7 +90,7 @@ pub(crate) fn experiments(
     .concat();
     let plan = parse_plan(
         campaign,
-        &folder(campaign, programs).join(&name),
+        &folder(campaign, &campaign.plan_digest, programs).join(&name),
         &more,
         &format!("{}\n{arms}", campaign.plan_text),
     )?;
@@ -114,9 +114,10 @@ pub(crate) fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperim
 /// continued.
 pub(crate) fn folder(
     campaign: &Campaign,
+    plan_digest: &str,
     (baseline, program): (&ResolvedProgram, &ResolvedProgram),
 ) -> PathBuf {
-    let digests = [&campaign.plan_digest, &baseline.digest, &program.digest];
+    let digests = [plan_digest, &baseline.digest, &program.digest];
     let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
     campaign.folder.join(EXPERIMENTS).join(short.join("-"))
 }
@@ -133,7 +134,7 @@ fn searches(
     programs: (&ResolvedProgram, &ResolvedProgram),
 ) -> anyhow::Result<Vec<CampaignExperiment>> {
     let (baseline, program) = programs;
-    let folder = folder(campaign, programs);
+    let folder = folder(campaign, &campaign.plan_digest, programs);
     let mut experiments = Vec::new();
     for replicate in 1..=replicates {
         let baseline_first = replicate % 2 == 1;

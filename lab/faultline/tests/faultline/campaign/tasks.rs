@@ -96,6 +96,10 @@ fn rounds_of_tasks_are_collected_once_and_repeated_whole_on_another_host() {
     stage.killed_in_run("n1", "1", 3, || {
         let (not_now, words) = stage.task("n2", "1");
         assert_eq!(not_now, Some(75), "{words}");
+        // A task has read the plan, which may change meanwhile.
+        let plan = stage.folder.join("plan.toml");
+        let text = fs::read_to_string(&plan).expect("a plan");
+        fs::write(&plan, format!("{text}\n# changed\n")).expect("a plan");
         let run = ended(stage.on("head", &["run"]).output());
         for (refused, words) in [run, stage.slurm(&[])] {
             assert!(
@@ -103,6 +107,7 @@ fn rounds_of_tasks_are_collected_once_and_repeated_whole_on_another_host() {
                 "{words}"
             );
         }
+        fs::write(&plan, text).expect("a plan");
     });
     for host in ["n2", "n1"] {
         let (done, words) = stage.task(host, "1");
