@@ -93,22 +93,7 @@ fn rounds_of_tasks_are_collected_once_and_repeated_whole_on_another_host() {
     refused_tasks(&stage);
 
     // The host of task 1 dies, that of task 2 comes back.
-    stage.killed_in_run("n1", "1", 3, || {
-        let (not_now, words) = stage.task("n2", "1");
-        assert_eq!(not_now, Some(75), "{words}");
-        // A task has read the plan, which may change meanwhile.
-        let plan = stage.folder.join("plan.toml");
-        let text = fs::read_to_string(&plan).expect("a plan");
-        fs::write(&plan, format!("{text}\n# changed\n")).expect("a plan");
-        let run = ended(stage.on("head", &["run"]).output());
-        for (refused, words) in [run, stage.slurm(&[])] {
-            assert!(
-                refused == Some(1) && words.contains("round 1 of 1.1.0 is being run by a task"),
-                "{words}"
-            );
-        }
-        fs::write(&plan, text).expect("a plan");
-    });
+    stage.killed_in_run("n1", "1", 3, || nothing_else_runs_it(&stage));
     for host in ["n2", "n1"] {
         let (done, words) = stage.task(host, "1");
         assert!(
@@ -156,6 +141,24 @@ fn rounds_of_tasks_are_collected_once_and_repeated_whole_on_another_host() {
         "{words}"
     );
     assert_eq!(stage.submissions().len(), 4);
+}
+
+/// While a task runs round 1 of 1.1.0.
+fn nothing_else_runs_it(stage: &Stage) {
+    let (not_now, words) = stage.task("n2", "1");
+    assert_eq!(not_now, Some(75), "{words}");
+    // A task has read the plan, which may change meanwhile.
+    let plan = stage.folder.join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    fs::write(&plan, format!("{text}\n# changed\n")).expect("a plan");
+    let run = ended(stage.on("head", &["run"]).output());
+    for (refused, words) in [run, stage.slurm(&[])] {
+        assert!(
+            refused == Some(1) && words.contains("round 1 of 1.1.0 is being run by a task"),
+            "{words}"
+        );
+    }
+    fs::write(&plan, text).expect("a plan");
 }
 
 fn submitted_after_printed(stage: &Stage) {
