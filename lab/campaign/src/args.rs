@@ -19,6 +19,10 @@ pub struct CampaignArgs {
 pub enum Campaign {
     /// Run the plan for every version that has no result, and renew the pages.
     Run(RunArgs),
+    /// Collect finished rounds and submit pending ones to Slurm: a task for each.
+    Slurm(SlurmArgs),
+    /// Run a submitted round on this host.
+    Round(RoundArgs),
     /// Show which versions run, how long a round takes, and which change its pairs can show.
     Plan {
         /// The campaign's folder.
@@ -68,6 +72,47 @@ pub struct RunArgs {
     /// The campaign's folder.
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Confirm that the validator may vote.
+    #[arg(long)]
+    pub i_vote: bool,
+    /// How cgroups are created.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub launcher: Launching,
+}
+
+/// `campaign slurm`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A job that follows the tasks collects their results and submits second rounds."
+)]
+pub struct SlurmArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Only print the script of the tasks.
+    #[arg(long)]
+    pub print: bool,
+    /// Only versions that were submitted before, and no round twice: for the job after the tasks.
+    #[arg(long)]
+    pub follow_up: bool,
+    /// Confirm that the validator may vote.
+    #[arg(long)]
+    pub i_vote: bool,
+}
+
+/// `campaign round`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 done; 75 try again later: the round runs elsewhere, or the host is busy or unfit; 1 failed, \
+refused or stopped."
+)]
+pub struct RoundArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The number of the round in slurm/rounds.json, from 1 on.
+    #[arg(value_name = "N")]
+    pub task: u32,
     /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,

@@ -1,8 +1,8 @@
 use crate::page;
-use crate::programs::{ResolvedProgram, sha256};
-use crate::round::CampaignExperiment;
+use crate::programs::sha256;
+use crate::round::{CampaignExperiment, Round};
 use crate::settings::Campaign;
-use crate::store::{RunRow, VOID};
+use crate::store::{Conditions, RunRow, VOID};
 use anyhow::ensure;
 use faultline_common::files::AtPath;
 use faultline_experiments::command::void;
@@ -38,19 +38,26 @@ struct CollectedRun {
     started: bool,
 }
 
-/// `round` has the values that all runs of the round share. Fails also if a program file has
-/// changed since the round began.
+/// Fails also if a program file has changed since the round began.
 pub(crate) fn collect_round(
     campaign: &Campaign,
-    round: &RunRow,
+    of: &Round,
+    conditions: &Conditions,
     experiments: &[CampaignExperiment],
-    programs: [&ResolvedProgram; 2],
 ) -> anyhow::Result<RoundOutcome> {
+    // What all runs of the round share.
+    let round = &RunRow {
+        release: of.version.clone(),
+        program_digest: of.program.digest.clone(),
+        conditions: conditions.clone(),
+        round: of.number,
+        ..RunRow::default()
+    };
     let mut all = Vec::new();
     for one_experiment in experiments {
         all.extend(collect(campaign, round, one_experiment)?);
     }
-    for program in programs {
+    for program in [&of.baseline, &of.program] {
         let mut folders = experiments.iter().map(|one| one.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
@@ -81,7 +88,7 @@ pub(crate) fn collect_round(
 }
 
 /// Voids all results of these replicates, because the runs of a pair are repeated together.
-fn void_runs(
+pub(crate) fn void_runs(
     experiments: &[CampaignExperiment],
     why: &str,
     is_void: impl Fn(u32) -> bool,

@@ -6,12 +6,11 @@ use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
 use crate::work;
-use crate::{changes, comparability, page, plan, programs, shown, verify};
+use crate::{changes, comparability, page, plan, programs, shown, tasks, verify};
 use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::{print, say};
-use faultline_experiments::lock::Lock;
 use faultline_report::report::{Scalar, releases};
 use faultline_stats::arms::welch_test;
 use faultline_stats::holm;
@@ -19,12 +18,12 @@ use faultline_text::{counted, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
-const LOCK: &str = "lock";
-
 /// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         CampaignCommand::Run(args) => run_all(args),
+        CampaignCommand::Slurm(args) => tasks::slurm(args),
+        CampaignCommand::Round(args) => tasks::run(args),
         CampaignCommand::Plan { folder } => {
             let (campaign, store) = open(folder)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
@@ -53,32 +52,24 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
 /// An older `faultline` that runs this campaign writes its own format until it ends.
 fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
-    let _lock = match Store::needs_upgrade(&campaign.folder)? {
-        true => Some(lock(&campaign)?),
+    let _lock = match Store::needs_upgrade(&campaign.results)? {
+        true => Some(campaign.lock()?),
         false => None,
     };
-    let store = Store::open(&campaign.folder)?;
+    let store = Store::open(&campaign.results)?;
     Ok((campaign, store))
 }
 
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
-    let _lock = lock(&campaign)?;
-    let mut store = Store::open(&campaign.folder)?;
+    let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
     if let Err(why) = work::run(&campaign, &mut store, args)? {
         bail!(
             "the campaign has stopped: {why}; `faultline campaign run {}` continues",
             campaign.folder.display()
         );
     }
-    say(&format!(
-        "every version has its result: {}",
-        campaign
-            .folder
-            .join(page::FOLDER)
-            .join("index.html")
-            .display()
-    ));
+    work::say_done(&campaign, "every version");
     Ok(0)
 }
 
@@ -132,7 +123,7 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
     }
     let folder = campaign.folder.display();
     if args.repeat {
-        let _lock = lock(&campaign)?;
+        let _lock = campaign.lock()?;
         verify::repeat(&campaign, &mut store, &damaged)?;
         page::rewrite_pages(&campaign, &mut store)?;
         say(&format!(
@@ -144,16 +135,6 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
         ));
     }
     Ok(1)
-}
-
-fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
-    let is_running = |who| {
-        format!(
-            "{}: this campaign is being run already{who}",
-            campaign.folder.display()
-        )
-    };
-    Lock::take_or(&campaign.folder.join(LOCK), is_running)
 }
 
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
@@ -411,6 +392,7 @@ mod tests {
     use super::*;
     use crate::comparability::tests::{pace, with_paces};
     use crate::compare::{groups, tests::runs};
+    use crate::settings::RESULTS;
     use crate::store::RunRow;
     use crate::store::tests::make_format_1;
 
@@ -458,13 +440,13 @@ mod tests {
         std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
         std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
         make_format_1(folder.path());
-        let run = lock(&Campaign::read(folder.path()).unwrap()).unwrap();
+        let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
         let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("is being run already"), "{error}");
-        assert!(Store::needs_upgrade(folder.path()).unwrap());
+        assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         drop(run);
         open(folder.path()).unwrap();
-        assert!(!Store::needs_upgrade(folder.path()).unwrap());
+        assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the results.
 
 pub mod args;
+mod attempts;
 mod changes;
 mod collected;
 pub mod command;
@@ -17,24 +18,26 @@ mod round;
 mod settings;
 mod shown;
 mod store;
+mod tasks;
 mod verify;
 mod watch;
 mod work;
 
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
+    use crate::settings::RESULTS;
     use crate::store::{RunRow, Store};
     use std::path::Path;
 
     pub fn make(folder: &Path) -> anyhow::Result<()> {
-        Store::open(folder)?.add_runs(&[RunRow {
+        Store::open(&folder.join(RESULTS))?.add_runs(&[RunRow {
             values: vec![("replay-p95".into(), 1.5)],
             ..RunRow::default()
         }])
     }
 
     pub fn rows(folder: &Path) -> anyhow::Result<usize> {
-        let store = Store::open(folder)?;
+        let store = Store::open(&folder.join(RESULTS))?;
         Ok(store.listed()?.len() + store.runs()?.len())
     }
 }

@@ -1,7 +1,6 @@
 //! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect.
 
 use crate::power::{self, POWER, Rule};
-use crate::programs::ResolvedProgram;
 use crate::round::{self, CampaignExperiment};
 use crate::settings::Campaign;
 use crate::store::Store;
@@ -16,11 +15,7 @@ use std::time::Duration;
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub(crate) fn page(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
-    let placeholder = ResolvedProgram {
-        file: campaign.folder.join("program"),
-        digest: String::new(),
-    };
-    let experiments = round::experiments(campaign, "0", 1, (&placeholder, &placeholder))?;
+    let experiments = round::example(campaign)?;
     let runs = store.runs()?;
     let rule = Rule {
         pairs: pairs(&experiments),

@@ -6,6 +6,7 @@ use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_experiments::folder::hexadecimal;
 use faultline_runner::record::ran;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 const PROGRAMS: &str = "programs";
 const LOG: &str = "get.log";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ResolvedProgram {
     pub(crate) file: PathBuf,
     pub(crate) digest: String,
@@ -172,12 +173,13 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::RESULTS;
     use crate::store::{FROM_COMMAND, RunRow, Store};
 
     #[test]
     fn a_version_may_change_its_program_only_before_it_has_results() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let mut signals = Signals::listen().unwrap();
         let (campaign, path) = (Campaign::default(), folder.path().join("validator"));
         let program = Program {

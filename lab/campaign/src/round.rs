@@ -5,6 +5,7 @@ use crate::settings::{self, Campaign};
 use anyhow::bail;
 use faultline_common::args::UsageError;
 use faultline_experiments::plan::{self, Plan};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const EXPERIMENTS: &str = "experiments";
@@ -12,6 +13,28 @@ const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lan
 /// Default; fewer replicates allow no test.
 const REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
+
+/// What a round of a version depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Round {
+    pub(crate) version: String,
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) plan_digest: String,
+    pub(crate) baseline: ResolvedProgram,
+    pub(crate) program: ResolvedProgram,
+}
+
+impl Round {
+    /// Those that `campaign run` makes.
+    pub(crate) fn experiments(
+        &self,
+        campaign: &Campaign,
+    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+        let programs = (&self.baseline, &self.program);
+        experiments(campaign, &self.version, self.number, programs)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct CampaignExperiment {
@@ -67,7 +90,7 @@ pub(crate) fn experiments(
     .concat();
     let plan = parse_plan(
         campaign,
-        &folder(campaign, programs).join(&name),
+        &folder(campaign, &campaign.plan_digest, programs).join(&name),
         &more,
         &format!("{}\n{arms}", campaign.plan_text),
     )?;
@@ -78,13 +101,23 @@ pub(crate) fn experiments(
     }])
 }
 
+/// The experiments of a round of no version, for what depends on the plan alone.
+pub(crate) fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
+    let none = ResolvedProgram {
+        file: campaign.folder.join("program"),
+        digest: String::new(),
+    };
+    experiments(campaign, "0", 1, (&none, &none))
+}
+
 /// The folder's name contains the digests, so that an experiment with another program is not
 /// continued.
-fn folder(
+pub(crate) fn folder(
     campaign: &Campaign,
+    plan_digest: &str,
     (baseline, program): (&ResolvedProgram, &ResolvedProgram),
 ) -> PathBuf {
-    let digests = [&campaign.plan_digest, &baseline.digest, &program.digest];
+    let digests = [plan_digest, &baseline.digest, &program.digest];
     let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
     campaign.folder.join(EXPERIMENTS).join(short.join("-"))
 }
@@ -101,7 +134,7 @@ fn searches(
     programs: (&ResolvedProgram, &ResolvedProgram),
 ) -> anyhow::Result<Vec<CampaignExperiment>> {
     let (baseline, program) = programs;
-    let folder = folder(campaign, programs);
+    let folder = folder(campaign, &campaign.plan_digest, programs);
     let mut experiments = Vec::new();
     for replicate in 1..=replicates {
         let baseline_first = replicate % 2 == 1;

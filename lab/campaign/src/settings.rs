@@ -2,6 +2,7 @@ use anyhow::{Context as _, bail};
 use faultline_common::args::UsageError;
 use faultline_common::files::AtPath;
 use faultline_experiments::folder::digest;
+use faultline_experiments::lock::Lock;
 use faultline_settings::{ConfigError, Table, Unique, number, several, text};
 use itertools::Itertools;
 use semver::VersionReq;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 pub(crate) const FILE: &str = "campaign.toml";
+pub(crate) const RESULTS: &str = "results.db";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Campaign {
@@ -22,6 +24,8 @@ pub(crate) struct Campaign {
     pub(crate) plan_digest: String,
     /// Smaller relative differences do not matter.
     pub(crate) margin: f64,
+    /// The database. Absolute.
+    pub(crate) results: PathBuf,
     pub(crate) baseline: Program,
     pub(crate) programs: Vec<Program>,
     pub(crate) get: Option<BuildCommand>,
@@ -72,6 +76,14 @@ impl Campaign {
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
+
+    /// Of the one process that runs or collects.
+    pub(crate) fn lock(&self) -> anyhow::Result<Lock> {
+        let folder = self.folder.display();
+        Lock::take_or(&self.folder.join("lock"), |process| {
+            format!("{folder}: this campaign is being run already{process}")
+        })
+    }
 }
 
 pub(crate) fn all(mistakes: &[ConfigError]) -> UsageError {
@@ -89,6 +101,9 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     campaign.plan = top
         .take("plan", path)
         .unwrap_or_else(|| folder.join("plan.toml"));
+    campaign.results = top
+        .take("results", path)
+        .unwrap_or_else(|| folder.join(RESULTS));
     top.set("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
@@ -224,6 +239,9 @@ mod tests {
             (0.03, "new")
         );
         assert_eq!(campaign.baseline.path, Some(campaign.folder.join("a")));
+        assert_eq!(campaign.results, campaign.folder.join(RESULTS));
+        let moved = read(&format!("results = '/var/lib/x.db'\n{WHOLE}")).unwrap();
+        assert_eq!(moved.results, Path::new("/var/lib/x.db"));
         let watch = campaign.watch.unwrap();
         assert_eq!(
             (watch.package.as_str(), watch.index.as_str()),

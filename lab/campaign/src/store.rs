@@ -1,13 +1,13 @@
 //! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
-use crate::settings::Program;
+use crate::settings::{Program, RESULTS};
 use anyhow::{anyhow, ensure};
+use faultline_common::files::AtPath;
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
 use faultline_report::report::pace::Pace;
 use rusqlite::{Connection, Row, params};
+use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;
-
-pub(crate) const FILE: &str = "results.db";
 
 const KIND: DatabaseKind = DatabaseKind {
     // `FLCn`.
@@ -172,16 +172,20 @@ pub(crate) struct VerdictRow {
 
 impl Store {
     /// Whether [`Store::open`] would change the format of the file.
-    pub(crate) fn needs_upgrade(folder: &Path) -> anyhow::Result<bool> {
-        let path = folder.join(FILE);
-        Ok(path.exists() && ForeignDatabase::is_older(&path, &KIND)?)
+    pub(crate) fn needs_upgrade(path: &Path) -> anyhow::Result<bool> {
+        Ok(path.exists() && ForeignDatabase::is_older(path, &KIND)?)
+    }
+
+    /// SQLite relies on locks that NFS may not keep.
+    pub(crate) fn refuse_nfs(path: &Path) -> anyhow::Result<()> {
+        let folder = path.parent().unwrap_or(path);
+        refuse_file_system(path, rustix::fs::statfs(folder).at(folder)?.f_type)
     }
 
     /// Creates the database if it is missing. Fails on a foreign, newer or damaged file.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
-        let path = folder.join(FILE);
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let opened =
-            ForeignDatabase::open_to_write(&path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
+            ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
             match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
                 Some(what) => anyhow!("{}: {what}", path.display()),
@@ -296,7 +300,7 @@ impl Store {
         }
         ensure!(
             new > 0,
-            "{FILE} has the runs of this round already, and yet the round was made"
+            "{RESULTS} has the runs of this round already, and yet the round was made"
         );
         Ok(transaction.commit()?)
     }
@@ -357,6 +361,16 @@ impl Store {
     }
 }
 
+fn refuse_file_system(path: &Path, kind: FsWord) -> anyhow::Result<()> {
+    ensure!(
+        kind != NFS_SUPER_MAGIC,
+        "{}: it would be on NFS, where SQLite can damage it: set `results` in campaign.toml to a file on a disk of this host, \
+         and move an existing {RESULTS} there",
+        path.display()
+    );
+    Ok(())
+}
+
 fn listed(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     let path: Option<String> = row.get("path")?;
     Ok(ListedVersion {
@@ -415,9 +429,21 @@ pub(crate) mod tests {
     use super::*;
 
     #[test]
+    fn a_database_on_nfs_is_refused_with_the_key_that_moves_it() {
+        let path = Path::new("/shared/results.db");
+        let refused = refuse_file_system(path, 0x6969).unwrap_err().to_string();
+        for words in ["/shared/results.db", "NFS", "`results` in campaign.toml"] {
+            assert!(refused.contains(words), "{words}: {refused}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        Store::refuse_nfs(&folder.path().join(RESULTS)).unwrap();
+        assert!(Store::refuse_nfs(&folder.path().join("none").join(RESULTS)).is_err());
+    }
+
+    #[test]
     fn stored_campaign_rounds_are_read_and_stored_only_once() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let program = Program {
             version: "2.1.14".into(),
             name: "x".into(),
@@ -437,7 +463,7 @@ pub(crate) mod tests {
         assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
         store.replace_verdicts(&[VerdictRow::default()]).unwrap();
         drop(store);
-        let store = Store::open(folder.path()).unwrap();
+        let store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let listed = store.listed().unwrap();
         assert_eq!(
             (listed[0].program.clone(), listed[0].removed),
@@ -454,7 +480,7 @@ pub(crate) mod tests {
 
     /// A database of format 1 with a run.
     pub(crate) fn make_format_1(folder: &Path) {
-        let old = Connection::open(folder.join(FILE)).unwrap();
+        let old = Connection::open(folder.join(RESULTS)).unwrap();
         for table in FORMAT_1.tables {
             old.execute_batch(table).unwrap();
         }
@@ -470,9 +496,9 @@ pub(crate) mod tests {
     fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
         let folder = tempfile::tempdir().unwrap();
         make_format_1(folder.path());
-        assert!(Store::needs_upgrade(folder.path()).unwrap());
-        let mut store = Store::open(folder.path()).unwrap();
-        assert!(!Store::needs_upgrade(folder.path()).unwrap());
+        assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+        assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         let row = RunRow {
             release: "1.2.0".into(),
             pace: Pace {
@@ -483,7 +509,7 @@ pub(crate) mod tests {
         };
         store.add_runs(std::slice::from_ref(&row)).unwrap();
         drop(store);
-        let store = Store::open(folder.path()).unwrap();
+        let store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let format = store
             .0
             .pragma_query_value(None, "user_version", |row| row.get(0));
@@ -500,11 +526,14 @@ pub(crate) mod tests {
     #[test]
     fn another_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Connection::open(folder.path().join(FILE))
+        Connection::open(folder.path().join(RESULTS))
             .unwrap()
             .execute_batch("CREATE TABLE x (y)")
             .unwrap();
-        let message = format!("{:#}", Store::open(folder.path()).err().unwrap());
+        let message = format!(
+            "{:#}",
+            Store::open(&folder.path().join(RESULTS)).err().unwrap()
+        );
         assert!(
             message
                 .contains("results.db: this is not the database of a campaign: another program's"),
@@ -515,9 +544,14 @@ pub(crate) mod tests {
     #[test]
     fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(FILE);
-        drop(Store::open(folder.path()).unwrap());
-        let refused = || format!("{:#}", Store::open(folder.path()).err().unwrap());
+        let path = folder.path().join(RESULTS);
+        drop(Store::open(&folder.path().join(RESULTS)).unwrap());
+        let refused = || {
+            format!(
+                "{:#}",
+                Store::open(&folder.path().join(RESULTS)).err().unwrap()
+            )
+        };
         let trigger = "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END; CREATE VIEW v AS SELECT 1";
         Connection::open(&path)
             .unwrap()
@@ -533,7 +567,7 @@ pub(crate) mod tests {
             .unwrap()
             .execute_batch(undo)
             .unwrap();
-        Store::open(folder.path()).unwrap();
+        Store::open(&folder.path().join(RESULTS)).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         refused();
@@ -542,7 +576,7 @@ pub(crate) mod tests {
     #[test]
     fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(folder.path()).unwrap();
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
         let row = |replicate, of_baseline| RunRow {
             replicate,
             of_baseline,

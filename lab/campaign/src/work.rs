@@ -6,15 +6,17 @@ use crate::args::RunArgs;
 use crate::collected::{RoundOutcome, collect_round};
 use crate::compare;
 use crate::programs::{self, ResolvedProgram};
+use crate::round::{CampaignExperiment, Round};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, RunRow, Store, find};
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find};
 use crate::{page, round, watch};
 use anyhow::Context as _;
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
-use faultline_experiments::command::advance;
+use faultline_experiments::command;
 use faultline_experiments::runner::ExperimentEnd;
+use faultline_runner::isolation::folders::InUse;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,11 +28,23 @@ const MAX_REPEATS: u32 = 2;
 
 const STOPPED_BY_SIGNAL: &str = "a signal asked to";
 
-enum VersionOutcome {
+pub(crate) enum VersionOutcome {
     Done,
+    /// Tasks have to run its round first.
+    Pending,
     /// Not done, and no other version can be run now.
     Stopped(String),
     Failed(String),
+}
+
+impl From<anyhow::Error> for VersionOutcome {
+    fn from(error: anyhow::Error) -> Self {
+        let why = format!("{error:#}");
+        match error.is::<InUse>() {
+            true => VersionOutcome::Stopped(why),
+            false => VersionOutcome::Failed(why),
+        }
+    }
 }
 
 /// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
@@ -57,41 +71,67 @@ pub(crate) fn synchronized_list(
     store.listed()
 }
 
+/// Runs a round, or says how its version ends without.
+pub(crate) type RunRound<'r> =
+    &'r mut dyn FnMut(&Round, &mut Signals) -> Result<Vec<CampaignExperiment>, VersionOutcome>;
+
 pub(crate) fn run(
     campaign: &Campaign,
     store: &mut Store,
     args: &RunArgs,
 ) -> anyhow::Result<Result<(), String>> {
+    let end = advance(campaign, store, None, &mut |round, signals| {
+        run_on_this_host(campaign, round, args, signals)
+    })?;
+    Ok(match end {
+        Ok(failed) if failed.is_empty() => Ok(()),
+        Ok(failed) => Err(without_result(&failed)),
+        Err(why) => Err(why),
+    })
+}
+
+pub(crate) fn without_result(failed: &[String]) -> String {
+    format!("without a result: {}", failed.join(", "))
+}
+
+/// Takes every version as far as `run_round` does. Returns those that failed, or why it stopped.
+/// With `only`, no published version is added, and these alone advance.
+pub(crate) fn advance(
+    campaign: &Campaign,
+    store: &mut Store,
+    only: Option<&[String]>,
+    run_round: RunRound<'_>,
+) -> anyhow::Result<Result<Vec<String>, String>> {
+    let stopped = || Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
     let mut signals = Signals::listen().context("signals cannot be received")?;
     synchronized_list(campaign, store)?;
-    if add_published_versions(campaign, store, &mut signals)?.is_none() {
-        return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
+    if only.is_none() && add_published_versions(campaign, store, &mut signals)?.is_none() {
+        return stopped();
     }
     let Some(baseline) = baseline(campaign, store, &mut signals)? else {
-        return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
+        return stopped();
     };
-    round::experiments(campaign, "0", 1, (&baseline, &baseline))?;
+    round::example(campaign)?;
     page::rewrite_pages(campaign, store)?;
-    let conditions = conditions(campaign, &baseline);
     let mut failed = Vec::new();
     for one in synchronized_list(campaign, store)?
         .into_iter()
         .filter(|one| !one.removed && !is_baseline(campaign, one))
     {
         let version = one.program.version.clone();
-        if stop_requested(&mut signals)? {
-            return Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
+        if only.is_some_and(|only| !only.contains(&version)) {
+            continue;
         }
-        match run_version(
-            campaign,
-            store,
-            (&one, &baseline, &conditions),
-            args,
-            &mut signals,
-        )? {
+        if stop_requested(&mut signals)? {
+            return stopped();
+        }
+        match advance_version(campaign, store, (&one, &baseline), run_round, &mut signals)? {
             VersionOutcome::Done => store.set_digest_or_error(&version, None, None)?,
+            VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => return Ok(Err(why)),
             VersionOutcome::Failed(why) => {
+                // What was not repeated keeps its first reason.
+                let why = one.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
                 store.set_digest_or_error(&version, None, Some(&why))?;
                 failed.push(version);
@@ -99,11 +139,42 @@ pub(crate) fn run(
         }
         page::rewrite_pages(campaign, store)?;
     }
-    Ok(if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("without a result: {}", failed.join(", ")))
-    })
+    Ok(Ok(failed))
+}
+
+fn run_on_this_host(
+    campaign: &Campaign,
+    round: &Round,
+    args: &RunArgs,
+    signals: &mut Signals,
+) -> Result<Vec<CampaignExperiment>, VersionOutcome> {
+    let _lock = round.lock(campaign)?;
+    let experiments = round.experiments(campaign)?;
+    for experiment in &experiments {
+        if stop_requested(signals)? {
+            return Err(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned()));
+        }
+        say(&format!(
+            "{}: round {}, in {}",
+            round.version,
+            round.number,
+            experiment.plan.folder.display()
+        ));
+        let plan = experiment.plan.clone();
+        match command::advance(plan, args.launcher, args.i_vote, None)? {
+            ExperimentEnd::Finished => {}
+            ExperimentEnd::Stopped(why) => return Err(VersionOutcome::Stopped(why)),
+            ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why) => {
+                return Err(VersionOutcome::Failed(why));
+            }
+        }
+    }
+    Ok(experiments)
+}
+
+pub(crate) fn say_done(campaign: &Campaign, what: &str) {
+    let page = campaign.folder.join(page::FOLDER).join("index.html");
+    say(&format!("{what} has its result: {}", page.display()));
 }
 
 /// Whether this version is a pinned baseline, which is not under test.
@@ -187,55 +258,45 @@ fn baseline(
     Ok(Some(obtained))
 }
 
-fn run_version(
+fn advance_version(
     campaign: &Campaign,
     store: &mut Store,
-    (one, baseline, conditions): (&ListedVersion, &ResolvedProgram, &Conditions),
-    args: &RunArgs,
+    (one, baseline): (&ListedVersion, &ResolvedProgram),
+    run_round: RunRound<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
+    let conditions = conditions(campaign, baseline);
     // A finished version obtains no program, so its file may have changed.
     if let Err(error) = programs::check_unchanged(campaign, &one.program, one) {
-        return Ok(VersionOutcome::Failed(format!("{error:#}")));
+        return Ok(error.into());
     }
     let mut repeats = 0;
-    while let Some(round) = next_round(campaign, store, version, conditions)? {
+    while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // The first round makes the digest final.
         let listed = store.listed()?;
         let same = find(&listed, version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
             Ok(Some(program)) => program,
             Ok(None) => return Ok(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned())),
-            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(error.into()),
         };
         store.set_digest_or_error(version, Some(&program.digest), None)?;
-        let experiments = round::experiments(campaign, version, round, (baseline, &program))?;
-        for experiment in &experiments {
-            if stop_requested(signals)? {
-                return Ok(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned()));
-            }
-            say(&format!(
-                "{version}: round {round}, in {}",
-                experiment.plan.folder.display()
-            ));
-            match advance(experiment.plan.clone(), args.launcher, args.i_vote) {
-                Ok(ExperimentEnd::Finished) => {}
-                Ok(ExperimentEnd::Stopped(why)) => return Ok(VersionOutcome::Stopped(why)),
-                Ok(ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why)) => {
-                    return Ok(VersionOutcome::Failed(why));
-                }
-                Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
-            }
-        }
-        let common = RunRow {
-            release: version.clone(),
-            program_digest: program.digest.clone(),
-            conditions: conditions.clone(),
-            round,
-            ..RunRow::default()
+        let round = Round {
+            version: version.clone(),
+            number,
+            plan_digest: campaign.plan_digest.clone(),
+            baseline: baseline.clone(),
+            program,
         };
-        match collect_round(campaign, &common, &experiments, [baseline, &program]) {
+        let experiments = match round.finished(campaign)? {
+            Some(experiments) => experiments,
+            None => match run_round(&round, signals) {
+                Ok(experiments) => experiments,
+                Err(outcome) => return Ok(outcome),
+            },
+        };
+        match collect_round(campaign, &round, &conditions, &experiments) {
             Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
             Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
                 repeats += 1;
@@ -244,7 +305,7 @@ fn run_version(
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
                 return Ok(VersionOutcome::Failed(why));
             }
-            Err(error) => return Ok(VersionOutcome::Failed(format!("{error:#}"))),
+            Err(error) => return Ok(error.into()),
         }
     }
     Ok(VersionOutcome::Done)

@@ -17,39 +17,45 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The block of a runner.
+/// What a runner does for a block, or for a round of a campaign.
 #[derive(Debug, Clone)]
 pub struct BlockContext {
-    /// The experiment's.
-    pub(crate) folder: Folder,
-    /// From 1 on: the replicate.
-    pub(crate) number: u32,
+    /// From 1 on: the replicate. `None` has all replicates.
+    pub(crate) number: Option<u32>,
     pub(crate) host: String,
+    pub(crate) how_to_resume: String,
     /// End of the host's last run in any block.
     pub(crate) last_end_unix_ns: Option<i64>,
 }
 
 impl BlockContext {
+    /// All runs of a plan, on this host.
+    pub fn whole(how_to_resume: String) -> Self {
+        BlockContext {
+            number: None,
+            host: host_name(),
+            how_to_resume,
+            last_end_unix_ns: None,
+        }
+    }
+
     pub(crate) fn turns(&self, plan: &Plan) -> Vec<Turn> {
         let mut turns = schedule(plan);
-        turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == self.number));
+        if let Some(number) = self.number {
+            turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == number));
+        }
         turns
     }
 
     pub(crate) fn labels(&self) -> Vec<(String, String)> {
-        let mut labels = vec![
-            ("host".to_owned(), self.host.clone()),
-            ("block".to_owned(), self.number.to_string()),
-        ];
+        let mut labels = vec![("host".to_owned(), self.host.clone())];
+        let block = self.number.map(|number| number.to_string());
+        labels.extend(block.map(|number| ("block".to_owned(), number)));
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array.map(|(job, task)| format!("{job}_{task}"));
         let job = job.or_else(|| env_var("SLURM_JOB_ID"));
         labels.extend(job.map(|job| ("job".to_owned(), job)));
         labels
-    }
-
-    pub(crate) fn how_to_resume(&self) -> String {
-        how_to_resume(&self.folder, self.number)
     }
 }
 
@@ -73,7 +79,7 @@ pub(crate) fn ran_here(journal_state: &JournalState) -> bool {
 }
 
 /// The node's name under Slurm.
-pub(crate) fn host_name() -> String {
+pub fn host_name() -> String {
     let read = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
     env_var("SLURMD_NODENAME")
         .or_else(|| {
@@ -121,7 +127,7 @@ impl BlockAttempt {
 }
 
 /// `n1-0`.
-pub(crate) fn attempt_name(host: &str, number: u32) -> String {
+pub fn attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
@@ -153,21 +159,11 @@ fn read_attempts(
     is_wanted: impl Fn(&str, u32) -> bool,
 ) -> anyhow::Result<Vec<BlockAttempt>> {
     let path = folder.block(block);
-    let entries = match fs::read_dir(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.at(&path)?,
-    };
+    let mut names = attempt_names(&path)?;
+    names.retain(|(number, name)| is_wanted(name, *number));
     let mut all = Vec::new();
-    for entry in entries {
-        let entry = entry.at(&path)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let number = name
-            .rsplit_once('-')
-            .and_then(|(_, number)| number.parse().ok());
-        let Some(number) = number.filter(|number| is_wanted(&name, *number)) else {
-            continue;
-        };
-        let folder = Folder::new(&entry.path());
+    for (number, name) in names {
+        let folder = Folder::new(&path.join(&name));
         let (journal_state, problem) = match read_journal(&folder.journal(), plan_digest) {
             Ok(journal_state) => (journal_state, None),
             Err(error) => (JournalState::default(), Some(format!("{error:#}"))),
@@ -182,6 +178,24 @@ fn read_attempts(
     }
     all.sort_by_key(|one| (one.number, one.journal_state.began_unix_ns));
     Ok(all)
+}
+
+/// Numbers and names of the attempts in this folder, by number.
+pub fn attempt_names(path: &Path) -> anyhow::Result<Vec<(u32, String)>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.at(path)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.at(path)?.file_name().to_string_lossy().into_owned();
+        let number = name.rsplit_once('-').map(|(_, number)| number.parse());
+        if let Some(Ok(number)) = number {
+            names.push((number, name));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Empty if the attempt never began: a kill may leave a part of the first line.

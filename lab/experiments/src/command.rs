@@ -14,6 +14,7 @@ use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
 use crate::plan::Plan;
 use anyhow::{Context, bail};
+pub use block::task_exit;
 use faultline_common::clock;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
@@ -104,7 +105,12 @@ fn begin(
 }
 
 /// Runs a plan from its beginning, or continues it.
-pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<ExperimentEnd> {
+pub fn advance(
+    plan: Plan,
+    which: Launching,
+    i_vote: bool,
+    block: Option<BlockContext>,
+) -> anyhow::Result<ExperimentEnd> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
     let lines = if journal.exists() {
@@ -113,10 +119,10 @@ pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Exp
         Vec::new()
     };
     if JournalState::of(&lines).planned.is_none() {
-        return begin(plan, which, i_vote, None);
+        return begin(plan, which, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
-    continue_run(plan, &journal_state, None)
+    continue_run(plan, &journal_state, block)
 }
 
 /// Refuses a folder that has an experiment. Removes a journal without a first line.
@@ -134,7 +140,7 @@ fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
     std::fs::remove_file(&path).at(&path)
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub fn write_synced(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let write = || {
         let part = TempFile::create(path)?;
         part.file().write_all(bytes)?;

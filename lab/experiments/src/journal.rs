@@ -91,7 +91,7 @@ pub struct Planned {
 }
 
 impl Planned {
-    pub(crate) fn new(plan: &Plan, launcher: String, turns: Vec<Turn>) -> Self {
+    pub fn new(plan: &Plan, launcher: String, turns: Vec<Turn>) -> Self {
         Planned {
             name: plan.name.clone(),
             plan: folder::digest(&plan.text),

@@ -19,7 +19,7 @@ pub mod runner;
 pub mod saved;
 pub mod schedule;
 pub mod search;
-mod slurm;
+pub mod slurm;
 pub mod status;
 pub mod targets;
 pub mod watch;

@@ -120,6 +120,10 @@ impl<'w> Runner<'w> {
 
     pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
         self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
+        // Blocks may run at the same time, and each needs a file.
+        if block.is_some() {
+            self.plan.recorder.targets = None;
+        }
         self.block = block;
         self
     }
@@ -247,7 +251,7 @@ impl<'w> Runner<'w> {
 
     fn how_to_resume(&self) -> String {
         match &self.block {
-            Some(block) => block.how_to_resume(),
+            Some(block) => block.how_to_resume.clone(),
             None => format!(
                 "`faultline experiment resume {}` continues",
                 self.folder.path().display()

@@ -1,19 +1,19 @@
-//! Slurm's programs: one array task for each block, and a job for the report.
+//! Slurm's programs: one array task for each block or round, and a job that follows them.
 
+use crate::blocks::env_var;
 use crate::folder::Folder;
 use crate::plan::{Begin, Plan};
 use crate::plan_command::estimate;
 use anyhow::{Context, bail, ensure};
-use faultline_common::files::AtPath;
 use faultline_common::output::say;
-use faultline_text::{bytes, counted, time};
+use faultline_text::{bytes, time};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Job {
     /// `12_3`.
     pub id: String,
-    /// `None` for the report.
+    /// `None` for the job that follows the tasks.
     pub block: Option<u32>,
     /// As in `RUNNING`.
     pub state: String,
@@ -50,72 +50,105 @@ pub(crate) fn script_path(folder: &Folder) -> PathBuf {
 
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> anyhow::Result<String> {
     let folder = Folder::new(&plan.folder);
-    let slurm = &plan.slurm;
-    let executable = std::env::current_exe().context("this program's own file is not known")?;
-    let mut options = vec![
-        format!("--job-name={}", folder.scope(&plan.name)),
-        format!("--array=1-{}", plan.replicates),
-        "--nodes=1".to_owned(),
-        "--exclusive".to_owned(),
-        format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
-        format!("--time={}", minutes(plan)),
-        "--requeue".to_owned(),
-        "--open-mode=append".to_owned(),
-        output(&folder, "%3a.out")?,
-    ];
-    let given = [
-        ("constraint", &slurm.constraint),
-        ("exclude", &slurm.exclude),
-    ];
-    let given = given
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
-    options.extend(slurm.options.iter().cloned());
-    let options = directives(&options);
-    let path = quoted(&folder.path().display().to_string());
-    let program = quoted(&executable.display().to_string());
-    let i_vote = if i_vote { " --i-vote" } else { "" };
-    Ok(format!(
-        "#!/bin/sh\n\
-         # 1. faultline experiment prepare {}\n\
+    let jobs = Jobs {
+        name: folder.scope(&plan.name),
+        output: folder.blocks(),
+    };
+    let comment = format!(
+        "# 1. faultline experiment prepare {}\n\
          # 2. sbatch --parsable THIS-FILE\n\
          # 3. sbatch --dependency=afterany:JOB --wrap='faultline experiment report FOLDER'\n\
-         {options}exec {program} experiment block {path} \"$SLURM_ARRAY_TASK_ID\"{i_vote}\n",
-        quoted(&plan.file.display().to_string()),
-    ))
-}
-
-fn report_script(folder: &Folder, plan: &Plan) -> anyhow::Result<String> {
-    let own = std::env::current_exe().context("this program's own file is not known")?;
-    let mut options = plan.slurm.options.clone();
-    options.push(format!("--job-name={}", folder.scope(&plan.name)));
-    options.push(output(folder, "report.out")?);
-    Ok(format!(
-        "#!/bin/sh\n{}exec {} experiment report {}\n",
-        directives(&options),
-        quoted(&own.display().to_string()),
-        quoted(&folder.path().display().to_string())
-    ))
-}
-
-/// Slurm reads quotes in these lines as a shell does.
-fn directives(options: &[String]) -> String {
-    let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
-    lines.collect()
-}
-
-fn output(folder: &Folder, name: &str) -> anyhow::Result<String> {
-    let path = folder.blocks().display().to_string();
-    ensure!(
-        !path.contains(['"', '\\', '\n']),
-        "{path:?} has a quote, a backslash or a line end, which sbatch misreads: set another `folder`"
+         #SBATCH --array=1-{}\n",
+        quoted(&plan.file),
+        plan.replicates
     );
-    Ok(format!("--output=\"{}/{name}\"", path.replace('%', "%%")))
+    let runs = match plan.concurrent {
+        Some(_) => 1,
+        None => plan.arms.len(),
+    };
+    let i_vote = if i_vote { " --i-vote" } else { "" };
+    let command = format!(
+        "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{i_vote}",
+        quoted(folder.path())
+    );
+    jobs.array_script(plan, runs, &comment, &command)
 }
 
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
+/// The jobs of an experiment or a campaign.
+pub struct Jobs {
+    pub name: String,
+    /// The folder of their output.
+    pub output: PathBuf,
+}
+
+impl Jobs {
+    /// A task takes this many runs of the plan. `comment` follows the first line.
+    pub fn array_script(
+        &self,
+        plan: &Plan,
+        runs: usize,
+        comment: &str,
+        command: &str,
+    ) -> anyhow::Result<String> {
+        let slurm = &plan.slurm;
+        let mut options = vec![
+            format!("--job-name={}", self.name),
+            "--nodes=1".to_owned(),
+            "--exclusive".to_owned(),
+            format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
+            format!("--time={}", minutes(plan, runs)),
+            "--requeue".to_owned(),
+            "--open-mode=append".to_owned(),
+            self.output_option("%3a.out")?,
+        ];
+        let given = [
+            ("constraint", &slurm.constraint),
+            ("exclude", &slurm.exclude),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
+        options.extend(slurm.options.iter().cloned());
+        script_text(comment, &options, command)
+    }
+
+    pub fn follow_up_script(
+        &self,
+        plan: &Plan,
+        file: &str,
+        command: &str,
+    ) -> anyhow::Result<String> {
+        let mut options = plan.slurm.options.clone();
+        options.push(format!("--job-name={}", self.name));
+        options.push(self.output_option(file)?);
+        script_text("", &options, command)
+    }
+
+    fn output_option(&self, file: &str) -> anyhow::Result<String> {
+        let path = self.output.display().to_string();
+        ensure!(
+            !path.contains(['"', '\\', '\n']),
+            "{path:?} has a quote, a backslash or a line end, which sbatch misreads: choose another folder"
+        );
+        Ok(format!("--output=\"{}/{file}\"", path.replace('%', "%%")))
+    }
+}
+
+fn script_text(comment: &str, options: &[String], command: &str) -> anyhow::Result<String> {
+    let own = std::env::current_exe().context("this program's own file is not known")?;
+    // Slurm reads quotes in these lines as a shell does.
+    let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
+    let options: String = lines.collect();
+    Ok(format!(
+        "#!/bin/sh\n{comment}{options}exec {} {command}\n",
+        quoted(&own)
+    ))
+}
+
+/// For a shell.
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 /// 0 is all memory of a node. Slurm only reserves it: a run's group is not Slurm's.
@@ -145,15 +178,10 @@ fn memory(plan: &Plan) -> anyhow::Result<u64> {
 }
 
 /// 0 is no limit: a copy may take any time.
-fn minutes(plan: &Plan) -> u64 {
+fn minutes(plan: &Plan, runs: usize) -> u64 {
     if matches!(plan.begin, Begin::Restore { .. }) {
         return 0;
     }
-    let runs = if plan.concurrent.is_some() {
-        1
-    } else {
-        plan.arms.len()
-    };
     let longest = estimate(plan, runs)
         .longest_seconds
         .map(Duration::from_secs);
@@ -166,7 +194,7 @@ fn minutes(plan: &Plan) -> u64 {
 }
 
 /// Fails without Slurm, and if Slurm would kill a run within its grace period.
-pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
+pub fn check(plan: &Plan) -> anyhow::Result<()> {
     call("sbatch", &["--version"])?;
     let config = call("scontrol", &["show", "config"])?;
     let value = |key: &str| {
@@ -188,32 +216,25 @@ pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
     let requeues = value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75"));
     if !requeues {
         say(
-            "warning: RequeueExit of slurm.conf lacks 75, so a block that has to wait ends as failed; `resume` submits it again",
+            "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait ends as failed, until it is submitted again",
         );
     }
     Ok(())
 }
 
-/// Submits these blocks and the report.
-pub(crate) fn submit(folder: &Folder, plan: &Plan, blocks: &BTreeSet<u32>) -> anyhow::Result<()> {
-    let report = folder.path().join("slurm-report.sh");
-    std::fs::write(&report, report_script(folder, plan)?).at(&report)?;
-    let script = script_path(folder).display().to_string();
-    let array = format!("--array={}", blocks.iter().join(","));
-    let job = call("sbatch", &["--parsable", &array, &script])?;
+/// Submits these tasks of the script, and what follows them. Returns the job of the tasks.
+pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> anyhow::Result<String> {
+    let array = format!("--array={}", tasks.iter().join(","));
+    let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
     let job = job.trim().split(';').next().unwrap_or_default().to_owned();
     let dependency = format!("--dependency=afterany:{job}");
-    let report = report.display().to_string();
-    call("sbatch", &["--parsable", &dependency, &report])?;
-    say(&format!(
-        "job {job} has {}; a job for the report follows it",
-        counted(blocks.len() as f64, "block")
-    ));
-    Ok(())
+    let follow_up = follow_up.to_string_lossy();
+    call("sbatch", &["--parsable", &dependency, &follow_up])?;
+    Ok(job)
 }
 
-/// Jobs of the experiment that wait or run.
-pub(crate) fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
+/// Jobs of this name that wait or run, but not the job of this process.
+pub fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
     let name = format!("--name={scope}");
     let answer = call(
         "squeue",
@@ -229,7 +250,9 @@ pub(crate) fn jobs(scope: &str) -> anyhow::Result<Vec<Job>> {
             reason: reason.to_owned(),
         })
     };
-    Ok(answer.lines().filter_map(job).collect())
+    let own = env_var("SLURM_JOB_ID");
+    let others = answer.lines().filter_map(job);
+    Ok(others.filter(|job| own.as_ref() != Some(&job.id)).collect())
 }
 
 pub(crate) fn cancel(scope: &str, options: &[&str]) -> anyhow::Result<()> {
@@ -262,7 +285,7 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> anyhow::
         .stderr(stderr.try_clone()?);
     let mut child = match command.spawn() {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "{program} is not in PATH: submit where Slurm is, or take the script of `faultline experiment slurm PLAN --print`"
+            "{program} is not in PATH: submit where Slurm is, or take the script that `slurm --print` prints"
         ),
         child => child.context(program.to_owned())?,
     };

@@ -1,4 +1,4 @@
-//! Blocks of an experiment under a real Slurm, and what breaks there. It takes minutes and root.
+//! Blocks of an experiment and rounds of a campaign under a real Slurm, and what breaks there. It takes minutes and root.
 
 #![allow(
     clippy::expect_used,
@@ -98,17 +98,7 @@ fn the_block_of_a_dead_host_is_repeated_whole_on_another() {
     cluster.wait_for("the second run of block 1", |status| {
         status["runs"][1]["step"] == "watch"
     });
-    let runner = cluster.pid(&format!("state/blocks/001/{node}-0/lock"));
-    let stat = fs::read_to_string(format!("/proc/{runner}/stat")).unwrap();
-    let parent = stat
-        .rsplit_once(") ")
-        .unwrap()
-        .1
-        .split(' ')
-        .nth(1)
-        .unwrap()
-        .to_owned();
-    cluster.kill(&[&cluster.pid(&format!("{node}.pid")), &parent, &runner]);
+    cluster.kill_host(&node, &format!("state/blocks/001/{node}-0/lock"));
     let status = cluster.assert_all_count(4);
     for run in status["runs"]
         .as_array()
@@ -147,12 +137,7 @@ fn resume_continues_what_stop_or_scancel_ended() {
     let again = cluster.output(FAULTLINE, &["experiment", "resume", "state"]);
     assert!(!again.status.success(), "two runners of one block");
     cluster.call("scancel", &["--partition=lab"]);
-    eventually(PATIENCE, "no job", || {
-        cluster
-            .call("squeue", &["--noheader"])
-            .is_empty()
-            .then_some(())
-    });
+    cluster.wait_for_no_job();
     cluster.experiment(&["resume", "plan.toml"]);
     let status = cluster.assert_all_count(4);
     assert_eq!(status["runs"][0]["attempts"], 3, "{status:#}");
@@ -225,4 +210,70 @@ fn full_disks_of_a_node_and_of_the_output_lose_no_run() {
         0
     );
     cluster.call("umount", &["output"]);
+}
+
+#[test]
+#[ignore = "minutes, root and Slurm"]
+fn rounds_of_a_campaign_count_once_although_a_host_dies() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    let campaign = |words: &[&str]| cluster.call(FAULTLINE, &[&["campaign"], words].concat());
+    cluster.write_campaign("shared", 4);
+    campaign(&["slurm", "shared"]);
+    let [first, second] = [1, 2].map(|version| format!("1.{version}.0-1"));
+    let attempts = |round: &str| {
+        let experiments = cluster.path("shared/experiments").read_dir();
+        let folder = experiments.into_iter().flatten().flatten().last();
+        let folder = folder.map(|entry| entry.path().join("attempts").join(round));
+        let entries = folder.and_then(|folder| folder.read_dir().ok());
+        let entries = entries.into_iter().flatten().flatten();
+        let hosts = entries.filter(|entry| entry.path().is_dir());
+        let mut hosts: Vec<_> = hosts.map(|entry| entry.path()).collect();
+        hosts.sort();
+        hosts
+    };
+    let runs = |round: &str| {
+        let folder = attempts(round).pop()?;
+        let runs = folder.join(round).join("runs").read_dir().ok()?;
+        Some(runs.count())
+    };
+    eventually(PATIENCE, "two tasks that run", || {
+        (runs(&first)? >= 2 && runs(&second).is_some()).then_some(())
+    });
+    let attempt = attempts(&first).remove(0);
+    let node = attempt.file_name().unwrap().to_string_lossy().into_owned();
+    let lock = attempt.with_file_name("lock");
+    cluster.kill_host(node.trim_end_matches("-0"), lock.to_str().unwrap());
+    cluster.wait_for_no_job();
+
+    let output = |name: &str| fs::read_to_string(cluster.path("shared/slurm").join(name)).unwrap();
+    let collected = output("follow-up.out");
+    let unused = format!("of round 1 that count; not used: {node}");
+    assert!(
+        collected.contains(&unused) && collected.contains("every submitted version has its result"),
+        "{collected}"
+    );
+    assert!(output("002.out").contains("round 1 of 1.2.0 is done"));
+    assert_eq!((attempts(&first).len(), attempts(&second).len()), (2, 1));
+
+    cluster.write_campaign("one-host", 4);
+    campaign(&["run", "one-host"]);
+    let rows = |folder: &str| {
+        let file = cluster.path(folder).join("page/results.json");
+        let results: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let releases = results["groups"][0]["releases"].as_array().unwrap();
+        let runs = releases
+            .iter()
+            .flat_map(|one| one["runs"].as_array().unwrap());
+        let mut rows: Vec<_> = runs
+            .inspect(|run| assert_eq!(run["outcome"], "completed", "{run}"))
+            .map(|run| ["round", "arm", "replicate"].map(|key| run[key].to_string()))
+            .collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(rows("shared").len(), 12);
+    assert_eq!(rows("shared"), rows("one-host"));
 }

@@ -11,8 +11,8 @@ fn plan() -> Plan {
 
 fn block(number: u32) -> BlockContext {
     BlockContext {
-        folder: Folder::new(Path::new("/f")),
-        number,
+        number: Some(number),
+        how_to_resume: String::new(),
         host: "n1".to_owned(),
         last_end_unix_ns: None,
     }

@@ -9,7 +9,7 @@ use crate::plan_command;
 use crate::runner::ExperimentEnd;
 use crate::saved::{find_folder, read_planned, read_started};
 use crate::schedule::schedule;
-use crate::slurm::{self, EXIT_NOT_NOW};
+use crate::slurm::{self, EXIT_NOT_NOW, Jobs};
 use anyhow::{bail, ensure};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -44,25 +44,28 @@ pub(super) fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
     Ok(folder)
 }
 
-/// The exit code is 75 if the block or the host is in use, or the host is not fit.
-pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
-    let number = args.block;
+/// The exit code is 75 if the task or the host is in use, or the host is not fit.
+pub fn task_exit(what: &str, end: anyhow::Result<ExperimentEnd>) -> anyhow::Result<u8> {
     let not_now = |why: String| {
-        say(&format!("block {number}: not now: {why}"));
+        say(&format!("{what}: not now: {why}"));
         Ok(EXIT_NOT_NOW)
     };
-    match run_block(args) {
+    match end {
         Ok(ExperimentEnd::Finished) => {
-            say(&format!("block {number} is done"));
+            say(&format!("{what} is done"));
             Ok(0)
         }
         Ok(ExperimentEnd::Unfit(why)) => not_now(why),
         Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
-            bail!("block {number} has stopped: {why}")
+            bail!("{what} has stopped: {why}")
         }
         Err(error) if error.is::<InUse>() => not_now(format!("{error:#}")),
         Err(error) => Err(error),
     }
+}
+
+pub(super) fn block(args: &BlockArgs) -> anyhow::Result<u8> {
+    task_exit(&format!("block {}", args.block), run_block(args))
 }
 
 fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
@@ -99,12 +102,10 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
         || path.join(blocks::attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
     );
-    // Blocks may run at the same time, and each needs a file.
-    plan.recorder.targets = None;
     let block = BlockContext {
         last_end_unix_ns: last_end(&folder, &plan, &host),
-        folder,
-        number,
+        how_to_resume: blocks::how_to_resume(&folder, number),
+        number: Some(number),
         host,
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
@@ -190,7 +191,20 @@ pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
         "{} of it still queued or running: `faultline experiment stop {path}` ends this first",
         counted(jobs.len() as f64, "job")
     );
-    slurm::submit(folder, &plan, &open).map(|()| 0)
+    let jobs = Jobs {
+        name: folder.scope(&plan.name),
+        output: folder.blocks(),
+    };
+    let command = format!("experiment report {}", slurm::quoted(folder.path()));
+    let report = jobs.follow_up_script(&plan, "report.out", &command)?;
+    let report_file = folder.path().join("slurm-report.sh");
+    write_synced(&report_file, report.as_bytes())?;
+    let job = slurm::submit(&slurm::script_path(folder), &open, &report_file)?;
+    say(&format!(
+        "job {job} has {}; a job for the report follows it",
+        counted(open.len() as f64, "block")
+    ));
+    Ok(0)
 }
 
 pub(super) fn stop(

@@ -327,8 +327,9 @@ impl Runner<'_> {
         };
         let mut observed_at = Duration::ZERO;
         loop {
-            self.check_stop_request()?;
             self.system.wait(poll_interval);
+            // Who stops the runner may have ended its runs as well: they have no result.
+            self.check_stop_request()?;
             // A search polls more often: under systemd each check for the end is a request to PID
             // 1.
             let now = self.system.now().uptime;

@@ -38,8 +38,11 @@ fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
 #[test]
 fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
     let mut plan = plan("[slurm]\noptions = [\"--comment=\\\"two words\\\"\"]");
-    plan.folder = "/f 50%".into();
-    let script = report_script(&Folder::new(&plan.folder), &plan).unwrap();
+    let jobs = Jobs {
+        name: "s".to_owned(),
+        output: "/f 50%/blocks".into(),
+    };
+    let script = jobs.follow_up_script(&plan, "report.out", "x").unwrap();
     for line in [
         "#SBATCH --comment=\"two words\"",
         "#SBATCH --output=\"/f 50%%/blocks/report.out\"",
@@ -55,7 +58,7 @@ fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
 fn a_plan_that_copies_has_no_time_limit() {
     let mut plan = plan("");
     plan.begin = Begin::Restore { from: "/s".into() };
-    assert_eq!(minutes(&plan), 0);
+    assert_eq!(minutes(&plan, 2), 0);
 }
 
 #[test]

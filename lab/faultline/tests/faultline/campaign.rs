@@ -7,6 +7,8 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
+mod tasks;
+
 use crate::support::simulated::{Scene, said};
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::simulated::NAME;

@@ -162,20 +162,56 @@ impl Cluster {
             .to_owned()
     }
 
+    /// Kills the runner that has this lock, and the node's programs.
+    pub(crate) fn kill_host(&self, node: &str, lock: &str) {
+        let runner = self.pid(lock);
+        let stat = fs::read_to_string(format!("/proc/{runner}/stat")).unwrap();
+        let after_name = stat.rsplit_once(") ").unwrap().1;
+        let parent = after_name.split(' ').nth(1).unwrap();
+        self.kill(&[&self.pid(&format!("{node}.pid")), parent, &runner]);
+    }
+
     pub(crate) fn kill(&self, pids: &[&str]) {
         self.call("kill", &[&["-9"], pids].concat());
     }
 
     /// Two arms that wait, one run after the other.
     pub(crate) fn write_plan(&self, folder: &str, seconds: u32, replicates: u32, slurm: &str) {
+        let head = format!("folder = \"{folder}\"\nreplicates = {replicates}");
+        let arms = "[[arm]]\nname = \"a\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"b\"\nmemory_max = \"96M\"\n";
+        let plan = self.plan(&head, "sleep", seconds, &format!("{slurm}\n{arms}"));
+        fs::write(self.path("plan.toml"), plan).unwrap();
+    }
+
+    /// A folder with two releases that wait as their baseline does.
+    pub(crate) fn write_campaign(&self, folder: &str, seconds: u32) {
+        let program = self.path("waits");
+        fs::write(&program, "#!/bin/sh\nexec sleep \"$1\"\n").unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, executable).unwrap();
+        let path = format!("path = {program:?}\n");
+        let mut text = format!("name = \"waits\"\n[baseline]\nversion = \"1.0.0\"\n{path}");
+        for version in ["1.1.0", "1.2.0"] {
+            text += &format!("[[program]]\nversion = \"{version}\"\n{path}");
+        }
+        let folder = self.path(folder);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("campaign.toml"), text).unwrap();
+        fs::write(
+            folder.join("plan.toml"),
+            self.plan("", "{binary}", seconds, ""),
+        )
+        .unwrap();
+    }
+
+    fn plan(&self, head: &str, program: &str, seconds: u32, rest: &str) -> String {
         let ledger = self.path("ledger");
-        let plan = format!(
+        format!(
             r#"name = "waits"
-folder = "{folder}"
-replicates = {replicates}
+{head}
 [workload]
 kind = "replay"
-command = ["sleep", "{seconds}"]
+command = ["{program}", "{seconds}"]
 ledger = "{}"
 [begin]
 how = "as-is"
@@ -195,17 +231,10 @@ leftovers = "ignore"
 interval = "200ms"
 [slurm]
 constraint = "lab"
-{slurm}
-[[arm]]
-name = "a"
-memory_max = "64M"
-[[arm]]
-name = "b"
-memory_max = "96M"
+{rest}
 "#,
             ledger.display()
-        );
-        fs::write(self.path("plan.toml"), plan).unwrap();
+        )
     }
 
     pub(crate) fn experiment(&self, words: &[&str]) -> String {
@@ -229,13 +258,17 @@ memory_max = "96M"
         });
     }
 
-    /// Waits for the end of all jobs. Every run then counts once, and the report exists.
-    pub(crate) fn assert_all_count(&self, runs: usize) -> Value {
+    pub(crate) fn wait_for_no_job(&self) {
         eventually(PATIENCE, "no job", || {
             self.call("squeue", &["--noheader"])
                 .is_empty()
                 .then_some(())
         });
+    }
+
+    /// Waits for the end of all jobs. Every run then counts once, and the report exists.
+    pub(crate) fn assert_all_count(&self, runs: usize) -> Value {
+        self.wait_for_no_job();
         let status = self.status();
         assert_eq!(status["state"]["is"], "finished", "{status:#}");
         assert_eq!(

@@ -1,0 +1,253 @@
+//! A campaign on several hosts, under Slurm. A task runs a round and never opens `results.db`. The
+//! process that submits tasks collects them, and a job after them does so again.
+
+use crate::args::{RoundArgs, SlurmArgs};
+use crate::round::{self, CampaignExperiment, Round};
+use crate::settings::Campaign;
+use crate::store::Store;
+use crate::work::{self, VersionOutcome};
+use anyhow::{Context as _, bail, ensure};
+use faultline_common::args::UsageError;
+use faultline_common::files::AtPath;
+use faultline_common::output::{print, say};
+use faultline_experiments::command::{task_exit, write_synced};
+use faultline_experiments::folder::Folder;
+use faultline_experiments::lock::{self, Holder, Lock};
+use faultline_experiments::plan::Plan;
+use faultline_experiments::schedule::schedule;
+use faultline_experiments::slurm::{self, Jobs, quoted};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "slurm";
+const ROUNDS: &str = "rounds.json";
+const ARRAY: &str = "array.sh";
+const FOLLOW_UP: &str = "follow-up.sh";
+
+/// `rounds.json`. It only grows, so that a task's number stays the same.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Submitted {
+    /// Of `results.db`: the file of another host is another one.
+    results_inode: u64,
+    /// By number, from 1.
+    rounds: Vec<Round>,
+}
+
+impl Submitted {
+    fn read(campaign: &Campaign) -> anyhow::Result<Self> {
+        let path = file(campaign, ROUNDS);
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Submitted::default()),
+            text => serde_json::from_str(&text.at(&path)?)
+                .with_context(|| format!("{}: restore or remove it", path.display())),
+        }
+    }
+
+    /// The number of its task, from 1.
+    fn number(&self, round: &Round) -> Option<u32> {
+        let index = self.rounds.iter().position(|one| one == round)?;
+        u32::try_from(index + 1).ok()
+    }
+
+    fn add(&mut self, round: Round) -> anyhow::Result<u32> {
+        if self.number(&round).is_none() {
+            self.rounds.push(round.clone());
+        }
+        self.number(&round).context("too many rounds")
+    }
+
+    fn submit(
+        &mut self,
+        campaign: &Campaign,
+        pending: Vec<Round>,
+        plan: &Plan,
+        [script, next]: [&str; 2],
+    ) -> anyhow::Result<()> {
+        let jobs = jobs(campaign);
+        fs::create_dir_all(&jobs.output).at(&jobs.output)?;
+        self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
+        let tasks = pending.into_iter().map(|round| self.add(round));
+        let tasks: BTreeSet<u32> = tasks.collect::<anyhow::Result<_>>()?;
+        let text = serde_json::to_vec_pretty(self)?;
+        write_synced(&file(campaign, ROUNDS), &text)?;
+        let next = jobs.follow_up_script(plan, "follow-up.out", next)?;
+        let [array, follow_up] = [ARRAY, FOLLOW_UP].map(|name| file(campaign, name));
+        write_script(&array, script)?;
+        write_script(&follow_up, &next)?;
+        let job = slurm::submit(&array, &tasks, &follow_up)?;
+        say(&format!(
+            "job {job} has {} rounds; a job that collects them follows it",
+            tasks.len()
+        ));
+        Ok(())
+    }
+
+    /// A job may run on a host that does not have the database.
+    fn check_results(&self, campaign: &Campaign) -> anyhow::Result<()> {
+        let same = |found: fs::Metadata| found.ino() == self.results_inode;
+        ensure!(
+            fs::metadata(&campaign.results).is_ok_and(same),
+            "{}: this host does not have the file that `campaign slurm` opened; where it is, `faultline campaign slurm {}` collects",
+            campaign.results.display(),
+            campaign.folder.display()
+        );
+        Ok(())
+    }
+}
+
+fn file(campaign: &Campaign, name: &str) -> PathBuf {
+    campaign.folder.join(FOLDER).join(name)
+}
+
+fn jobs(campaign: &Campaign) -> Jobs {
+    Jobs {
+        name: Folder::new(&campaign.folder).scope("campaign"),
+        output: campaign.folder.join(FOLDER),
+    }
+}
+
+/// For the one process that runs or collects.
+pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
+    let lock = campaign.lock()?;
+    refuse_running(campaign)?;
+    Store::refuse_nfs(&campaign.results)?;
+    Ok((lock, Store::open(&campaign.results)?))
+}
+
+/// Fails while a task runs a round.
+fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
+    for round in &Submitted::read(campaign)?.rounds {
+        ensure!(
+            lock::holder(&round.lock_file(campaign))? == Holder::Free,
+            "round {} of {} is being run by a task: wait for its end, or end it by `scancel --name={}`",
+            round.number,
+            round.version,
+            jobs(campaign).name
+        );
+    }
+    Ok(())
+}
+
+/// `campaign round`.
+pub(crate) fn run(args: &RoundArgs) -> anyhow::Result<u8> {
+    let campaign = Campaign::read(&args.folder)?;
+    let submitted = Submitted::read(&campaign)?;
+    let mut rounds = (1..).zip(&submitted.rounds);
+    let Some((_, round)) = rounds.find(|(number, _)| *number == args.task) else {
+        bail!(UsageError(format!(
+            "{}: it has {} rounds, and no {}",
+            file(&campaign, ROUNDS).display(),
+            submitted.rounds.len(),
+            args.task
+        )));
+    };
+    let what = format!("round {} of {}", round.number, round.version);
+    task_exit(&what, round.run(&campaign, args))
+}
+
+/// `experiments` are those of a round.
+fn array_script(
+    campaign: &Campaign,
+    experiments: &[CampaignExperiment],
+    plan: &Plan,
+    i_vote: &str,
+) -> anyhow::Result<String> {
+    let runs = experiments.iter().map(|one| schedule(&one.plan).len());
+    let folder = quoted(&campaign.folder);
+    let comment = format!(
+        "# `faultline campaign slurm` submits {FOLDER}/{ARRAY} of the campaign's folder as it is\n\
+         # with --array=TASKS: numbers of rounds in {FOLDER}/{ROUNDS}\n"
+    );
+    let command = format!("campaign round {folder} \"$SLURM_ARRAY_TASK_ID\"{i_vote}");
+    jobs(campaign).array_script(plan, runs.sum(), &comment, &command)
+}
+
+/// Keeps a file that is there.
+fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => write_synced(path, text.as_bytes()),
+        found => {
+            if found.at(path)? != text {
+                say(&format!(
+                    "{} is used as it is, and differs from what the plan and the options give; remove it to have it written again",
+                    path.display()
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// `campaign slurm`.
+pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
+    let campaign = Campaign::read(&args.folder)?;
+    let i_vote = if args.i_vote { " --i-vote" } else { "" };
+    let experiments = round::example(&campaign)?;
+    let plan = &experiments.first().context("a round has no runs")?.plan;
+    let script = array_script(&campaign, &experiments, plan, i_vote)?;
+    if args.print {
+        return print(&script).map(|()| 0);
+    }
+    let mut submitted = Submitted::read(&campaign)?;
+    if args.follow_up {
+        submitted.check_results(&campaign)?;
+    }
+    let (_lock, mut store) = open_to_advance(&campaign)?;
+    let name = jobs(&campaign).name;
+    let others = slurm::jobs(&name)?;
+    ensure!(
+        others.is_empty(),
+        "{} jobs of it are queued or run: wait for their end, or end them by `scancel --name={name}`",
+        others.len()
+    );
+    slurm::check(plan)?;
+    let versions = submitted.rounds.iter().map(|round| round.version.clone());
+    let only: Option<Vec<String>> = args.follow_up.then(|| versions.collect());
+    let mut pending = Vec::new();
+    let end = work::advance(
+        &campaign,
+        &mut store,
+        only.as_deref(),
+        &mut |round, _| match submitted.number(round).filter(|_| args.follow_up) {
+            Some(task) => Err(without_result(&campaign, round, task)),
+            None => {
+                pending.push(round.clone());
+                Err(VersionOutcome::Pending)
+            }
+        },
+    )?;
+    let failed = match end {
+        Ok(failed) => failed,
+        Err(why) => bail!("nothing was submitted: {why}"),
+    };
+    let is_done = pending.is_empty() && failed.is_empty();
+    if !pending.is_empty() {
+        let again = format!(
+            "campaign slurm {} --follow-up{i_vote}",
+            quoted(&campaign.folder)
+        );
+        submitted.submit(&campaign, pending, plan, [&script, &again])?;
+    }
+    ensure!(failed.is_empty(), work::without_result(&failed));
+    if is_done {
+        let what = match args.follow_up {
+            true => "every submitted version",
+            false => "every version",
+        };
+        work::say_done(&campaign, what);
+    }
+    Ok(0)
+}
+
+fn without_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
+    VersionOutcome::Failed(format!(
+        "round {} has no result: read {}; `faultline campaign slurm {}` submits it again",
+        round.number,
+        file(campaign, &format!("{task:03}.out")).display(),
+        campaign.folder.display()
+    ))
+}
