@@ -13,6 +13,8 @@
 
 #[path = "slurm/cluster.rs"]
 mod cluster;
+#[path = "slurm/rights.rs"]
+mod rights;
 
 use cluster::{Cluster, FAULTLINE, PATIENCE};
 use faultline_testkit::eventually::eventually;

@@ -23,7 +23,7 @@ SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket=DIR/munge/munge.sock,cred_expire=5
-StateSaveLocation=DIR/state
+StateSaveLocation=DIR/controller
 SlurmdSpoolDir=DIR/spool/%n
 SlurmctldPidFile=DIR/slurmctld.pid
 SlurmdPidFile=DIR/%n.pid
@@ -59,6 +59,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// `None`, with a message, without Slurm, root or the daemon.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// With these lines at the end of `slurm.conf`, where `DIR` is the cluster's folder.
+    pub(crate) fn start_with(lines: &str) -> Option<Self> {
         let programs = ["slurmctld", "slurmd", "sbatch", "munged", "unshare"];
         let missing: Vec<_> = programs
             .iter()
@@ -72,7 +77,7 @@ impl Cluster {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::tempdir().unwrap();
         let cluster = Cluster { root, _turn: turn };
-        cluster.write_files();
+        cluster.write_files(lines);
         cluster.start_munge();
         cluster.start_controller();
         NODES.iter().for_each(|node| cluster.start_node(node));
@@ -83,8 +88,11 @@ impl Cluster {
         Some(cluster)
     }
 
-    fn write_files(&self) {
-        for folder in ["state", "log", "munge", "ledger"] {
+    fn write_files(&self, lines: &str) {
+        // Users' jobs read it.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(self.root.path(), mode).unwrap();
+        for folder in ["controller", "log", "munge", "ledger"] {
             fs::create_dir_all(self.path(folder)).unwrap();
         }
         for node in NODES {
@@ -94,7 +102,8 @@ impl Cluster {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap();
         let folder = self.root.path().to_str().unwrap();
-        let text = CONFIGURATION.replace("HOST", host).replace("DIR", folder);
+        let text = format!("{CONFIGURATION}{lines}");
+        let text = text.replace("HOST", host).replace("DIR", folder);
         // The name of a key ends like a placeholder.
         let text = text.replace(&format!("Slurmctld{host}"), "SlurmctldHost");
         fs::write(self.path("slurm.conf"), text).unwrap();
