@@ -292,6 +292,8 @@ impl Drop for Cluster {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
-        let _ = self.output("umount", &["spool/n1"]);
+        for folder in ["spool/n1", "state"] {
+            let _ = self.output("umount", &[folder]);
+        }
     }
 }
