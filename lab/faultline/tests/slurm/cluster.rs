@@ -6,15 +6,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-/// The ports are fixed.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 /// `cred_expire` is also the time that a requeued job waits.
 const CONFIGURATION: &str = "ClusterName=faultline
 SlurmctldHost=HOST(127.0.0.1)
@@ -53,7 +49,8 @@ PartitionName=lab Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
 
 pub(crate) struct Cluster {
     root: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    /// The ports are fixed, so there is one cluster on a machine.
+    _lock: fs::File,
 }
 
 impl Cluster {
@@ -74,9 +71,10 @@ impl Cluster {
             eprintln!("SKIPPED: it takes root, faultlined, and {missing:?}");
             return None;
         }
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = fs::File::create(std::env::temp_dir().join("faultline-slurm.lock")).unwrap();
+        lock.lock().unwrap();
         let root = tempfile::tempdir().unwrap();
-        let cluster = Cluster { root, _turn: turn };
+        let cluster = Cluster { root, _lock: lock };
         cluster.write_files(lines);
         cluster.start_munge();
         cluster.start_controller();
