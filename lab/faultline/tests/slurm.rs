@@ -236,9 +236,10 @@ fn a_full_disk_of_the_experiment_ends_the_block_and_resume_completes_it() {
         return;
     };
     fs::create_dir(cluster.path("state")).unwrap();
-    cluster.call("mount", &["-t", "tmpfs", "-o", "size=8m", "none", "state"]);
-    // It sees what was mounted before its start.
     cluster.kill(&[&cluster.pid("n1.pid")]);
+    // Its port is free, and the node then sees what was mounted before its start.
+    std::thread::sleep(Duration::from_secs(1));
+    cluster.call("mount", &["-t", "tmpfs", "-o", "size=8m", "none", "state"]);
     cluster.start_node("n1");
     std::thread::sleep(Duration::from_secs(3));
     cluster.write_plan("state", 10, 1, "options = [\"--nodelist=n1\"]");
