@@ -22,7 +22,6 @@ use faultline_metrics::{Problem, Source, Stamp, Tick};
 use long::SampledSources;
 use rusqlite::{Connection, params};
 use samples::{Counts, Samples, insert_into, phase};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ struct RollbackState {
 pub struct Writer {
     // Closed before the lock file: closing any descriptor of a file drops SQLite's locks on it.
     conn: Connection,
-    _lock: File,
+    _lock: open::WriterLock,
     path: PathBuf,
     session: i64,
     following: Option<FollowedProcess>,

@@ -13,6 +13,8 @@
 
 #[path = "slurm/cluster.rs"]
 mod cluster;
+#[path = "slurm/rights.rs"]
+mod rights;
 
 use cluster::{Cluster, FAULTLINE, PATIENCE};
 use faultline_testkit::eventually::eventually;
@@ -276,4 +278,34 @@ fn rounds_of_a_campaign_count_once_although_a_host_dies() {
     };
     assert_eq!(rows("shared").len(), 12);
     assert_eq!(rows("shared"), rows("one-host"));
+}
+
+#[test]
+#[ignore = "minutes, root and Slurm"]
+fn a_full_disk_of_the_experiment_ends_the_block_and_resume_completes_it() {
+    let Some(cluster) = Cluster::start() else {
+        return;
+    };
+    fs::create_dir(cluster.path("state")).unwrap();
+    cluster.kill(&[&cluster.pid("n1.pid")]);
+    // Its port is free, and the node then sees what was mounted before its start.
+    std::thread::sleep(Duration::from_secs(1));
+    cluster.call("mount", &["-t", "tmpfs", "-o", "size=8m", "none", "state"]);
+    cluster.start_node("n1");
+    std::thread::sleep(Duration::from_secs(3));
+    cluster.write_plan("state", 10, 1, "options = [\"--nodelist=n1\"]");
+    cluster.experiment(&["slurm", "plan.toml"]);
+    cluster.wait_until_running(1);
+    let _ = fs::write(cluster.path("state/full"), vec![0; 8 << 20]);
+    eventually(PATIENCE, "no job", || {
+        let jobs = cluster.call("squeue", &["--noheader"]);
+        jobs.is_empty().then_some(())
+    });
+    let job = cluster.call("scontrol", &["show", "job", "1_1"]);
+    assert!(job.contains("ExitCode=1:0"), "{job}");
+    let page = cluster.experiment(&["status", "state"]);
+    assert!(page.contains("the disk is full"), "{page}");
+    fs::remove_file(cluster.path("state/full")).unwrap();
+    cluster.experiment(&["resume", "state"]);
+    cluster.assert_all_count(2);
 }

@@ -9,6 +9,7 @@ use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
@@ -153,7 +154,7 @@ fn upgrade_tables(conn: &Connection, present: &PresentTables) -> rusqlite::Resul
 
 fn begin_session(
     conn: Connection,
-    lock: File,
+    lock: WriterLock,
     path: &Path,
     session: &NewSession,
     counts: Counts,
@@ -215,8 +216,56 @@ fn label_list(labels: &BTreeMap<String, String>) -> String {
         .join(", ")
 }
 
-/// Excludes other writers while the file is open. Not an SQLite lock, because those are short.
-fn lock(file: File, path: &Path) -> Result<File, Error> {
+/// Excludes other writers until dropped. Not an SQLite lock, because those are short.
+#[derive(Debug)]
+pub(super) struct WriterLock {
+    _file: File,
+    /// On NFS, a file beside the recording.
+    separate: Option<PathBuf>,
+}
+
+impl Drop for WriterLock {
+    fn drop(&mut self) {
+        if let Some(path) = &self.separate {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
+    let file_system = rustix::fs::fstatfs(&file).map_err(|errno| Error::io(path, errno.into()))?;
+    // NFS makes a lock of all bytes from it, and SQLite's own locks would wait for that.
+    if file_system.f_type == rustix::fs::NFS_SUPER_MAGIC {
+        return lock_beside(path);
+    }
+    Ok(WriterLock {
+        _file: try_lock(file, path)?,
+        separate: None,
+    })
+}
+
+fn lock_beside(path: &Path) -> Result<WriterLock, Error> {
+    let separate = with_suffix(path, "-lock");
+    let open = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&separate);
+    let file = try_lock(open.at(&separate)?, path)?;
+    // Its last holder may have removed it after it was opened here.
+    let inode = |meta: Metadata| meta.ino();
+    if separate.metadata().ok().map(inode) != file.metadata().ok().map(inode) {
+        return Err(Error::InUse {
+            path: path.to_owned(),
+        });
+    }
+    Ok(WriterLock {
+        _file: file,
+        separate: Some(separate),
+    })
+}
+
+fn try_lock(file: File, path: &Path) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::InUse {
@@ -263,4 +312,20 @@ fn counted_tables() -> impl Iterator<Item = &'static str> {
         .iter()
         .map(|table| table.name)
         .filter(|name| !["meta", "label"].contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_beside_a_recording_is_exclusive_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let lock = lock_beside(&path).unwrap();
+        assert!(matches!(lock_beside(&path), Err(Error::InUse { .. })));
+        drop(lock);
+        assert!(folder.path().read_dir().unwrap().next().is_none());
+        drop(lock_beside(&path).unwrap());
+    }
 }

@@ -9,7 +9,7 @@ use crate::plan_command;
 use crate::runner::ExperimentEnd;
 use crate::saved::{find_folder, read_planned, read_started};
 use crate::schedule::schedule;
-use crate::slurm::{self, EXIT_NOT_NOW, Jobs};
+use crate::slurm::{self, EXIT_NOT_NOW, Job, Jobs};
 use anyhow::{bail, ensure};
 use faultline_common::args::UsageError;
 use faultline_common::clock;
@@ -213,9 +213,9 @@ pub(super) fn stop(
     journal_state: &JournalState,
 ) -> anyhow::Result<u8> {
     let path = folder.path().display();
-    let mut next = String::new();
+    let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
-        cancel(&folder.scope(&plan.name), plan)?;
+        failed = cancel(&folder.scope(&plan.name), plan);
         next = format!("; `faultline experiment resume {path}` continues");
     }
     // A runner may outlive its job, and blocks may be run by hand.
@@ -234,29 +234,65 @@ pub(super) fn stop(
             ));
         }
     }
-    ensure!(
-        running == 0,
-        "{path}: Slurm does not run {running} of its blocks: run the commands above on their hosts"
-    );
+    if running > 0 {
+        failed.push(format!(
+            "Slurm does not run {running} of its blocks: run the commands above on their hosts"
+        ));
+    }
+    ensure!(failed.is_empty(), "{path}: {}", failed.join("; "));
     say(&format!("nothing runs{next}"));
     Ok(0)
 }
 
-fn cancel(scope: &str, plan: &Plan) -> anyhow::Result<()> {
-    slurm::cancel(scope, &["--state=PENDING"])?;
-    // No SIGKILL follows this signal.
-    slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"])?;
+/// Takes each step, also after one that failed. Returns why steps failed.
+fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
     let longest = plan.stop.grace.saturating_add(STOP_MARGIN);
-    let mut waited = Duration::ZERO;
-    while waited < longest && !slurm::jobs(scope)?.is_empty() {
-        if waited == 3 * POLL_INTERVAL {
+    let waiting = slurm::cancel(scope, &["--state=PENDING"]);
+    // No SIGKILL follows this signal.
+    let running = slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"]);
+    let ended = match &running {
+        Ok(()) => wait_until_ended(longest, || slurm::jobs(scope)),
+        Err(_) => Ok(()),
+    };
+    let steps = [waiting, running, ended, slurm::cancel(scope, &[])];
+    let errors = steps.into_iter().filter_map(Result::err);
+    errors.map(|error| format!("{error:#}")).unique().collect()
+}
+
+/// Fails if the jobs are not known at the end. A second SIGTERM would end the runs by force, so a
+/// controller that does not answer is no reason to wait less.
+fn wait_until_ended(
+    longest: Duration,
+    mut jobs: impl FnMut() -> anyhow::Result<Vec<Job>>,
+) -> anyhow::Result<()> {
+    let (begun, mut announced) = (clock::uptime(), false);
+    loop {
+        let jobs = jobs();
+        let waited = clock::uptime().saturating_sub(begun);
+        match jobs {
+            Ok(jobs) if jobs.is_empty() => return Ok(()),
+            jobs if waited >= longest => return jobs.map(drop),
+            _ => std::thread::sleep(POLL_INTERVAL),
+        }
+        if waited >= 3 * POLL_INTERVAL && !announced {
+            announced = true;
             say(&format!(
                 "waiting for the jobs to end, for {} at most",
                 time(longest)
             ));
         }
-        std::thread::sleep(POLL_INTERVAL);
-        waited += POLL_INTERVAL;
     }
-    slurm::cancel(scope, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_are_not_known_at_the_end_are_an_error() {
+        let unknown = || bail!("squeue failed");
+        let error = wait_until_ended(Duration::ZERO, unknown).unwrap_err();
+        assert_eq!(error.to_string(), "squeue failed");
+        wait_until_ended(Duration::ZERO, || Ok(Vec::new())).unwrap();
+    }
 }

@@ -442,6 +442,7 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 fn a_full_disk_leaves_no_half_file_and_the_next_export_completes() {
     let Some(disk) = SmallDisk::mount("64k") else {
         return;
@@ -481,6 +482,11 @@ fn a_full_disk_leaves_no_half_file_and_the_next_export_completes() {
         for part in ["the disk is full: free space", "dataset/", "No space left"] {
             assert!(said.contains(part), "{said}");
         }
+        let empty = std::process::Command::new("find")
+            .arg(disk.path())
+            .args(["-mindepth", "1", "-type", "d", "-empty"])
+            .output();
+        assert_eq!(String::from_utf8(empty.unwrap().stdout).unwrap(), "");
     }
     assert!(is_complete && failures > 1, "{failures} failures");
 }

@@ -6,15 +6,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-/// The ports are fixed.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 /// `cred_expire` is also the time that a requeued job waits.
 const CONFIGURATION: &str = "ClusterName=faultline
 SlurmctldHost=HOST(127.0.0.1)
@@ -23,7 +19,7 @@ SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket=DIR/munge/munge.sock,cred_expire=5
-StateSaveLocation=DIR/state
+StateSaveLocation=DIR/controller
 SlurmdSpoolDir=DIR/spool/%n
 SlurmctldPidFile=DIR/slurmctld.pid
 SlurmdPidFile=DIR/%n.pid
@@ -53,12 +49,18 @@ PartitionName=lab Nodes=n[1-3] Default=YES MaxTime=INFINITE State=UP
 
 pub(crate) struct Cluster {
     root: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    /// The ports are fixed, so there is one cluster on a machine.
+    _lock: fs::File,
 }
 
 impl Cluster {
     /// `None`, with a message, without Slurm, root or the daemon.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// With these lines at the end of `slurm.conf`, where `DIR` is the cluster's folder.
+    pub(crate) fn start_with(lines: &str) -> Option<Self> {
         let programs = ["slurmctld", "slurmd", "sbatch", "munged", "unshare"];
         let missing: Vec<_> = programs
             .iter()
@@ -69,10 +71,11 @@ impl Cluster {
             eprintln!("SKIPPED: it takes root, faultlined, and {missing:?}");
             return None;
         }
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = fs::File::create(std::env::temp_dir().join("faultline-slurm.lock")).unwrap();
+        lock.lock().unwrap();
         let root = tempfile::tempdir().unwrap();
-        let cluster = Cluster { root, _turn: turn };
-        cluster.write_files();
+        let cluster = Cluster { root, _lock: lock };
+        cluster.write_files(lines);
         cluster.start_munge();
         cluster.start_controller();
         NODES.iter().for_each(|node| cluster.start_node(node));
@@ -83,8 +86,11 @@ impl Cluster {
         Some(cluster)
     }
 
-    fn write_files(&self) {
-        for folder in ["state", "log", "munge", "ledger"] {
+    fn write_files(&self, lines: &str) {
+        // Users' jobs read it.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(self.root.path(), mode).unwrap();
+        for folder in ["controller", "log", "munge", "ledger"] {
             fs::create_dir_all(self.path(folder)).unwrap();
         }
         for node in NODES {
@@ -94,7 +100,8 @@ impl Cluster {
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap();
         let folder = self.root.path().to_str().unwrap();
-        let text = CONFIGURATION.replace("HOST", host).replace("DIR", folder);
+        let text = format!("{CONFIGURATION}{lines}");
+        let text = text.replace("HOST", host).replace("DIR", folder);
         // The name of a key ends like a placeholder.
         let text = text.replace(&format!("Slurmctld{host}"), "SlurmctldHost");
         fs::write(self.path("slurm.conf"), text).unwrap();
@@ -316,6 +323,8 @@ impl Drop for Cluster {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
-        let _ = self.output("umount", &["spool/n1"]);
+        for folder in ["spool/n1", "state"] {
+            let _ = self.output("umount", &[folder]);
+        }
     }
 }

@@ -3,8 +3,9 @@ use faultline_common::files::{AtPath, TempFile};
 use faultline_pages::export::{TableWriter, Values};
 use faultline_recording::schema::TableSpec;
 use faultline_recording::{Cell, Row};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +100,26 @@ impl<'f> TableFiles<'f> {
         match self.dataset {
             Some(_) => remove_others(&paths),
             None => Ok(()),
+        }
+    }
+}
+
+/// Dropped, it removes the folders that are empty.
+#[derive(Default)]
+pub(super) struct MadeFolders(RefCell<BTreeSet<PathBuf>>);
+
+impl MadeFolders {
+    pub(super) fn make(&self, folder: &Path) -> std::io::Result<()> {
+        let missing = folder.ancestors().take_while(|above| !above.exists());
+        self.0.borrow_mut().extend(missing.map(Path::to_owned));
+        std::fs::create_dir_all(folder)
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in self.0.take().iter().rev() {
+            let _ = std::fs::remove_dir(folder);
         }
     }
 }

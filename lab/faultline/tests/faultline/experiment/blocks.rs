@@ -53,12 +53,14 @@ fn die_in_block(scene: &Scene) {
     first.kill().unwrap();
 }
 
-/// No job runs, and a runner does.
+/// No job runs, and a runner does. The first call of each program fails.
 fn slurm_does_not_know_it(scene: &Scene) {
     let script = scene.path("state/slurm.sh");
     std::fs::write(&script, "").unwrap();
     for program in ["scancel", "squeue"] {
-        std::fs::write(scene.path(program), "#!/bin/sh\n").unwrap();
+        let stub = "#!/bin/sh\necho \"${0##*/} $1\" >>\"${0%/*}/calls\"\n\
+                    [ -e \"$0.called\" ] && exit 0\n: >\"$0.called\"\nexit 1\n";
+        std::fs::write(scene.path(program), stub).unwrap();
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(scene.path(program), executable).unwrap();
     }
@@ -68,10 +70,26 @@ fn slurm_does_not_know_it(scene: &Scene) {
         .arg(scene.path("state"))
         .env("PATH", scene.path(""));
     let stopped = command.output().unwrap();
+    let message = said(&stopped);
+    assert!(!stopped.status.success(), "{message}");
     assert!(
-        !stopped.status.success() && said(&stopped).contains("blocks/001/n1-0"),
-        "{}",
-        said(&stopped)
+        message.contains("blocks/001/n1-0") && message.contains("scancel failed"),
+        "{message}"
+    );
+    let calls = std::fs::read_to_string(scene.path("calls")).unwrap();
+    let calls: Vec<_> = calls.lines().collect();
+    let [steps @ .., last] = calls.as_slice() else {
+        panic!("no calls")
+    };
+    assert!(last.starts_with("scancel --name="), "{calls:?}");
+    assert_eq!(
+        steps,
+        [
+            "scancel --state=PENDING",
+            "scancel --state=RUNNING",
+            "squeue --noheader",
+            "squeue --noheader"
+        ]
     );
     let again = scene.faultline(&["slurm", "plan.toml"]);
     assert!(
