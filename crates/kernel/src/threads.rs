@@ -349,7 +349,7 @@ impl OpenThread {
                 idle: false,
             },
         };
-        read.idle = known.is_some() && read.stat_at == activity;
+        read.idle = depth != ReadDepth::Active && known.is_some() && read.stat_at == activity;
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
         read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
         if depth == ReadDepth::Switches && !read.has_switches_of(activity) {

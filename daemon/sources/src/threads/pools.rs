@@ -9,7 +9,8 @@
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
 //! into user and system. The process's CPU time is read before the threads, so `exited` never has
 //! time of a living thread. `exited` is updated after a read of every thread. Between such reads the
-//! pools lack at most [`MAX_UNREPORTED_CPU`], or one percent.
+//! pools lack at most [`MAX_UNREPORTED_CPU`], or one percent of what the process used since the last
+//! sample.
 
 use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
@@ -149,7 +150,7 @@ pub(super) struct Pools {
     exited_cpu: Option<CpuTime>,
     /// False without exact thread times in the kernel.
     exact: bool,
-    /// The process's CPU time at the last read of every thread.
+    /// The process's CPU time at the last sample.
     process_cpu: Duration,
 }
 
@@ -198,13 +199,14 @@ impl Pools {
     }
 
     /// Whether the process used more CPU time than its pools explain.
-    pub(super) fn lack_cpu_of(&self, process: Option<CpuTime>) -> bool {
+    pub(super) fn lack_cpu_of(&mut self, process: Option<CpuTime>) -> bool {
         let Some(process) = process.map(|cpu| cpu.total()).filter(|_| self.exact) else {
             return false;
         };
         let exited = self.exited_cpu.unwrap_or_default().total();
         let unreported = process.saturating_sub(self.cpu(CpuTime::total) + exited);
-        let one_percent = process.saturating_sub(self.process_cpu) / 100;
+        let before = std::mem::replace(&mut self.process_cpu, process);
+        let one_percent = process.saturating_sub(before) / 100;
         unreported >= one_percent.max(MAX_UNREPORTED_CPU)
     }
 
