@@ -13,8 +13,10 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
         return unknown(inputs);
     };
     let is_too_small = reloads > RELOADS_PER_SLOT;
+    let below_alert = format!("below the alert's {} per slot", short(RELOADS_PER_SLOT));
     let (verdict, size) = match inputs.can_change_capacity {
-        _ if !is_too_small => (Verdict::Fine, "large enough"),
+        _ if reloads == 0.0 => (Verdict::Fine, "large enough"),
+        _ if !is_too_small => (Verdict::Fine, below_alert.as_str()),
         Some(true) => (Verdict::Act, "too small"),
         _ => (Verdict::Look, "too small"),
     };
