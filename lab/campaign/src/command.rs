@@ -52,6 +52,7 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
 /// An older `faultline` that runs this campaign writes its own format until it ends.
 fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
+    tasks::require_results(&campaign)?;
     let _lock = match Store::needs_upgrade(&campaign.results)? {
         true => Some(campaign.lock()?),
         false => None,

@@ -16,6 +16,7 @@ use faultline_experiments::lock::{self, Holder, Lock};
 use faultline_experiments::plan::Plan;
 use faultline_experiments::schedule::schedule;
 use faultline_experiments::slurm::{self, Jobs, quoted};
+use faultline_text::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
@@ -80,19 +81,25 @@ impl Submitted {
         write_script(&follow_up, &next)?;
         let job = slurm::submit(&array, &tasks, &follow_up)?;
         say(&format!(
-            "job {job} has {} rounds; a job that collects them follows it",
-            tasks.len()
+            "job {job} has {}; a job that collects the results follows it",
+            counted(tasks.len() as f64, "round")
         ));
         Ok(())
     }
 
-    /// A job may run on a host that does not have the database.
-    fn check_results(&self, campaign: &Campaign) -> anyhow::Result<()> {
+    /// The job may run on a host that does not have the database, and after a change of the plan.
+    fn check_follow_up(&self, campaign: &Campaign) -> anyhow::Result<()> {
         let same = |found: fs::Metadata| found.ino() == self.results_inode;
         ensure!(
             fs::metadata(&campaign.results).is_ok_and(same),
-            "{}: this host does not have the file that `campaign slurm` opened; where it is, `faultline campaign slurm {}` collects",
+            "{}: this host does not have the file that `campaign slurm` opened: run `faultline campaign slurm {}` on the host that has it",
             campaign.results.display(),
+            campaign.folder.display()
+        );
+        ensure!(
+            { self.rounds.iter() }.any(|round| round.plan_digest == campaign.plan_digest),
+            "{}: it has changed since the rounds were submitted: `faultline campaign slurm {}` submits all of them again",
+            campaign.plan.display(),
             campaign.folder.display()
         );
         Ok(())
@@ -113,9 +120,21 @@ fn jobs(campaign: &Campaign) -> Jobs {
 /// For the one process that runs or collects.
 pub(crate) fn open_to_advance(campaign: &Campaign) -> anyhow::Result<(Lock, Store)> {
     let lock = campaign.lock()?;
+    require_results(campaign)?;
     refuse_running(campaign)?;
     Store::refuse_nfs(&campaign.results)?;
     Ok((lock, Store::open(&campaign.results)?))
+}
+
+/// Fails if rounds were submitted and the database is on another host: here it would begin empty.
+pub(crate) fn require_results(campaign: &Campaign) -> anyhow::Result<()> {
+    let is_submitted = !Submitted::read(campaign)?.rounds.is_empty();
+    ensure!(
+        !is_submitted || campaign.results.exists(),
+        "{}: it is not here, although rounds were submitted: use the host that has it, or restore it",
+        campaign.results.display()
+    );
+    Ok(())
 }
 
 /// Fails while a task runs a round.
@@ -194,15 +213,15 @@ pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     }
     let mut submitted = Submitted::read(&campaign)?;
     if args.follow_up {
-        submitted.check_results(&campaign)?;
+        submitted.check_follow_up(&campaign)?;
     }
     let (_lock, mut store) = open_to_advance(&campaign)?;
     let name = jobs(&campaign).name;
     let others = slurm::jobs(&name)?;
     ensure!(
         others.is_empty(),
-        "{} jobs of it are queued or run: wait for their end, or end them by `scancel --name={name}`",
-        others.len()
+        "{} of it still queued or running: wait for the end, or `scancel --name={name}`",
+        counted(others.len() as f64, "job")
     );
     slurm::check(plan)?;
     let versions = submitted.rounds.iter().map(|round| round.version.clone());

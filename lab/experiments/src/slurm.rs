@@ -229,7 +229,9 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> anyhow:
     let job = job.trim().split(';').next().unwrap_or_default().to_owned();
     let dependency = format!("--dependency=afterany:{job}");
     let follow_up = follow_up.to_string_lossy();
-    call("sbatch", &["--parsable", &dependency, &follow_up])?;
+    call("sbatch", &["--parsable", &dependency, &follow_up]).with_context(|| {
+        format!("job {job} is queued, but not what follows it: `sbatch {dependency} {follow_up}`")
+    })?;
     Ok(job)
 }
 

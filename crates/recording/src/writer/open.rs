@@ -219,27 +219,34 @@ fn label_list(labels: &BTreeMap<String, String>) -> String {
 /// Excludes other writers until dropped. Not an SQLite lock, because those are short.
 #[derive(Debug)]
 pub(super) struct WriterLock {
-    _file: File,
+    file: File,
     /// On NFS, a file beside the recording.
     separate: Option<PathBuf>,
 }
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        if let Some(path) = &self.separate {
+        if let Some(path) = &self.separate
+            && is_file_at(&self.file, path)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
+fn is_file_at(file: &File, path: &Path) -> bool {
+    let inode = |meta: std::io::Result<Metadata>| meta.ok().map(|meta| meta.ino());
+    inode(path.metadata()) == inode(file.metadata())
+}
+
 fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
     let file_system = rustix::fs::fstatfs(&file).map_err(|errno| Error::io(path, errno.into()))?;
-    // NFS makes a lock of all bytes from it, and SQLite's own locks would wait for that.
+    // NFS makes `flock` a lock of all bytes of the file, which blocks SQLite's own locks.
     if file_system.f_type == rustix::fs::NFS_SUPER_MAGIC {
         return lock_beside(path);
     }
     Ok(WriterLock {
-        _file: try_lock(file, path)?,
+        file: try_lock(file, path)?,
         separate: None,
     })
 }
@@ -253,14 +260,13 @@ fn lock_beside(path: &Path) -> Result<WriterLock, Error> {
         .open(&separate);
     let file = try_lock(open.at(&separate)?, path)?;
     // Its last holder may have removed it after it was opened here.
-    let inode = |meta: Metadata| meta.ino();
-    if separate.metadata().ok().map(inode) != file.metadata().ok().map(inode) {
+    if !is_file_at(&file, &separate) {
         return Err(Error::InUse {
             path: path.to_owned(),
         });
     }
     Ok(WriterLock {
-        _file: file,
+        file,
         separate: Some(separate),
     })
 }

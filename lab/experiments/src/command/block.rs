@@ -250,10 +250,8 @@ fn cancel(scope: &str, plan: &Plan) -> Vec<String> {
     let waiting = slurm::cancel(scope, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
     let running = slurm::cancel(scope, &["--state=RUNNING", "--signal=TERM", "--batch"]);
-    let ended = match &running {
-        Ok(()) => wait_until_ended(longest, || slurm::jobs(scope)),
-        Err(_) => Ok(()),
-    };
+    // Some jobs may have the signal although the step failed.
+    let ended = wait_until_ended(longest, || slurm::jobs(scope));
     let steps = [waiting, running, ended, slurm::cancel(scope, &[])];
     let errors = steps.into_iter().filter_map(Result::err);
     errors.map(|error| format!("{error:#}")).unique().collect()
