@@ -112,7 +112,7 @@ fn other_sizes(prediction: &Prediction) -> String {
     }
     text += &match prediction.enough_entries {
         Some(entries) => format!(
-            "Of these sizes {} is the smallest from which on more saves less than 1 % of replay time.\n",
+            "{} entries are enough: no larger size of the list saves 1 % of replay time.\n",
             count(entries)
         ),
         None => {

@@ -43,7 +43,7 @@ fn one_run_predicts_every_size_after_its_own() {
     assert_eq!(code, 0, "{output}");
     assert!(output.contains("misses      3,598"), "{output}");
     assert!(
-        output.contains("512 (recorded)") && output.contains("Of these sizes 768 is the smallest"),
+        output.contains("512 (recorded)") && output.contains("768 entries are enough"),
         "{output}"
     );
     let (line, code) = run(&["predict", "--json", "--sizes", "256,1024"], &[&small]).unwrap();
