@@ -40,9 +40,9 @@ pub struct ThreadSample {
 /// Files that a sample reads. Each depth includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadDepth {
-    /// `schedstat` of threads that ran between their last `stat` and the last deeper sample. `stat`
-    /// of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads keep
-    /// their values.
+    /// `schedstat` of threads, but not of those that did not run between [`IDLE_READS`] reads.
+    /// `stat` of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
+    /// keep their values.
     Active,
     /// `schedstat` of every thread.
     Busy,
@@ -51,6 +51,9 @@ pub enum ReadDepth {
     /// `Ran` plus the context switches of `status`, which cost more than the other files together.
     Switches,
 }
+
+/// After so many reads without a change a thread is idle.
+const IDLE_READS: u8 = 2;
 
 const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 
@@ -112,8 +115,8 @@ struct LastRead {
     sample: ThreadSample,
     stat_at: Option<Activity>,
     switches_at: Option<Activity>,
-    /// Had not run since its last `stat` at the last sample deeper than `Active`.
-    idle: bool,
+    /// Reads since its last `stat` in which it had not run.
+    idle_reads: u8,
 }
 
 impl LastRead {
@@ -333,7 +336,9 @@ impl OpenThread {
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<LastRead, SampleError> {
-        if let Some(last) = last.filter(|last| last.idle && depth == ReadDepth::Active) {
+        if let Some(last) = last.filter(|last| last.idle_reads >= IDLE_READS)
+            && depth == ReadDepth::Active
+        {
             return Ok(last);
         }
         // Read first, so that the other values are at least as new.
@@ -346,10 +351,13 @@ impl OpenThread {
                 sample: self.stat(tid, last.as_ref(), buffer)?,
                 stat_at: activity,
                 switches_at: last.and_then(|last| last.switches_at),
-                idle: false,
+                idle_reads: 0,
             },
         };
-        read.idle = depth != ReadDepth::Active && known.is_some() && read.stat_at == activity;
+        read.idle_reads = match known {
+            Some(known) if known.stat_at == activity => known.idle_reads.saturating_add(1),
+            _ => 0,
+        };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
         read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
         if depth == ReadDepth::Switches && !read.has_switches_of(activity) {
