@@ -15,7 +15,7 @@ use std::process::Command;
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 
-const AS_ROOT: [&str; 2] = ["apt-get", "runuser"];
+const AS_ROOT: [&str; 3] = ["apt-get", "install", "runuser"];
 
 /// The first lines of further blocks that are left out.
 const LEFT_OUT: [(&str, &str); 3] = [
