@@ -22,9 +22,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval of the check whether the process has moved.
-const MOVE_INTERVAL: Duration = Duration::from_secs(5);
-
 /// Interval of locating the cgroups of a process that has not moved: mounts may change.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -42,7 +39,6 @@ struct Cgroup {
     memory: SharedMeminfo,
     headroom: Headroom,
     limits: Throttle,
-    moves: Throttle,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
     counters: Counters,
@@ -62,7 +58,6 @@ impl Cgroup {
             headroom: Headroom::new(memory.clone()),
             memory,
             limits: Throttle::every(LIMITS_INTERVAL),
-            moves: Throttle::every(MOVE_INTERVAL),
             devices: HashMap::default(),
             buffer: Vec::new(),
             counters: Counters::default(),
@@ -81,8 +76,7 @@ impl Cgroup {
             .locator
             .get_or_insert_with(|| CgroupLocator::new(context.root, process.pid));
         let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < RETRY_INTERVAL;
-        let is_recent = self.followed.as_ref().is_some_and(is_recent);
-        if is_recent && !(self.moves.is_due(context.now) && locator.has_moved()) {
+        if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
             return false;
         }
         let Some(cgroups) = output.take(locator.locate()) else {
