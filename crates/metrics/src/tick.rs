@@ -129,7 +129,7 @@ impl Tick {
         value_of(self.readings(), metric, labels)
     }
 
-    /// The same of one source, which takes a tenth of the time.
+    /// As [`Self::value_of`], but searches the readings of one source.
     pub fn value_from(
         &self,
         source: Source,

@@ -109,7 +109,7 @@ impl FollowedProcess {
         let complete = depth != ReadDepth::Active;
         if complete {
             self.pools.update_exited_cpu(process);
-        } else if self.pools.lack_cpu_of(process) {
+        } else if self.pools.has_unreported_cpu(process) {
             // Idle threads ran, or threads ended.
             self.pools
                 .add(reader.sample(ReadDepth::Busy)?, process, host);

@@ -1,5 +1,5 @@
-//! A round on this host or, by tasks, on another. Each attempt of a host has all experiments of the
-//! round, because they share a host: `attempts/VERSION-ROUND/HOST-NUMBER`.
+//! Runs a round on this host; tasks do so on several. An attempt has all experiments of its round,
+//! because they share a host: `attempts/VERSION-ROUND/HOST-NUMBER`.
 
 use crate::args::RoundArgs;
 use crate::collected::void_runs;
@@ -107,7 +107,7 @@ impl Round {
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for one in &experiments {
             let (folder, task) = (campaign.folder.display(), args.task);
-            let block = BlockContext::whole(format!(
+            let block = BlockContext::all_replicates(format!(
                 "`faultline campaign round {folder} {task}` continues"
             ));
             let plan = one.plan.clone();

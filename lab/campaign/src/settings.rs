@@ -77,7 +77,7 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// Of the one process that runs or collects.
+    /// Held by the process that runs or collects rounds.
     pub(crate) fn lock(&self) -> anyhow::Result<Lock> {
         let folder = self.folder.display();
         Lock::take_or(&self.folder.join("lock"), |process| {

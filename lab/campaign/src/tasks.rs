@@ -32,7 +32,7 @@ const FOLLOW_UP: &str = "follow-up.sh";
 /// `rounds.json`. It only grows, so that a task's number stays the same.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Submitted {
-    /// Of `results.db`: the file of another host is another one.
+    /// Of `results.db`: another host may have a different file at this path.
     results_inode: u64,
     /// By number, from 1.
     rounds: Vec<Round>,

@@ -71,7 +71,7 @@ pub(crate) fn synchronized_list(
     store.listed()
 }
 
-/// Runs a round, or says how its version ends without.
+/// Runs a round, or returns the outcome of a version whose round has no result.
 pub(crate) type RunRound<'r> =
     &'r mut dyn FnMut(&Round, &mut Signals) -> Result<Vec<CampaignExperiment>, VersionOutcome>;
 
@@ -130,7 +130,7 @@ pub(crate) fn advance(
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => return Ok(Err(why)),
             VersionOutcome::Failed(why) => {
-                // What was not repeated keeps its first reason.
+                // The follow-up runs nothing, so an earlier error is still the cause.
                 let why = one.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
                 store.set_digest_or_error(&version, None, Some(&why))?;

@@ -30,7 +30,7 @@ pub struct BlockContext {
 
 impl BlockContext {
     /// All runs of a plan, on this host.
-    pub fn whole(how_to_resume: String) -> Self {
+    pub fn all_replicates(how_to_resume: String) -> Self {
         BlockContext {
             number: None,
             host: host_name(),

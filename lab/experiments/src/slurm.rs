@@ -216,7 +216,7 @@ pub fn check(plan: &Plan) -> anyhow::Result<()> {
     let requeues = value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75"));
     if !requeues {
         say(
-            "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait ends as failed, until it is submitted again",
+            "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait fails; submit it again",
         );
     }
     Ok(())

@@ -11,7 +11,7 @@ use faultline_pages::export::{CsvWriter, Layout, ParquetWriter, TableWriter, Typ
 use faultline_recording::Recording;
 use faultline_recording::schema::TABLES;
 use faultline_text::counted;
-use files::{MadeFolders, OpenFile, TableFiles};
+use files::{CreatedFolders, OpenFile, TableFiles};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -170,7 +170,7 @@ fn export_table(
     let kinds: Vec<Type> = columns.iter().map(|(_, kind)| *kind).collect();
     let own = dataset.iter().flat_map(|dataset| &dataset.columns);
     columns.extend(own.map(|(name, _)| ((*name).to_owned(), Type::Text)));
-    let folders = MadeFolders::default();
+    let folders = CreatedFolders::default();
     let create = |day| {
         let path = destination.path(table, day);
         let folder = path.parent().unwrap_or(Path::new("."));

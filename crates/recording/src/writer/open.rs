@@ -243,7 +243,7 @@ fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
     let file_system = rustix::fs::fstatfs(&file).map_err(|errno| Error::io(path, errno.into()))?;
     // NFS makes `flock` a lock of all bytes of the file, which blocks SQLite's own locks.
     if file_system.f_type == rustix::fs::NFS_SUPER_MAGIC {
-        return lock_beside(path);
+        return lock_separate_file(path);
     }
     Ok(WriterLock {
         file: try_lock(file, path)?,
@@ -251,7 +251,7 @@ fn lock(file: File, path: &Path) -> Result<WriterLock, Error> {
     })
 }
 
-fn lock_beside(path: &Path) -> Result<WriterLock, Error> {
+fn lock_separate_file(path: &Path) -> Result<WriterLock, Error> {
     let separate = with_suffix(path, "-lock");
     let open = OpenOptions::new()
         .write(true)
@@ -328,10 +328,13 @@ mod tests {
     fn a_lock_beside_a_recording_is_exclusive_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.fltl");
-        let lock = lock_beside(&path).unwrap();
-        assert!(matches!(lock_beside(&path), Err(Error::InUse { .. })));
+        let lock = lock_separate_file(&path).unwrap();
+        assert!(matches!(
+            lock_separate_file(&path),
+            Err(Error::InUse { .. })
+        ));
         drop(lock);
         assert!(folder.path().read_dir().unwrap().next().is_none());
-        drop(lock_beside(&path).unwrap());
+        drop(lock_separate_file(&path).unwrap());
     }
 }

@@ -199,7 +199,7 @@ impl Pools {
     }
 
     /// Whether the process used more CPU time than its pools explain.
-    pub(super) fn lack_cpu_of(&mut self, process: Option<CpuTime>) -> bool {
+    pub(super) fn has_unreported_cpu(&mut self, process: Option<CpuTime>) -> bool {
         let Some(process) = process.map(|cpu| cpu.total()).filter(|_| self.exact) else {
             return false;
         };

@@ -328,7 +328,7 @@ impl Runner<'_> {
         let mut observed_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // Who stops the runner may have ended its runs as well: they have no result.
+            // The signal may have ended the run, too. Such a run has no result.
             self.check_stop_request()?;
             // A search polls more often: under systemd each check for the end is a request to PID
             // 1.

@@ -106,9 +106,9 @@ impl<'f> TableFiles<'f> {
 
 /// Dropped, it removes the folders that are empty.
 #[derive(Default)]
-pub(super) struct MadeFolders(RefCell<BTreeSet<PathBuf>>);
+pub(super) struct CreatedFolders(RefCell<BTreeSet<PathBuf>>);
 
-impl MadeFolders {
+impl CreatedFolders {
     pub(super) fn make(&self, folder: &Path) -> std::io::Result<()> {
         let missing = folder.ancestors().take_while(|above| !above.exists());
         self.0.borrow_mut().extend(missing.map(Path::to_owned));
@@ -116,7 +116,7 @@ impl MadeFolders {
     }
 }
 
-impl Drop for MadeFolders {
+impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.take().iter().rev() {
             let _ = std::fs::remove_dir(folder);

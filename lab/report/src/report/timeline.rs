@@ -188,7 +188,7 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
             AFTER_THE_END,
         )
     });
-    // A process that is no validator is never absent.
+    // The phase `absent` means nothing without a validator.
     let is_known = |name: &str| name != "unknown" && (name != "absent" || lifecycle.has_validator);
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name) && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
