@@ -355,6 +355,10 @@ impl OpenThread {
             },
         };
         read.idle_reads = match known {
+            // It follows an `Active` sample.
+            Some(known) if known.stat_at == activity && depth == ReadDepth::Busy => {
+                known.idle_reads
+            }
             Some(known) if known.stat_at == activity => known.idle_reads.saturating_add(1),
             _ => 0,
         };

@@ -158,9 +158,9 @@ pub(crate) fn run(args: &RoundArgs) -> anyhow::Result<u8> {
     let mut rounds = (1..).zip(&submitted.rounds);
     let Some((_, round)) = rounds.find(|(number, _)| *number == args.task) else {
         bail!(UsageError(format!(
-            "{}: it has {} rounds, and no {}",
+            "{}: it has {}, and no {}",
             file(&campaign, ROUNDS).display(),
-            submitted.rounds.len(),
+            counted(submitted.rounds.len() as f64, "round"),
             args.task
         )));
     };

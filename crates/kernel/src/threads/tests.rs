@@ -191,6 +191,7 @@ fn an_idle_thread_is_read_only_by_deeper_samples() {
     };
     assert_eq!(times(5, ReadDepth::Active), 5, "the first sample");
     assert_eq!(times(5, ReadDepth::Active), 5, "a pause");
+    assert_eq!(times(5, ReadDepth::Busy), 5, "in the same tick");
     assert_eq!(times(6, ReadDepth::Active), 6);
     for _ in 0..IDLE_READS {
         assert_eq!(times(6, ReadDepth::Ran), 6);
