@@ -42,6 +42,6 @@ pub use host::{HostConstants, HostRoot};
 pub use location::{Location, locate_folder};
 pub use parse::Limit;
 pub use parse::ignored_signals::IgnoredSignals;
-pub use process::{ProcessFiles, ProcessId, ProcessSample};
+pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
 pub use text::{Comm, only_line};
 pub use threads::{ReadDepth, ThreadSample, Threads};

@@ -83,7 +83,20 @@ pub struct ProcessFiles {
     oom_score: LazyFile,
     oom_score_adj: LazyFile,
     limits: LazyFile,
-    max_fds: Option<Result<pid_limits::OpenFilesLimit, ReadError>>,
+    last_limits: Option<LimitSample>,
+}
+
+/// What the kernel limits, and how near the process is to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitSample {
+    /// 0 to 2000: the highest is killed first.
+    pub oom_score: Result<u64, ReadError>,
+    /// -1000 to 1000.
+    pub oom_score_adj: Result<i64, ReadError>,
+    /// `Absent` before Linux 6.2, which does not count them, and for kernel threads and zombies.
+    /// The folder is never listed.
+    pub open_fds: Result<u64, ReadError>,
+    pub max_fds: Result<pid_limits::OpenFilesLimit, ReadError>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -97,14 +110,7 @@ pub struct ProcessSample {
     pub status: Result<pid_status::PidStatus, ReadError>,
     /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
     pub io: Result<pid_io::PidIo, ReadError>,
-    /// 0 to 2000: the highest is killed first.
-    pub oom_score: Result<u64, ReadError>,
-    /// -1000 to 1000.
-    pub oom_score_adj: Result<i64, ReadError>,
-    /// `Absent` before Linux 6.2, which does not count them, and for kernel threads and zombies.
-    /// The folder is never listed.
-    pub open_fds: Result<u64, ReadError>,
-    pub max_fds: Result<pid_limits::OpenFilesLimit, ReadError>,
+    pub limits: LimitSample,
 }
 
 impl ProcessFiles {
@@ -133,7 +139,7 @@ impl ProcessFiles {
             oom_score: lazy_file("oom_score"),
             oom_score_adj: lazy_file("oom_score_adj"),
             limits: lazy_file("limits"),
-            max_fds: None,
+            last_limits: None,
             fd_path: Arc::from(path.join("fd")),
             folder,
             living_task,
@@ -146,16 +152,13 @@ impl ProcessFiles {
 
     /// After the process has ended each result is `Gone`; a zombie still has `stat`.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
-        self.max_fds = None;
+        self.last_limits = None;
         self.sample_with_last_limits(buffer)
     }
 
-    /// Reuses the limits of the last sample while the process exists.
+    /// Repeats the limits of the last sample while the process exists and is no zombie.
     pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
-        if stat.is_err() {
-            self.max_fds = None;
-        }
         let mut status = self.status(buffer);
         if stat.as_ref().is_ok_and(only_main_thread_ended)
             && status
@@ -167,20 +170,27 @@ impl ProcessFiles {
             self.living_task = (folder, path);
             status = self.status(buffer);
         }
-        let max_fds = match self.max_fds.take() {
-            Some(known) => known,
-            None => self.max_fds(buffer),
+        let has_ended = stat.as_ref().map_or(true, pid_stat::PidStat::has_ended);
+        let limits = match self.last_limits.take().filter(|_| !has_ended) {
+            Some(last) => last,
+            None => self.limit_sample(buffer),
         };
-        self.max_fds = Some(max_fds.clone());
+        self.last_limits = Some(limits.clone());
         ProcessSample {
             state: stat.as_ref().ok().map(|stat| stat.state),
             stat: stat.and_then(|stat| self.living(stat)),
             status,
             io: self.io.parse(buffer, pid_io::parse),
+            limits,
+        }
+    }
+
+    fn limit_sample(&mut self, buffer: &mut Vec<u8>) -> LimitSample {
+        LimitSample {
             oom_score: self.oom_score.parse(buffer, number::parse),
             oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
             open_fds: self.open_fds(),
-            max_fds,
+            max_fds: self.max_fds(buffer),
         }
     }
 

@@ -1,11 +1,14 @@
-//! `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
+//! `stat`, `status` and `io` every tick; OOM scores, descriptors and their limit every 5 s.
 
 use super::Registry;
-use crate::tick::{CpuTime, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
+use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 use faultline_metrics::metrics::process as p;
 use faultline_metrics::{Reading, ReadingList, Source};
+use std::time::Duration;
+
+const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct Process {
@@ -18,7 +21,7 @@ impl Default for Process {
     fn default() -> Self {
         Process {
             files: None,
-            limits: Throttle::every(LIMITS_INTERVAL),
+            limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -129,14 +132,16 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
         output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
         output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    let score = output.take(sample.oom_score);
+    let score = output.take(sample.limits.oom_score);
     output.whole(&p::OOM_SCORE, [], score);
-    if let Some(adj) = output.take(sample.oom_score_adj) {
+    if let Some(adj) = output.take(sample.limits.oom_score_adj) {
         output.readings.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
-    let open = output.take(sample.open_fds);
+    let open = output.take(sample.limits.open_fds);
     output.whole(&p::OPEN_FDS, [], open);
-    let max = output.take(sample.max_fds).and_then(|limit| limit.soft);
+    let max = output
+        .take(sample.limits.max_fds)
+        .and_then(|limit| limit.soft);
     output.whole(&p::MAX_FDS, [], max);
 }
 

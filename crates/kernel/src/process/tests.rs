@@ -29,7 +29,7 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
     let sample = files.sample(&mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(
-        sample.oom_score,
+        sample.limits.oom_score,
         Ok(666),
         "a file that appears later is found"
     );
@@ -49,18 +49,37 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
             "Max open files            {soft}                 4096                 files\n"
         );
         std::fs::write(process.join("limits"), line).unwrap();
+        std::fs::write(process.join("oom_score"), format!("{soft}\n")).unwrap();
     };
     let mut buffer = Vec::new();
-    let soft = |sample: ProcessSample| sample.max_fds.ok().and_then(|limit| limit.soft);
+    let values = |sample: ProcessSample| {
+        let limits = sample.limits;
+        let soft = limits.max_fds.ok().and_then(|limit| limit.soft);
+        (soft, limits.oom_score.ok())
+    };
+    let both = |value: u64| (Some(value), Some(value));
     set(1024);
-    assert_eq!(soft(files.sample_with_last_limits(&mut buffer)), Some(1024));
+    assert_eq!(
+        values(files.sample_with_last_limits(&mut buffer)),
+        both(1024)
+    );
     set(2048);
-    assert_eq!(soft(files.sample_with_last_limits(&mut buffer)), Some(1024));
-    assert_eq!(soft(files.sample(&mut buffer)), Some(2048));
-    set(4096);
-    std::fs::write(process.join("stat"), "gone\n").unwrap();
-    let last = files.sample_with_last_limits(&mut buffer);
-    assert_eq!(soft(last), Some(4096), "none outlives its process");
+    assert_eq!(
+        values(files.sample_with_last_limits(&mut buffer)),
+        both(1024)
+    );
+    assert_eq!(values(files.sample(&mut buffer)), both(2048));
+    let zombie = STAT.replace(") R ", ") Z ");
+    for (stat, value) in [(zombie.as_str(), 4096), ("gone\n", 8192)] {
+        set(value);
+        std::fs::write(process.join("stat"), stat).unwrap();
+        let last = files.sample_with_last_limits(&mut buffer);
+        assert_eq!(
+            values(last),
+            both(value),
+            "none outlives its process: {stat}"
+        );
+    }
 }
 
 #[test]
@@ -71,7 +90,12 @@ fn a_process_reusing_the_pid_is_not_the_same_process() {
     std::fs::create_dir(&process).unwrap();
     std::fs::write(process.join("oom_score"), "1\n").unwrap();
     assert_eq!(
-        files.sample(&mut Vec::new()).oom_score.unwrap_err().kind(),
+        files
+            .sample(&mut Vec::new())
+            .limits
+            .oom_score
+            .unwrap_err()
+            .kind(),
         ErrorKind::Gone
     );
 }

@@ -15,11 +15,11 @@ section! {
     PAGE_FAULTS = Counter, Count, "agave_process_page_faults_total" ["type"] "Page faults of the process, including threads that have exited: a major fault waited for a disk, a minor one did not.", from "majflt and minflt of /proc/PID/stat";
     CPU = Counter, Seconds, "agave_process_cpu_seconds_total" ["mode"] "CPU time of the process, including threads that have exited.", from "utime and stime of /proc/PID/stat, in clock ticks of 10 ms";
     THREADS = Gauge, Count, "agave_process_threads" [] "Threads of the process.", from "num_threads of /proc/PID/stat";
-    OPEN_FDS = Gauge, Count, "agave_process_open_fds" [] "Open file descriptors of the process.", from "st_size of /proc/PID/fd (Linux 6.2, absent before; no right is required): the folder is never listed";
-    MAX_FDS = Gauge, Count, "agave_process_max_fds" [] "The process's soft limit of open file descriptors; absent when unlimited.", from "Max open files of /proc/PID/limits, read every 15 s";
+    OPEN_FDS = Gauge, Count, "agave_process_open_fds" [] "Open file descriptors of the process.", from "st_size of /proc/PID/fd, read every 5 s (Linux 6.2, absent before; no right is required): the folder is never listed";
+    MAX_FDS = Gauge, Count, "agave_process_max_fds" [] "The process's soft limit of open file descriptors; absent when unlimited.", from "Max open files of /proc/PID/limits, read every 5 s";
     IO_BYTES = Counter, Bytes, "agave_process_io_bytes_total" ["direction"] "Bytes the process caused to be read from and written to block devices.", from "read_bytes and write_bytes of /proc/PID/io (needs the same user or CAP_SYS_PTRACE)";
     BLOCK_IO_DELAY = Counter, Seconds, "agave_process_block_io_delay_seconds_total" [] "Time the process's threads waited for block I/O; what a thread gained after its last sample is lost.", from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent unless kernel.task_delayacct was 1 when the validator started";
     CONTEXT_SWITCHES = Counter, Count, "agave_process_context_switches_total" ["type"] "Context switches of the process's threads; what a thread gained after its last sample is lost.", from "ctxt_switches of /proc/PID/task/TID/status, summed over threads, read less often than the rest (threads.switches_interval)";
-    OOM_SCORE = Gauge, Count, "agave_process_oom_score" [] "How likely the kernel is to kill the process when memory runs out (0 to 2000).", from "/proc/PID/oom_score";
-    OOM_SCORE_ADJ = Gauge, Count, "agave_process_oom_score_adj" [] "The adjustment that someone set to that likelihood (-1000 to 1000).", from "/proc/PID/oom_score_adj";
+    OOM_SCORE = Gauge, Count, "agave_process_oom_score" [] "How likely the kernel is to kill the process when memory runs out (0 to 2000).", from "/proc/PID/oom_score, read every 5 s";
+    OOM_SCORE_ADJ = Gauge, Count, "agave_process_oom_score_adj" [] "The adjustment that someone set to that likelihood (-1000 to 1000).", from "/proc/PID/oom_score_adj, read every 5 s";
 }
