@@ -2,32 +2,31 @@
 
 use faultline_metrics::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
 use faultline_metrics::{Kind, Metric, Reading, Source, Tick};
-use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 macro_rules! figures {
-    ($($figure:ident = $source:ident, $metric:expr, [$($label:literal),*];)*) => {
+    ($($source:ident { $($figure:ident = $chapter:ident::$metric:ident $($label:literal)*;)* })*) => {
         /// A level, or a counter's total.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Figure {
-            $($figure,)*
+            $($($figure,)*)*
         }
 
         impl Figure {
-            pub const ALL: &[Figure] = &[$(Figure::$figure,)*];
+            pub const ALL: &[Figure] = &[$($(Figure::$figure,)*)*];
 
             pub fn source(self) -> Source {
                 match self {
-                    $(Figure::$figure => Source::$source,)*
+                    $($(Figure::$figure)|* => Source::$source,)*
                 }
             }
 
             /// The metric, and the values of its first labels. The figure is the sum of all series that have them.
             fn series(self) -> (&'static Metric, &'static [&'static str]) {
                 match self {
-                    $(Figure::$figure => (&$metric, &[$($label),*]),)*
+                    $($(Figure::$figure => (&$chapter::$metric, &[$($label),*]),)*)*
                 }
             }
         }
@@ -35,39 +34,53 @@ macro_rules! figures {
 }
 
 figures! {
-    ProcessStart = Process, p::START_TIME, [];
-    Anon = Process, p::RESIDENT, ["anon"];
-    File = Process, p::RESIDENT, ["file"];
-    Shared = Process, p::RESIDENT, ["shmem"];
-    Swap = Process, p::SWAP, [];
-    MajorFaults = Process, p::PAGE_FAULTS, ["major"];
-    MinorFaults = Process, p::PAGE_FAULTS, ["minor"];
-    Cpu = Process, p::CPU, [];
-    ReadBytes = Process, p::IO_BYTES, ["read"];
-    WrittenBytes = Process, p::IO_BYTES, ["write"];
-    Threads = Process, p::THREADS, [];
-    Unreclaimable = Cgroup, memory::UNRECLAIMABLE, [];
-    MemoryLimit = Cgroup, memory::EFFECTIVE_LIMIT, [];
-    PageCache = Cgroup, cgroup::STAT, ["file"];
-    Refaults = Cgroup, cgroup::REFAULTS, ["file"];
-    StalledSome = Cgroup, cgroup::PRESSURE, ["memory", "some"];
-    StalledFull = Cgroup, cgroup::PRESSURE, ["memory", "full"];
-    OomKills = Cgroup, cgroup::EVENTS, ["oom_kill"];
-    HostMemory = Host, host::MEMORY, ["total"];
-    HostAvailable = Host, host::MEMORY, ["available"];
-    HostSwap = Host, host::MEMORY, ["swap_total"];
-    HostSwapFree = Host, host::MEMORY, ["swap_free"];
-    Slot = Conclusions, v::SLOT, ["processed"];
-    SlotsBehind = Conclusions, v::SLOTS_BEHIND, [];
-    Transactions = Rpc, v::TRANSACTIONS, [];
-    BlockTransactions = Datapoints, v::BLOCK_TRANSACTIONS, [];
-    CacheHits = Datapoints, v::CACHE_HITS, [];
-    CacheMisses = Datapoints, v::CACHE_MISSES, [];
-    CacheReloads = Datapoints, v::CACHE_RELOADS, [];
-    CacheEvictions = Datapoints, v::CACHE_EVICTIONS, [];
-    DaemonStart = Daemon, daemon::SELF_START_TIME, [];
-    DaemonCpu = Daemon, daemon::SELF_CPU, [];
-    DaemonResident = Daemon, daemon::SELF_RESIDENT, [];
+    Process {
+        ProcessStart = p::START_TIME;
+        Anon = p::RESIDENT "anon";
+        File = p::RESIDENT "file";
+        Shared = p::RESIDENT "shmem";
+        Swap = p::SWAP;
+        MajorFaults = p::PAGE_FAULTS "major";
+        MinorFaults = p::PAGE_FAULTS "minor";
+        Cpu = p::CPU;
+        ReadBytes = p::IO_BYTES "read";
+        WrittenBytes = p::IO_BYTES "write";
+        Threads = p::THREADS;
+    }
+    Cgroup {
+        Unreclaimable = memory::UNRECLAIMABLE;
+        MemoryLimit = memory::EFFECTIVE_LIMIT;
+        PageCache = cgroup::STAT "file";
+        Refaults = cgroup::REFAULTS "file";
+        StalledSome = cgroup::PRESSURE "memory" "some";
+        StalledFull = cgroup::PRESSURE "memory" "full";
+        OomKills = cgroup::EVENTS "oom_kill";
+    }
+    Host {
+        HostMemory = host::MEMORY "total";
+        HostAvailable = host::MEMORY "available";
+        HostSwap = host::MEMORY "swap_total";
+        HostSwapFree = host::MEMORY "swap_free";
+    }
+    Conclusions {
+        Slot = v::SLOT "processed";
+        SlotsBehind = v::SLOTS_BEHIND;
+    }
+    Rpc {
+        Transactions = v::TRANSACTIONS;
+    }
+    Datapoints {
+        BlockTransactions = v::BLOCK_TRANSACTIONS;
+        CacheHits = v::CACHE_HITS;
+        CacheMisses = v::CACHE_MISSES;
+        CacheReloads = v::CACHE_RELOADS;
+        CacheEvictions = v::CACHE_EVICTIONS;
+    }
+    Daemon {
+        DaemonStart = daemon::SELF_START_TIME;
+        DaemonCpu = daemon::SELF_CPU;
+        DaemonResident = daemon::SELF_RESIDENT;
+    }
 }
 
 /// Figures of the last minute. A row is a tick, the newest one last.
@@ -86,11 +99,9 @@ pub(crate) fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Figure, V>, D::Error> {
     let all = BTreeMap::<String, V>::deserialize(deserializer)?;
-    let known = all.into_iter().filter_map(|(name, value)| {
-        let name: serde::de::value::StringDeserializer<serde::de::value::Error> =
-            name.into_deserializer();
-        Some((Figure::deserialize(name).ok()?, value))
-    });
+    let known = all
+        .into_iter()
+        .filter_map(|(name, value)| Some((serde_json::from_value(name.into()).ok()?, value)));
     Ok(known.collect())
 }
 
