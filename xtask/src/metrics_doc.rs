@@ -63,7 +63,7 @@ fn chapter(section: &Section, out: &mut String) {
             metric.name,
             metric.kind.word(),
             metric.labels.join(", "),
-            metric.unit.word(),
+            metric.unit.name(),
             cell(metric.help),
             cell(&from(metric))
         );

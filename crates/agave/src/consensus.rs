@@ -15,66 +15,39 @@ pub const MAX_CREDITS_PER_SLOT: u64 = 16;
 const MIGRATED_CLUSTERS: [(&str, u64); 1] =
     [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", 459_652_999)];
 
-/// In the order of a migration, which never goes back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    Tower,
-    /// Blocks hold only votes and nothing is rooted until the cluster has a genesis certificate.
-    Migrating,
-    Alpenglow,
-}
-
-impl Protocol {
-    pub const ALL: [Self; 3] = [Self::Tower, Self::Migrating, Self::Alpenglow];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tower => "tower",
-            Self::Migrating => "migrating",
-            Self::Alpenglow => "alpenglow",
-        }
+faultline_metrics::named_enum! {
+    /// In the order of a migration, which never goes back.
+    pub enum Protocol {
+        Tower = "tower",
+        /// Blocks hold only votes and nothing is rooted until the cluster has a genesis certificate.
+        Migrating = "migrating",
+        Alpenglow = "alpenglow",
     }
 }
 
-/// What proved the protocol. The first of several signs counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sign {
-    /// Alpenglow: `getAgGenesisCert` returns a certificate.
-    Certificate,
-    /// Alpenglow: Votor's event loop reports; it waits for the end of the migration.
-    EventHandlerStats,
-    /// Alpenglow: the point `migration-complete`, or its log line.
-    MigrationComplete,
-    /// Tower, or migrating from the migration slot on: `migration-started`, or its log line.
-    MigrationStarted,
-    /// Alpenglow: `epochCredits` contains the entry that marks the migration.
-    CreditsMarker,
-    /// Alpenglow: the slot is above the known Alpenglow genesis slot of the cluster.
-    KnownCluster,
-    /// Alpenglow: an epoch's credits exceed Tower's maximum.
-    CreditsSize,
-    /// Tower, or migrating: the feature gate's account.
-    FeatureGate,
-    /// Tower: optimistic confirmation reports slots; it ends with the migration.
-    OptimisticSlot,
-    /// Tower: finalized slots lag many slots behind confirmed ones, and both advance.
-    CommitmentGap,
-}
-
-impl Sign {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Certificate => "getAgGenesisCert",
-            Self::EventHandlerStats => "event_handler_stats",
-            Self::MigrationComplete => "migration-complete",
-            Self::MigrationStarted => "migration-started",
-            Self::CreditsMarker => "epochCredits marker",
-            Self::KnownCluster => "genesis hash and slot",
-            Self::CreditsSize => "size of credits",
-            Self::FeatureGate => "feature gate account",
-            Self::OptimisticSlot => "optimistic_slot",
-            Self::CommitmentGap => "confirmed ahead of finalized",
-        }
+faultline_metrics::named_enum! {
+    /// What proved the protocol. The first of several signs counts.
+    pub enum Sign {
+        /// Alpenglow: `getAgGenesisCert` returns a certificate.
+        Certificate = "getAgGenesisCert",
+        /// Alpenglow: Votor's event loop reports; it waits for the end of the migration.
+        EventHandlerStats = "event_handler_stats",
+        /// Alpenglow: the point `migration-complete`, or its log line.
+        MigrationComplete = "migration-complete",
+        /// Tower, or migrating from the migration slot on: `migration-started`, or its log line.
+        MigrationStarted = "migration-started",
+        /// Alpenglow: `epochCredits` contains the entry that marks the migration.
+        CreditsMarker = "epochCredits marker",
+        /// Alpenglow: the slot is above the known Alpenglow genesis slot of the cluster.
+        KnownCluster = "genesis hash and slot",
+        /// Alpenglow: an epoch's credits exceed Tower's maximum.
+        CreditsSize = "size of credits",
+        /// Tower, or migrating: the feature gate's account.
+        FeatureGate = "feature gate account",
+        /// Tower: optimistic confirmation reports slots; it ends with the migration.
+        OptimisticSlot = "optimistic_slot",
+        /// Tower: finalized slots lag many slots behind confirmed ones, and both advance.
+        CommitmentGap = "confirmed ahead of finalized",
     }
 }
 

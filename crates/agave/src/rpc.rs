@@ -26,23 +26,14 @@ use crate::{Error, Excerpt, PublicKey};
 
 const MAX_ANSWERS: usize = 64;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Commitment {
-    /// The node's heaviest bank: newest, may be abandoned.
-    Processed,
-    /// Optimistically confirmed; the same as finalized under Alpenglow.
-    Confirmed,
-    /// Rooted: about 32 slots behind under Tower, one or two under Alpenglow.
-    Finalized,
-}
-
-impl Commitment {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Processed => "processed",
-            Self::Confirmed => "confirmed",
-            Self::Finalized => "finalized",
-        }
+faultline_metrics::named_enum! {
+    pub enum Commitment {
+        /// The node's heaviest bank: newest, may be abandoned.
+        Processed = "processed",
+        /// Optimistically confirmed; the same as finalized under Alpenglow.
+        Confirmed = "confirmed",
+        /// Rooted: about 32 slots behind under Tower, one or two under Alpenglow.
+        Finalized = "finalized",
     }
 }
 

@@ -22,31 +22,18 @@ impl Kind {
     }
 }
 
-/// Always a base unit, and the one in the metric's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    Count,
-    Bytes,
-    Seconds,
-    Ratio,
-    /// 10^9 lamports.
-    Sol,
-    Flag,
-    /// As the validator reports it; only for datapoints of the operator's allow-list.
-    AsReported,
-}
-
-impl Unit {
-    pub const fn word(self) -> &'static str {
-        match self {
-            Unit::Count => "count",
-            Unit::Bytes => "bytes",
-            Unit::Seconds => "seconds",
-            Unit::Ratio => "ratio",
-            Unit::Sol => "SOL",
-            Unit::Flag => "0 or 1",
-            Unit::AsReported => "as reported",
-        }
+crate::named_enum! {
+    /// Always a base unit, and the one in the metric's name.
+    pub enum Unit {
+        Count = "count",
+        Bytes = "bytes",
+        Seconds = "seconds",
+        Ratio = "ratio",
+        /// 10^9 lamports.
+        Sol = "SOL",
+        Flag = "0 or 1",
+        /// As the validator reports it; only for datapoints of the operator's allow-list.
+        AsReported = "as reported",
     }
 }
 

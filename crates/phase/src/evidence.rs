@@ -1,57 +1,25 @@
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    Absent,
-    /// Reading its configuration, or no source has reported anything yet.
-    Initializing,
-    Searching,
-    Downloading,
-    Unpacking,
-    Replaying,
-    Starting,
-    WaitingForSupermajority,
-    Halted,
-    /// Services run; not at the tip since the start.
-    CatchingUp,
-    AtTip,
-    Behind,
-    Gone,
+faultline_metrics::named_enum! {
+    /// With its name as a label value.
+    pub enum Phase {
+        Absent = "absent",
+        /// Reading its configuration, or no source has reported anything yet.
+        Initializing = "initializing",
+        Searching = "searching",
+        Downloading = "downloading",
+        Unpacking = "unpacking",
+        Replaying = "replaying",
+        Starting = "starting",
+        WaitingForSupermajority = "waiting_for_supermajority",
+        Halted = "halted",
+        /// Services run; not at the tip since the start.
+        CatchingUp = "catching_up",
+        AtTip = "at_tip",
+        Behind = "behind",
+        Gone = "gone",
+    }
 }
 
 impl Phase {
-    pub const ALL: [Phase; 13] = [
-        Phase::Absent,
-        Phase::Initializing,
-        Phase::Searching,
-        Phase::Downloading,
-        Phase::Unpacking,
-        Phase::Replaying,
-        Phase::Starting,
-        Phase::WaitingForSupermajority,
-        Phase::Halted,
-        Phase::CatchingUp,
-        Phase::AtTip,
-        Phase::Behind,
-        Phase::Gone,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Absent => "absent",
-            Phase::Initializing => "initializing",
-            Phase::Searching => "searching",
-            Phase::Downloading => "downloading",
-            Phase::Unpacking => "unpacking",
-            Phase::Replaying => "replaying",
-            Phase::Starting => "starting",
-            Phase::WaitingForSupermajority => "waiting_for_supermajority",
-            Phase::Halted => "halted",
-            Phase::CatchingUp => "catching_up",
-            Phase::AtTip => "at_tip",
-            Phase::Behind => "behind",
-            Phase::Gone => "gone",
-        }
-    }
-
     pub fn named(name: &str) -> Option<Self> {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }

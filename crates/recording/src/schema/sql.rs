@@ -144,7 +144,7 @@ fn value(column: &Column, key: &[&str]) -> TableColumn {
     let about = format!(
         "`{}{labels}`, {}",
         column.metric.name,
-        column.metric.unit.word()
+        column.metric.unit.name()
     );
     TableColumn {
         name: column.name,

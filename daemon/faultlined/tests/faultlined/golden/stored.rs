@@ -135,7 +135,7 @@ fn families_are_equal([classic, openmetrics, protobuf]: &[BTreeMap<String, [Stri
     for (name, [kind, help, _]) in classic {
         let metric = metrics::all().find(|metric| metric.name == name).unwrap();
         let unit = if matches!(metric.unit, Unit::Bytes | Unit::Seconds) {
-            metric.unit.word()
+            metric.unit.name()
         } else {
             ""
         };
