@@ -96,7 +96,8 @@ pub struct LimitSample {
     /// `Absent` before Linux 6.2, which does not count them, and for kernel threads and zombies.
     /// The folder is never listed.
     pub open_fds: Result<u64, ReadError>,
-    pub max_fds: Result<pid_limits::OpenFilesLimit, ReadError>,
+    /// The soft limit; `None` is unlimited.
+    pub max_fds: Result<Option<u64>, ReadError>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -202,10 +203,7 @@ impl ProcessFiles {
         self.status.parse(buffer, pid_status::parse)
     }
 
-    pub fn max_fds(
-        &mut self,
-        buffer: &mut Vec<u8>,
-    ) -> Result<pid_limits::OpenFilesLimit, ReadError> {
+    pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
         self.limits.parse(buffer, pid_limits::parse)
     }
 

@@ -55,11 +55,11 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
         TargetSelector::ProcessName(name) => ("process_name", Some(name.clone())),
     };
     let seconds = |on: bool, every: std::time::Duration| on.then_some(every.as_secs_f64());
-    let limits = root.read_proc("self/limits", pid_limits::parse).ok();
+    let max_open_files = root.read_proc("self/limits", pid_limits::parse).ok();
     without_nulls(json!({
         "version": version,
         "pid": std::process::id(),
-        "max_open_files": limits.and_then(|limits| limits.soft),
+        "max_open_files": max_open_files.flatten(),
         "target_by": method,
         "target": what,
         "interval_seconds": config.sampling.interval.as_secs_f64(),

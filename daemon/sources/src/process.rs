@@ -139,9 +139,7 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
     }
     let open = output.take(sample.limits.open_fds);
     output.whole(&p::OPEN_FDS, [], open);
-    let max = output
-        .take(sample.limits.max_fds)
-        .and_then(|limit| limit.soft);
+    let max = output.take(sample.limits.max_fds).flatten();
     output.whole(&p::MAX_FDS, [], max);
 }
 

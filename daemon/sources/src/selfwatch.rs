@@ -62,9 +62,7 @@ impl Poll for Selfwatch {
         output.whole(&d::SELF_RESIDENT, [], resident);
         let open = output.take(files.open_fds());
         output.whole(&d::SELF_OPEN_FDS, [], open);
-        let soft_limit = output
-            .take(files.max_fds(&mut self.buffer))
-            .and_then(|limit| limit.soft);
+        let soft_limit = output.take(files.max_fds(&mut self.buffer)).flatten();
         output.whole(&d::SELF_MAX_FDS, [], soft_limit);
         output
     }

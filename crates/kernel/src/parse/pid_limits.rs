@@ -3,14 +3,6 @@ use procfs::process::LimitValue;
 use crate::ParseError;
 use crate::text::{lines, rows, words};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFilesLimit {
-    /// `None` is unlimited.
-    pub soft: Option<u64>,
-    /// `None` is unlimited.
-    pub hard: Option<u64>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessLimit {
     /// Without `Max`, such as `open files`.
@@ -27,13 +19,13 @@ pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
     })
 }
 
-pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
+/// The soft limit of open files; `None` is unlimited.
+pub fn parse(text: &[u8]) -> Result<Option<u64>, ParseError> {
     let line = lines(text)
         .find(|line| line.text.starts_with(b"Max open files"))
         .ok_or_else(|| ParseError::new(1, text, "expected a line of open files"))?;
     let limit = process_limit(line.text).ok_or_else(|| line.error("expected two limits"))?;
-    let ProcessLimit { soft, hard, .. } = limit;
-    Ok(OpenFilesLimit { soft, hard })
+    Ok(limit.soft)
 }
 
 fn process_limit(line: &[u8]) -> Option<ProcessLimit> {
@@ -64,28 +56,14 @@ mod tests {
     #[test]
     fn the_captured_limit_of_open_files_is_found_among_the_others() {
         let limit = parse(include_bytes!("../../tests/text/linux-6.18/pid_limits")).unwrap();
-        assert_eq!(
-            limit,
-            OpenFilesLimit {
-                soft: Some(20000),
-                hard: Some(20000)
-            }
-        );
+        assert_eq!(limit, Some(20000));
     }
 
     #[test]
     fn an_unlimited_process_limit_is_none() {
-        let limit = parse(
-            b"Max open files            1024                 unlimited            files     \n",
-        )
-        .unwrap();
-        assert_eq!(
-            limit,
-            OpenFilesLimit {
-                soft: Some(1024),
-                hard: None
-            }
-        );
+        let text =
+            b"Max open files            unlimited            unlimited            files     \n";
+        assert_eq!(parse(text), Ok(None));
         assert!(parse(b"Max open files            1024\n").is_err());
         assert!(parse(b"Max cpu time 1 2\n").is_err());
     }

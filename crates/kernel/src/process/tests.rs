@@ -54,7 +54,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
     let mut buffer = Vec::new();
     let values = |sample: ProcessSample| {
         let limits = sample.limits;
-        let soft = limits.max_fds.ok().and_then(|limit| limit.soft);
+        let soft = limits.max_fds.ok().flatten();
         (soft, limits.oom_score.ok())
     };
     let both = |value: u64| (Some(value), Some(value));
