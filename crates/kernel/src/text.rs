@@ -176,6 +176,28 @@ pub(crate) fn fill<T: Default>(
     }
 }
 
+/// Declares a struct of counters. Of each line: field, keys.
+macro_rules! counters {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $($key:literal)|+,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: Option<u64>,)*
+        }
+
+        impl $name {
+            fn counter(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
+                match key {
+                    $($($key)|+ => Some(&mut self.$field),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use counters;
+
 /// Parses the lines after the header. Leaves out an inner `None` of `read`.
 pub(crate) fn rows<T>(
     text: &[u8],

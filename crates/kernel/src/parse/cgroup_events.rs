@@ -1,34 +1,25 @@
 use crate::ParseError;
-use crate::text::fill;
+use crate::text::{counters, fill};
 
-/// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless
-/// mounted with `memory_localevents`); v1 does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryEvents {
-    pub low: Option<u64>,
-    pub high: Option<u64>,
-    /// `memory.failcnt` of v1.
-    pub max: Option<u64>,
-    pub oom: Option<u64>,
-    /// On v1 since Linux 4.13.
-    pub oom_kill: Option<u64>,
-    /// Since Linux 5.17.
-    pub oom_group_kill: Option<u64>,
+counters! {
+    /// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless
+    /// mounted with `memory_localevents`); v1 does not.
+    MemoryEvents {
+        low: b"low",
+        high: b"high",
+        /// `memory.failcnt` of v1.
+        max: b"max",
+        oom: b"oom",
+        /// On v1 since Linux 4.13.
+        oom_kill: b"oom_kill",
+        /// Since Linux 5.17.
+        oom_group_kill: b"oom_group_kill",
+    }
 }
 
 /// Also accepts v1's `memory.oom_control`, which has only `oom_kill`.
 pub fn parse(text: &[u8]) -> Result<MemoryEvents, ParseError> {
-    fill(text, b' ', |events: &mut MemoryEvents, key| {
-        Some(match key {
-            b"low" => &mut events.low,
-            b"high" => &mut events.high,
-            b"max" => &mut events.max,
-            b"oom" => &mut events.oom,
-            b"oom_kill" => &mut events.oom_kill,
-            b"oom_group_kill" => &mut events.oom_group_kill,
-            _ => return None,
-        })
-    })
+    fill(text, b' ', MemoryEvents::counter)
 }
 
 #[cfg(test)]

@@ -2,94 +2,73 @@
 //! (cgroup-v1/memory.rst) with the same names.
 
 use crate::ParseError;
-use crate::text::fill;
+use crate::text::{counters, fill};
 
-/// Declares [`MemoryStat`]: each value once, with the keys of its line in version 2 and in version 1.
-macro_rules! memory_stat {
-    ($(
-        $(#[$doc:meta])*
-        $field:ident: $(v2($($v2:literal)|+))? $(v1($($v1:literal)|+))?,
-    )*) => {
-        /// Sizes in bytes and events in pages, with descendants. `None` if this kernel or cgroup
-        /// version does not write the line.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct MemoryStat {
-            $($(#[$doc])* pub $field: Option<u64>,)*
-        }
-
-        /// `memory.stat` of v2.
-        ///
-        /// # Errors
-        /// A known line with something else where a number must be.
-        pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
-            fill(text, b' ', |stat: &mut MemoryStat, key| match key {
-                $($($(_ if key == $v2.as_bytes() => Some(&mut stat.$field),)+)?)*
-                _ => None,
-            })
-        }
-
-        /// `memory.stat` of v1: its `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
-        ///
-        /// # Errors
-        /// A known line with something else where a number must be.
-        pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
-            fill(text, b' ', |stat: &mut MemoryStat, key| match key {
-                $($($(_ if key == $v1.as_bytes() => Some(&mut stat.$field),)+)?)*
-                _ => None,
-            })
-        }
-    };
+counters! {
+    /// Sizes in bytes and events in pages, with descendants. `None` if this kernel or cgroup
+    /// version does not write the line.
+    MemoryStat {
+        /// `total_rss` of v1.
+        anon: b"anon" | b"rss",
+        /// Includes shared memory and tmpfs; `total_cache` of v1.
+        file: b"file" | b"cache",
+        file_mapped: b"file_mapped" | b"mapped_file",
+        file_dirty: b"file_dirty" | b"dirty",
+        file_writeback: b"file_writeback" | b"writeback",
+        /// Without shared, locked and ramfs memory.
+        active_file: b"active_file",
+        /// Without shared, locked and ramfs memory.
+        inactive_file: b"inactive_file",
+        /// Part of `file`.
+        shmem: b"shmem",
+        /// Without sockets. v2 since Linux 5.18. On v1 it is `memory.kmem.usage_in_bytes`, set by
+        /// [`CgroupFiles`](crate::CgroupFiles).
+        kernel: b"kernel",
+        kernel_stack: b"kernel_stack",
+        pagetables: b"pagetables",
+        /// v2 since Linux 5.9.
+        percpu: b"percpu",
+        /// v2 since Linux 5.18.
+        vmalloc: b"vmalloc",
+        slab: b"slab",
+        slab_reclaimable: b"slab_reclaimable",
+        slab_unreclaimable: b"slab_unreclaimable",
+        /// Not part of `kernel`.
+        sock: b"sock",
+        /// v1 only; v2 has a separate file.
+        swap: b"swap",
+        /// Swapped-in memory that still has its swap slot.
+        swapcached: b"swapcached",
+        /// Minimum of the limits of this cgroup and all ancestors, including invisible ones. v1 only.
+        hierarchical_limit: b"hierarchical_memory_limit",
+        unevictable: b"unevictable",
+        /// Since Linux 5.9.
+        workingset_refault_anon: b"workingset_refault_anon",
+        /// Since Linux 5.9; earlier `workingset_refault`, which counted only file pages.
+        workingset_refault_file: b"workingset_refault_file" | b"workingset_refault",
+        pgfault: b"pgfault",
+        pgmajfault: b"pgmajfault",
+        /// v2 since Linux 5.18.
+        pgscan_kswapd: b"pgscan_kswapd",
+        /// v2 since Linux 5.18.
+        pgscan_direct: b"pgscan_direct",
+        /// v2 since Linux 5.18.
+        pgsteal_kswapd: b"pgsteal_kswapd",
+        /// v2 since Linux 5.18.
+        pgsteal_direct: b"pgsteal_direct",
+    }
 }
 
-memory_stat! {
-    /// `total_rss` of v1.
-    anon: v2("anon") v1("total_rss"),
-    /// Includes shared memory and tmpfs; `total_cache` of v1.
-    file: v2("file") v1("total_cache"),
-    file_mapped: v2("file_mapped") v1("total_mapped_file"),
-    file_dirty: v2("file_dirty") v1("total_dirty"),
-    file_writeback: v2("file_writeback") v1("total_writeback"),
-    /// Without shared, locked and ramfs memory.
-    active_file: v2("active_file") v1("total_active_file"),
-    /// Without shared, locked and ramfs memory.
-    inactive_file: v2("inactive_file") v1("total_inactive_file"),
-    /// Part of `file`.
-    shmem: v2("shmem") v1("total_shmem"),
-    /// Without sockets. v2 since Linux 5.18. On v1 it is `memory.kmem.usage_in_bytes`, set by
-    /// [`CgroupFiles`](crate::CgroupFiles).
-    kernel: v2("kernel"),
-    kernel_stack: v2("kernel_stack"),
-    pagetables: v2("pagetables"),
-    /// v2 since Linux 5.9.
-    percpu: v2("percpu"),
-    /// v2 since Linux 5.18.
-    vmalloc: v2("vmalloc"),
-    slab: v2("slab"),
-    slab_reclaimable: v2("slab_reclaimable"),
-    slab_unreclaimable: v2("slab_unreclaimable"),
-    /// Not part of `kernel`.
-    sock: v2("sock"),
-    /// v1 only; v2 has a separate file.
-    swap: v1("total_swap"),
-    /// Swapped-in memory that still has its swap slot.
-    swapcached: v2("swapcached") v1("total_swapcached"),
-    /// Minimum of the limits of this cgroup and all ancestors, including invisible ones. v1 only.
-    hierarchical_limit: v1("hierarchical_memory_limit"),
-    unevictable: v2("unevictable") v1("total_unevictable"),
-    /// Since Linux 5.9.
-    workingset_refault_anon: v2("workingset_refault_anon") v1("total_workingset_refault_anon"),
-    /// Since Linux 5.9; earlier `workingset_refault`, which counted only file pages.
-    workingset_refault_file: v2("workingset_refault_file" | "workingset_refault") v1("total_workingset_refault_file" | "total_workingset_refault"),
-    pgfault: v2("pgfault") v1("total_pgfault"),
-    pgmajfault: v2("pgmajfault") v1("total_pgmajfault"),
-    /// v2 since Linux 5.18.
-    pgscan_kswapd: v2("pgscan_kswapd"),
-    /// v2 since Linux 5.18.
-    pgscan_direct: v2("pgscan_direct"),
-    /// v2 since Linux 5.18.
-    pgsteal_kswapd: v2("pgsteal_kswapd"),
-    /// v2 since Linux 5.18.
-    pgsteal_direct: v2("pgsteal_direct"),
+pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
+    fill(text, b' ', MemoryStat::counter)
+}
+
+/// Reads the `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
+pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
+    fill(text, b' ', |stat: &mut MemoryStat, key| match key {
+        b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
+        _ => stat.counter(key.strip_prefix(b"total_")?),
+    })
 }
 
 impl MemoryStat {

@@ -1,41 +1,28 @@
 use crate::ParseError;
-use crate::text::{amount, lines};
+use crate::text::{counters, fill};
 
-/// In bytes. `None` if the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NodeMeminfo {
-    pub total: Option<u64>,
-    pub free: Option<u64>,
-    /// Without shared and locked memory.
-    pub active_file: Option<u64>,
-    /// Without shared and locked memory.
-    pub inactive_file: Option<u64>,
-    pub dirty: Option<u64>,
-    /// `KReclaimable` since Linux 4.20, before `SReclaimable`.
-    pub reclaimable: Option<u64>,
+counters! {
+    /// In bytes. `None` if the kernel does not write the line.
+    NodeMeminfo {
+        total: b"MemTotal",
+        free: b"MemFree",
+        /// Without shared and locked memory.
+        active_file: b"Active(file)",
+        /// Without shared and locked memory.
+        inactive_file: b"Inactive(file)",
+        dirty: b"Dirty",
+        /// Since Linux 4.20; before, `slab`.
+        reclaimable: b"KReclaimable",
+        slab: b"SReclaimable",
+    }
 }
 
+/// The lines begin with `Node` and its number.
 pub fn parse(text: &[u8]) -> Result<NodeMeminfo, ParseError> {
-    let mut info = NodeMeminfo::default();
-    let mut slab = None;
-    for line in lines(text) {
-        let Some((head, value)) = line.split_at_byte(b':') else {
-            continue;
-        };
-        let key = head.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-        let field = match key {
-            b"MemTotal" => &mut info.total,
-            b"MemFree" => &mut info.free,
-            b"Active(file)" => &mut info.active_file,
-            b"Inactive(file)" => &mut info.inactive_file,
-            b"Dirty" => &mut info.dirty,
-            b"KReclaimable" => &mut info.reclaimable,
-            b"SReclaimable" => &mut slab,
-            _ => continue,
-        };
-        *field = amount(value).ok_or_else(|| line.error("expected a number"))?;
-    }
-    info.reclaimable = info.reclaimable.or(slab);
+    let mut info: NodeMeminfo = fill(text, b':', |info: &mut NodeMeminfo, head| {
+        info.counter(head.rsplit(|&byte| byte == b' ').next()?)
+    })?;
+    info.reclaimable = info.reclaimable.or(info.slab);
     Ok(info)
 }
 

@@ -1,19 +1,20 @@
 //! `Udp:` of `/proc/PID/net/snmp`. procfs-core would require all other sections, too.
 
 use crate::ParseError;
-use crate::text::{count, lines, words};
+use crate::text::{count, counters, lines, words};
 
-/// Since the start of the network namespace. `None` if the kernel does not write the column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct UdpCounters {
-    pub received: Option<u64>,
-    pub sent: Option<u64>,
-    pub no_port: Option<u64>,
-    /// Datagrams that could not be delivered, for any reason.
-    pub receive_errors: Option<u64>,
-    /// Part of `receive_errors`: the socket's buffer was full.
-    pub receive_buffer_errors: Option<u64>,
-    pub send_buffer_errors: Option<u64>,
+counters! {
+    /// Since the start of the network namespace. `None` if the kernel does not write the column.
+    UdpCounters {
+        received: b"InDatagrams",
+        sent: b"OutDatagrams",
+        no_port: b"NoPorts",
+        /// Datagrams that could not be delivered, for any reason.
+        receive_errors: b"InErrors",
+        /// Part of `receive_errors`: the socket's buffer was full.
+        receive_buffer_errors: b"RcvbufErrors",
+        send_buffer_errors: b"SndbufErrors",
+    }
 }
 
 pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
@@ -23,16 +24,9 @@ pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
     };
     let mut found = UdpCounters::default();
     for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
-        let field = match name {
-            b"InDatagrams" => &mut found.received,
-            b"OutDatagrams" => &mut found.sent,
-            b"NoPorts" => &mut found.no_port,
-            b"InErrors" => &mut found.receive_errors,
-            b"RcvbufErrors" => &mut found.receive_buffer_errors,
-            b"SndbufErrors" => &mut found.send_buffer_errors,
-            _ => continue,
-        };
-        *field = count(value).ok_or_else(|| values.error("expected a number"))?;
+        if let Some(field) = found.counter(name) {
+            *field = count(value).ok_or_else(|| values.error("expected a number"))?;
+        }
     }
     Ok(found)
 }
