@@ -1,5 +1,5 @@
 use super::socket::{Failure, Socket};
-use super::{AdminFacts, PollTarget, PollTargetLookup};
+use super::{AdminFacts, PollTargetLookup};
 use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
 use faultline_agave::admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress};
 use faultline_agave::{Error, PublicKey};
@@ -11,7 +11,6 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, Status};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
@@ -41,7 +40,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
-    paths: Arc<PathThread>,
+    paths: PathThread,
 }
 
 impl Poller {
@@ -60,18 +59,19 @@ impl Poller {
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
-            paths: Arc::new(PathThread::new("admin-path")),
+            paths: PathThread::new("admin-path"),
         }
     }
 
     /// Shortens the intervals, for a caller that needs a single poll.
     pub fn with_short_intervals(self) -> Self {
-        let short_interval = Duration::from_millis(50);
+        let interval = Duration::from_millis(50);
+        let poll_intervals = PollIntervals {
+            starting: interval,
+            running: interval,
+        };
         Poller {
-            poll_intervals: PollIntervals {
-                starting: short_interval,
-                running: short_interval,
-            },
+            poll_intervals,
             ..self
         }
     }
@@ -88,142 +88,71 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.poll_intervals.starting, stop);
         while timer.next().await {
-            let Some(request) = self.request() else {
+            let Some(target) = (self.target)() else {
+                self.cache = None;
+                self.facts.set(None);
                 continue;
             };
-            let began = self.clock.now();
-            let Some(responses) = timer.wait_for(request.send(), || self.publish()).await else {
+            let (process, now) = (target.process, self.clock.now());
+            let known = self.cache.take().filter(|cache| cache.process == process);
+            let cache = known.unwrap_or_else(|| ProcessCache::new(process, now));
+            self.cache = Some(cache.clone());
+            if cache.is_waiting(now, self.poll_intervals) {
+                continue;
+            }
+            let poll = self.poll(cache, target.ledger);
+            let Some(cache) = timer.wait_for(poll, || self.publish()).await else {
                 return;
             };
-            self.receive(request.process, responses, began);
+            self.receive(cache);
         }
     }
 
-    /// `None` without a target, or before the poll is due.
-    fn request(&mut self) -> Option<PollRequest> {
-        let now = self.clock.now();
-        let Some(PollTarget {
-            process, ledger, ..
-        }) = (self.target)()
-        else {
-            self.cache = None;
-            self.facts.set(None);
-            return None;
-        };
-        if self
-            .cache
-            .as_ref()
-            .is_none_or(|cache| cache.process != process)
-        {
-            self.cache = Some(ProcessCache::new(process, now));
+    /// Adds the responses to `cache`. Sends all requests on one connection; responses before a
+    /// failure count.
+    async fn poll(&self, mut cache: ProcessCache, ledger: Option<PathBuf>) -> ProcessCache {
+        let began = self.clock.now();
+        cache.up = false;
+        cache.problems.clear();
+        if let Some(ledger) = ledger {
+            let path = ledger.join("admin.rpc");
+            if let Err(failure) = self.send_requests(&path, &mut cache).await {
+                let problem = failure.problem(&path, cache.has_connected);
+                cache.problems.push(problem);
+            }
+        } else {
+            let what = "the validator's ledger folder is not known";
+            cache.problems.push(Problem::new(Status::Absent, what));
         }
-        let cache = self.cache.as_mut()?;
-        if cache.is_waiting(now, self.poll_intervals) {
-            return None;
-        }
-        let Some(ledger) = ledger else {
-            let unknown =
-                Problem::new(Status::Absent, "the validator's ledger folder is not known");
-            self.receive(
-                process,
-                PollResult {
-                    problems: vec![unknown],
-                    ..PollResult::default()
-                },
-                now,
-            );
-            return None;
-        };
-        Some(PollRequest {
-            paths: Arc::clone(&self.paths),
-            path: ledger.join("admin.rpc"),
-            process,
-            timeout: self.timeout,
-            wants_address: cache.rpc_address.is_none(),
-            wants_admission: cache.admission_is_due(now),
-            has_connected: cache.has_connected,
-        })
+        cache.at = self.clock.now();
+        cache.took = cache.at.since(began);
+        cache
     }
 
-    /// Stores a poll's result, unless the process was replaced meanwhile.
-    fn receive(&mut self, process: ProcessId, responses: PollResult, began: Stamp) {
-        let now = self.clock.now();
-        let is_same_process = (self.target)().is_some_and(|target| target.process == process);
-        let Some(cache) = self
-            .cache
-            .as_mut()
-            .filter(|cache| is_same_process && cache.process == process)
-        else {
-            return;
-        };
-        cache.receive(responses, now, now.since(began));
-        self.problem_log
-            .log_changes(Source::AdminRpc, cache.up, &cache.problems);
-        self.publish();
-    }
-
-    fn publish(&self) {
-        let now = self.clock.now();
-        self.facts.set(
-            self.cache
-                .as_ref()
-                .map(|cache| cache.facts(now, self.poll_intervals).into()),
-        );
-    }
-}
-
-struct PollRequest {
-    paths: Arc<PathThread>,
-    path: PathBuf,
-    process: ProcessId,
-    timeout: Duration,
-    wants_address: bool,
-    wants_admission: bool,
-    has_connected: bool,
-}
-
-#[derive(Debug, Default)]
-struct PollResult {
-    connected: bool,
-    progress: Option<StartProgress>,
-    identity: Option<PublicKey>,
-    /// `Some(None)`: there is no JSON-RPC.
-    rpc_address: Option<Option<SocketAddr>>,
-    /// `Some(None)`: the validator does not report it.
-    admission: Option<Option<AdmissionStatus>>,
-    problems: Vec<Problem>,
-}
-
-impl PollRequest {
-    /// Sends all requests on one connection. Responses before a failure are kept.
-    async fn send(&self) -> PollResult {
-        let mut responses = PollResult::default();
-        if let Err(failure) = self.send_all(&mut responses).await {
-            responses
-                .problems
-                .push(failure.problem(&self.path, self.has_connected));
-        }
-        responses
-    }
-
-    async fn send_all(&self, responses: &mut PollResult) -> Result<(), Failure> {
-        let mut socket =
-            Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
-        responses.connected = true;
+    async fn send_requests(&self, path: &Path, cache: &mut ProcessCache) -> Result<(), Failure> {
+        let pid = cache.process.pid;
+        let mut socket = Socket::open(&self.paths, path, pid, self.timeout).await?;
+        cache.has_connected = true;
+        let mut is_running = false;
         if let Answer::StartProgress(progress) = socket.send(Method::StartProgress).await? {
-            responses.progress = Some(progress);
+            cache.up = true;
+            is_running = progress == StartProgress::Running;
+            cache.running |= is_running;
+            cache.progress.set(progress, self.clock.now());
         }
-        if self.wants_address {
+        if cache.rpc_address.is_none() {
             match socket.send(Method::RpcAddress).await {
-                Ok(Answer::RpcAddress(address)) => responses.rpc_address = Some(address),
-                other => responses.record_failure(&self.path, other)?,
+                Ok(Answer::RpcAddress(address)) => cache.rpc_address = Some(address),
+                other => cache.record_failure(path, other)?,
             }
         }
-        if responses.progress != Some(StartProgress::Running) {
+        if !is_running {
             return Ok(());
         }
         match socket.send(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => responses.identity = Some(id),
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
+                cache.identity.set(id, self.clock.now());
+            }
             Err(Failure::Answer(Error::Rpc {
                 code: INVALID_PARAMS,
                 message,
@@ -231,66 +160,62 @@ impl PollRequest {
                 let what = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                responses.problems.push(Problem::new(Status::Absent, what));
+                cache.problems.push(Problem::new(Status::Absent, what));
             }
-            other => responses.record_failure(&self.path, other)?,
+            other => cache.record_failure(path, other)?,
         }
-        if self.wants_admission {
-            self.request_admission(&mut socket, responses).await?;
+        let now = self.clock.now();
+        if !cache.admission_is_due(now) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Older versions lack the method, and solana-test-validator rejects it.
-    async fn request_admission(
-        &self,
-        socket: &mut Socket,
-        responses: &mut PollResult,
-    ) -> Result<(), Failure> {
         match socket.send(Method::AdmissionStatus).await {
-            Ok(Answer::AdmissionStatus(status)) => responses.admission = Some(Some(status)),
+            Ok(Answer::AdmissionStatus(status)) => cache.admission.set(Some(status), now),
+            // Older versions lack the method, and solana-test-validator rejects it.
             Err(Failure::Answer(
                 Error::NotOffered { .. }
                 | Error::Rpc {
                     code: INVALID_PARAMS,
                     ..
                 },
-            )) => {
-                responses.admission = Some(None);
-            }
-            other => responses.record_failure(&self.path, other)?,
+            )) => cache.admission.set(None, now),
+            other => cache.record_failure(path, other)?,
         }
         Ok(())
     }
-}
 
-impl PollResult {
-    /// Records an unexpected response; returns a connection failure.
-    fn record_failure(
-        &mut self,
-        path: &Path,
-        other: Result<Answer, Failure>,
-    ) -> Result<(), Failure> {
-        if let Err(failure @ Failure::Answer(_)) = other {
-            self.problems.push(failure.problem(path, true));
-            return Ok(());
+    /// Stores a poll's result, unless the process was replaced meanwhile.
+    fn receive(&mut self, cache: ProcessCache) {
+        if (self.target)().is_some_and(|target| target.process == cache.process) {
+            self.problem_log
+                .log_changes(Source::AdminRpc, cache.up, &cache.problems);
+            self.cache = Some(cache);
+            self.publish();
         }
-        other.map(|_| ())
+    }
+
+    fn publish(&self) {
+        let now = self.clock.now();
+        let cache = self.cache.as_ref();
+        let facts = cache.map(|cache| cache.facts(now, self.poll_intervals).into());
+        self.facts.set(facts);
     }
 }
 
-#[derive(Debug)]
+/// The last responses of one process.
+#[derive(Debug, Clone)]
 struct ProcessCache {
     process: ProcessId,
     /// When the last poll ended; initially the start.
     at: Stamp,
     took: Duration,
-    was_polled: bool,
     has_connected: bool,
+    /// A process starts only once, so this stays true.
     running: bool,
     progress: Timestamped<StartProgress>,
     identity: Timestamped<PublicKey>,
+    /// `Some(None)`: there is no JSON-RPC.
     rpc_address: Option<Option<SocketAddr>>,
+    /// `None`: the validator does not report it.
     admission: Timestamped<Option<AdmissionStatus>>,
     problems: Vec<Problem>,
     up: bool,
@@ -302,7 +227,6 @@ impl ProcessCache {
             process,
             at,
             took: Duration::ZERO,
-            was_polled: false,
             has_connected: false,
             running: false,
             progress: Timestamped::default(),
@@ -314,13 +238,11 @@ impl ProcessCache {
         }
     }
 
-    /// True until the next poll is due. A process starts only once, so `running` stays true.
+    /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
         // A poll may be half an interval early: `at` is the end of the last poll, which is later
         // than its due time.
-        self.was_polled
-            && self.running
-            && now.since(self.at) + poll_intervals.starting / 2 < poll_intervals.running
+        self.running && now.since(self.at) + poll_intervals.starting / 2 < poll_intervals.running
     }
 
     fn admission_is_due(&self, now: Stamp) -> bool {
@@ -329,42 +251,35 @@ impl ProcessCache {
             .is_none_or(|at| now.since(at) >= ADMISSION_INTERVAL)
     }
 
-    fn receive(&mut self, responses: PollResult, at: Stamp, took: Duration) {
-        (self.at, self.took, self.was_polled) = (at, took, true);
-        self.has_connected |= responses.connected;
-        self.up = responses.progress.is_some();
-        self.running |= responses.progress == Some(StartProgress::Running);
-        if let Some(progress) = responses.progress {
-            self.progress.set(progress, at);
+    /// Records an unexpected response; returns a connection failure.
+    fn record_failure(
+        &mut self,
+        path: &Path,
+        other: Result<Answer, Failure>,
+    ) -> Result<(), Failure> {
+        match other {
+            Err(failure @ Failure::Answer(_)) => self.problems.push(failure.problem(path, true)),
+            Err(failure) => return Err(failure),
+            Ok(_) => {}
         }
-        if let Some(identity) = responses.identity {
-            self.identity.set(identity, at);
-        }
-        if let Some(admission) = responses.admission {
-            self.admission.set(admission, at);
-        }
-        self.rpc_address = self.rpc_address.or(responses.rpc_address);
-        self.problems = responses.problems;
+        Ok(())
     }
 
     fn facts(&self, now: Stamp, poll_intervals: PollIntervals) -> AdminFacts {
-        let admission = self
-            .admission
-            .fresh(now, response_ttl(ADMISSION_INTERVAL))
-            .flatten();
-        let response_ttl = response_ttl(if self.running {
-            poll_intervals.running
-        } else {
-            poll_intervals.starting
-        });
+        let interval = match self.running {
+            true => poll_intervals.running,
+            false => poll_intervals.starting,
+        };
+        let ttl = response_ttl(interval);
+        let admission = self.admission.fresh(now, response_ttl(ADMISSION_INTERVAL));
         AdminFacts {
             process: self.process,
             at: self.at,
             took: self.took,
-            progress: self.progress.fresh(now, response_ttl),
-            identity: self.identity.fresh(now, response_ttl),
+            progress: self.progress.fresh(now, ttl),
+            identity: self.identity.fresh(now, ttl),
             rpc_address: self.rpc_address.flatten(),
-            admission,
+            admission: admission.flatten(),
             problems: self.problems.clone(),
             up: self.up,
         }

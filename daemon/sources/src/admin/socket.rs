@@ -31,10 +31,29 @@ impl Failure {
     pub(super) fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
         let (status, what) = match self {
-            Failure::Connect(error) => {
-                return connect_problem(error, &path.to_string(), has_connected);
-            }
-            Failure::PathTimeout(path_error) => (Status::Broken, format!("{path}: {path_error}")),
+            Failure::Connect(error) => match error.kind() {
+                ErrorKind::PermissionDenied => (
+                    Status::Forbidden,
+                    format!(
+                        "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
+                    ),
+                ),
+                ErrorKind::NotFound if has_connected => {
+                    (Status::Gone, format!("{path} has vanished"))
+                }
+                ErrorKind::NotFound => (
+                    Status::Absent,
+                    format!(
+                        "{path} does not exist: the validator has not created it yet, or its ledger is in another folder"
+                    ),
+                ),
+                ErrorKind::ConnectionRefused => (
+                    Status::Gone,
+                    format!("no process listens at {path}: a validator that exited left it behind"),
+                ),
+                _ => (Status::Broken, format!("{path}: {error}")),
+            },
+            Failure::PathTimeout(error) => (Status::Broken, format!("{path}: {error}")),
             Failure::WrongPeer(pid) => (
                 Status::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
@@ -61,31 +80,6 @@ impl Failure {
     }
 }
 
-fn connect_problem(error: &io::Error, path: &str, has_connected: bool) -> Problem {
-    match error.kind() {
-        ErrorKind::PermissionDenied => Problem::new(
-            Status::Forbidden,
-            format!(
-                "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
-            ),
-        ),
-        ErrorKind::NotFound if has_connected => {
-            Problem::new(Status::Gone, format!("{path} has vanished"))
-        }
-        ErrorKind::NotFound => Problem::new(
-            Status::Absent,
-            format!(
-                "{path} does not exist: the validator has not created it yet, or its ledger is in another folder"
-            ),
-        ),
-        ErrorKind::ConnectionRefused => Problem::new(
-            Status::Gone,
-            format!("no process listens at {path}: a validator that exited left it behind"),
-        ),
-        _ => Problem::new(Status::Broken, format!("{path}: {error}")),
-    }
-}
-
 /// A connection whose peer is the followed process.
 pub(super) struct Socket {
     stream: UnixStream,
@@ -101,12 +95,10 @@ impl Socket {
         pid: u32,
         timeout: Duration,
     ) -> Result<Self, Failure> {
-        let connect = {
-            let path = path.to_owned();
-            paths.call_from_task(timeout, move || connect(&path))
-        };
-        let stream = connect.await.map_err(Failure::PathTimeout)?;
-        let stream = stream
+        let path = path.to_owned();
+        let connected = paths.call_from_task(timeout, move || connect(&path)).await;
+        let stream = connected
+            .map_err(Failure::PathTimeout)?
             .map_err(io::Error::from)
             .and_then(UnixStream::from_std)
             .map_err(Failure::Connect)?;
