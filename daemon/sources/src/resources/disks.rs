@@ -1,14 +1,13 @@
-use super::filesystems::FileSystemUsage;
+use crate::tick::SourceOutput;
 use faultline_core::clock::Clock;
+use faultline_kernel::HostRoot;
 use faultline_kernel::block::{self, BlockDevice};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::diskstats::{self, DiskIo};
 use faultline_kernel::parse::mountinfo::Mount;
-use faultline_kernel::{HostRoot, ReadError};
 use faultline_metrics::metrics::resources as m;
 use faultline_metrics::{Problem, Reading, ReadingList, Status, Text};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Maximum disks below one file system.
@@ -59,131 +58,96 @@ impl BusyTimes {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Disks {
-    /// The disks below each mount, the direct one first.
-    under: Vec<(Mount, Vec<BlockDevice>)>,
+/// The disks below one file system, the direct one first.
+pub(super) fn below(root: &HostRoot, mount: &Mount) -> Vec<BlockDevice> {
+    block::under(root, mount, MAX_DISKS)
 }
 
-impl Disks {
-    pub(super) fn under(root: &HostRoot, usages: &[FileSystemUsage]) -> Self {
-        let mounts = usages.iter().map(|usage| usage.system.mount.clone());
-        Disks {
-            under: mounts
-                .map(|mount| (mount.clone(), block::under(root, &mount, MAX_DISKS)))
-                .collect(),
+/// The disks that get series, and those that would exceed [`MAX_SERIES`].
+fn select(below: &[Vec<BlockDevice>]) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
+    let (mut selected, mut left_out) = (Vec::new(), Vec::new());
+    let mut remaining = MAX_SERIES;
+    let mut known = HashSet::new();
+    // Disks directly below a file system come first, then their members level by level.
+    let direct = below.iter().filter_map(|disks| disks.first());
+    let members = below.iter().flat_map(|disks| disks.iter().skip(1));
+    let direct = direct.map(|disk| (disk, true));
+    for (disk, is_direct) in direct.chain(members.map(|disk| (disk, false))) {
+        if !known.insert(disk.device) {
+            continue;
+        }
+        let role = DiskRole::of(disk, is_direct);
+        if let Some(rest) = remaining.checked_sub(role.series()) {
+            remaining = rest;
+            selected.push((disk, role));
+        } else {
+            left_out.push(disk);
         }
     }
+    (selected, left_out)
+}
 
-    pub(super) fn of(&self, mount: &Mount) -> Option<String> {
-        let (_, disks) = self
-            .under
-            .iter()
-            .find(|(under, _)| under.device == mount.device)?;
-        disks.first().map(|disk| disk.name.clone())
+pub(super) fn readings(
+    root: &HostRoot,
+    below: &[Vec<BlockDevice>],
+    (busy, clock): (&mut BusyTimes, Clock),
+    output: &mut SourceOutput,
+) {
+    let (disks, left_out) = select(below);
+    output.problems.extend(problem(&left_out));
+    if disks.is_empty() {
+        return;
     }
-
-    fn selected(&self) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
-        let (mut selected, mut left_out): (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) =
-            Default::default();
-        let mut remaining = MAX_SERIES;
-        // Disks directly below a file system come first, then their members level by level.
-        let direct = self
-            .under
-            .iter()
-            .filter_map(|(_, disks)| disks.first())
-            .map(|disk| (disk, true));
-        let below = self
-            .under
-            .iter()
-            .flat_map(|(_, disks)| disks.iter().skip(1))
-            .map(|disk| (disk, false));
-        for (disk, is_direct) in direct.chain(below) {
-            let known = selected.iter().map(|(known, _)| known).chain(&left_out);
-            if known.into_iter().any(|known| known.device == disk.device) {
-                continue;
-            }
-            let role = DiskRole::of(disk, is_direct);
-            match remaining.checked_sub(role.series()) {
-                Some(rest) => {
-                    remaining = rest;
-                    selected.push((disk, role));
-                }
-                None => left_out.push(disk),
-            }
-        }
-        (selected, left_out)
+    for (disk, _) in &disks {
+        describe(disk, &mut output.readings);
     }
-
-    pub(super) fn problem(&self) -> Option<Problem> {
-        let (_, left_out) = self.selected();
-        let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
-        let why = || {
-            format!(
-                "{}: left out: all disks together have at most {MAX_SERIES} series",
-                names.join(", ")
-            )
-        };
-        (!names.is_empty()).then(|| Problem::new(Status::Absent, why()))
-    }
-
-    /// # Errors
-    /// `/proc/diskstats` is unreadable, unless there is no disk.
-    pub(super) fn readings(
-        &self,
-        root: &HostRoot,
-        (busy, clock): (&mut BusyTimes, Clock),
-        out: &mut Vec<Reading>,
-    ) -> Result<(), ReadError> {
-        let (disks, _) = self.selected();
-        if disks.is_empty() {
-            return Ok(());
-        }
-        for (disk, _) in &disks {
-            describe(disk, out);
-        }
-        let counted = root.read_proc("diskstats", diskstats::parse)?;
-        let uptime = clock.now().uptime;
-        for (disk, role) in disks {
-            let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| role != DiskRole::Intermediate) else {
-                continue;
-            };
-            count(&disk.name, io, role, out);
+    let Some(counted) = output.take(root.read_proc("diskstats", diskstats::parse)) else {
+        return;
+    };
+    let uptime = clock.now().uptime;
+    for (disk, role) in disks {
+        let counted = counted.iter().find(|io| io.device == disk.device);
+        if let Some(io) = counted
+            && role != DiskRole::Intermediate
+        {
+            let device = Text::from(disk.name.clone());
+            count(&device, io, role, &mut output.readings);
             let share = busy.share(io, uptime);
-            out.real(&m::DISK_UTILISATION, [disk.name.clone().into()], share);
+            output.readings.real(&m::DISK_UTILISATION, [device], share);
         }
-        Ok(())
     }
+}
+
+fn problem(left_out: &[&BlockDevice]) -> Option<Problem> {
+    let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
+    let names = names.join(", ");
+    let what = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
+    (!left_out.is_empty()).then(|| Problem::new(Status::Absent, what))
 }
 
 fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
-    let name: Text = disk.name.clone().into();
+    let device = Text::from(disk.name.clone());
     let mapped = disk.mapped_name.clone().unwrap_or_default();
-    out.flag(
-        &m::DISK,
-        [name.clone(), disk.kind.clone().into(), mapped.into()],
-        true,
-    );
+    let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
+    out.flag(&m::DISK, labels, true);
     let wear_ratio = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
-    out.real(&m::DISK_WEAR, [name.clone()], wear_ratio);
-    out.whole(&m::DISK_MISSING, [name.clone()], disk.missing_members);
+    out.real(&m::DISK_WEAR, [device.clone()], wear_ratio);
+    out.whole(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
-fn count(name: &str, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
-    let name: Arc<str> = name.into();
-    let device = || Text::Shared(Arc::clone(&name));
+fn count(device: &Text, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
-        let labels = || [device(), direction.into()];
+        let labels = || [device.clone(), direction.into()];
         out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
         if role == DiskRole::Direct {
             out.counter(&m::DISK_BYTES, labels(), requests.bytes);
         }
         out.real(&m::DISK_TIME, labels(), requests.took.as_secs_f64());
     }
-    out.real(&m::DISK_BUSY, [device()], io.busy.as_secs_f64());
+    out.real(&m::DISK_BUSY, [device.clone()], io.busy.as_secs_f64());
     if role == DiskRole::Direct {
-        out.real(&m::DISK_WEIGHTED, [device()], io.weighted.as_secs_f64());
+        let weighted = io.weighted.as_secs_f64();
+        out.real(&m::DISK_WEIGHTED, [device.clone()], weighted);
     }
 }
 
@@ -236,28 +200,21 @@ mod tests {
             wear_tenths: None,
             missing_members: None,
         };
-        let line = b"1 0 9:127 / / rw - ext4 /dev/md127 rw\n";
-        let mount = faultline_kernel::parse::mountinfo::parse(line)
-            .unwrap()
-            .remove(0);
         let array = |members: u32| {
             let members = (2..members + 2).map(|minor| device(minor, "nvme"));
-            let all = [device(0, "lvm"), device(1, "raid0")]
-                .into_iter()
-                .chain(members);
-            Disks {
-                under: vec![(mount.clone(), all.collect())],
-            }
+            let all = [device(0, "lvm"), device(1, "raid0")];
+            [all.into_iter().chain(members).collect()]
         };
         let disks = array(8);
-        let (selected, _) = disks.selected();
+        let (selected, left_out) = select(&disks);
         let of = |wanted| selected.iter().filter(|(_, role)| *role == wanted).count();
         assert_eq!(
             [DiskRole::Direct, DiskRole::Intermediate, DiskRole::Member].map(of),
             [1, 1, 8]
         );
-        assert_eq!(disks.problem(), None);
-        let problem = array(11).problem().unwrap();
+        assert_eq!(problem(&left_out), None);
+        let disks = array(11);
+        let problem = problem(&select(&disks).1).unwrap();
         assert!(
             problem.what.starts_with("nvme11, nvme12: "),
             "{}",

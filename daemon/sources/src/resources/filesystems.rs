@@ -7,9 +7,9 @@ use crate::discovery::Target;
 use crate::polling::response_ttl;
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::UNRESPONSIVE_FILE_SYSTEM;
+use faultline_kernel::block::BlockDevice;
 use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
-use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::{HostRoot, ReadError};
 use faultline_metrics::metrics::resources as m;
 use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status, Text};
@@ -57,17 +57,15 @@ impl FileSystems {
     /// Replaces the folders. Known folders keep their pending call.
     pub(super) fn take(&mut self, folders: Vec<Folder>) {
         let mut before = std::mem::take(&mut self.polls);
-        self.polls = folders
-            .into_iter()
-            .map(|folder| {
-                let same = before.iter().position(|poll| poll.folder == folder);
-                same.map(|at| before.swap_remove(at)).unwrap_or(FolderPoll {
-                    folder,
-                    pending_call: None,
-                    answer: Err(FileSystemError::Absent),
-                })
-            })
-            .collect();
+        let poll = |folder| match before.iter().position(|poll| poll.folder == folder) {
+            Some(known) => before.swap_remove(known),
+            None => FolderPoll {
+                folder,
+                pending_call: None,
+                answer: Err(FileSystemError::Absent),
+            },
+        };
+        self.polls = folders.into_iter().map(poll).collect();
     }
 
     pub(super) async fn poll_folders(
@@ -77,27 +75,22 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for poll in self
-            .polls
-            .iter_mut()
-            .filter(|poll| poll.pending_call.is_none())
-        {
+        for poll in &mut self.polls {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
-            poll.pending_call = Some(tokio::task::spawn_blocking(call));
+            poll.pending_call
+                .get_or_insert_with(|| tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + POLL_TIMEOUT;
         for poll in &mut self.polls {
-            let Some(pending_call) = &mut poll.pending_call else {
-                continue;
-            };
-            let Ok(done) = tokio::time::timeout_at(deadline, pending_call).await else {
-                continue;
-            };
-            poll.pending_call = None;
-            poll.answer = done
-                .unwrap_or(Err(FileSystemError::Absent))
-                .map(|system| (system, clock.now()));
+            if let Some(call) = &mut poll.pending_call
+                && let Ok(done) = tokio::time::timeout_at(deadline, call).await
+            {
+                poll.pending_call = None;
+                poll.answer = done
+                    .unwrap_or(Err(FileSystemError::Absent))
+                    .map(|system| (system, clock.now()));
+            }
         }
     }
 
@@ -108,84 +101,78 @@ impl FileSystems {
             let Ok((system, at)) = &poll.answer else {
                 continue;
             };
-            let is_below_limit = all.len() < MAX_FILE_SYSTEMS;
-            match all
-                .iter_mut()
-                .find(|usage| usage.system.mount.device == system.mount.device)
-            {
-                Some(usage) => {
-                    usage.purposes.insert(poll.folder.what);
-                    if *at > usage.at {
-                        (usage.system.space, usage.at) = (system.space, *at);
-                    }
+            let device = system.mount.device;
+            let mut known = all.iter_mut();
+            if let Some(usage) = known.find(|usage| usage.system.mount.device == device) {
+                usage.purposes.insert(poll.folder.what);
+                if *at > usage.at {
+                    (usage.system.space, usage.at) = (system.space, *at);
                 }
-                None if is_below_limit => {
-                    let purposes = BTreeSet::from([poll.folder.what]);
-                    all.push(FileSystemUsage {
-                        system: system.clone(),
-                        purposes,
-                        at: *at,
-                    });
-                }
-                None => {}
+            } else if all.len() < MAX_FILE_SYSTEMS {
+                all.push(FileSystemUsage {
+                    system: system.clone(),
+                    purposes: BTreeSet::from([poll.folder.what]),
+                    at: *at,
+                });
             }
         }
         all
     }
 
+    /// `disks`: those below each file system.
     pub(super) fn readings(
         &mut self,
         usages: &[FileSystemUsage],
-        disk: impl Fn(&Mount) -> Option<String>,
+        disks: &[Vec<BlockDevice>],
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
     ) {
-        self.growth.retain(|device, _| {
-            usages
-                .iter()
-                .any(|usage| usage.system.mount.device == *device)
-        });
-        for usage in usages {
+        let devices: Vec<Device> = usages
+            .iter()
+            .map(|usage| usage.system.mount.device)
+            .collect();
+        self.growth.retain(|device, _| devices.contains(device));
+        for (usage, disks) in usages.iter().zip(disks) {
             let mount = &usage.system.mount;
-            let growth = self.growth.entry(mount.device).or_default();
-            let mounted_at: Arc<str> = faultline_text::path(&mount.mount_point).into();
-            let purposes: Arc<str> = Vec::from_iter(usage.purposes.iter().copied())
-                .join(",")
-                .into();
-            let labels = || {
-                [
-                    Text::Shared(Arc::clone(&mounted_at)),
-                    Text::Shared(Arc::clone(&purposes)),
-                ]
-            };
-            let [mountpoint, purpose] = labels();
-            let (kind, disk) = (
-                Text::from(mount.fs_type.clone()),
-                Text::from(disk(mount).unwrap_or_default()),
-            );
-            out.flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true);
+            let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
+            let mount_point = Text::from(faultline_text::path(&mount.mount_point));
+            let place = [mount_point, purposes.into()];
+            let [mount_point, purposes] = place.clone();
+            let fs_type = Text::from(mount.fs_type.clone());
+            let disk = disks.first().map(|disk| disk.name.clone());
+            let labels = [
+                mount_point,
+                purposes,
+                fs_type,
+                disk.unwrap_or_default().into(),
+            ];
+            out.flag(&m::FILESYSTEM, labels, true);
             let age = now.since(usage.at);
-            out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
-            let Some(space) = usage
-                .system
-                .space
-                .filter(|space| !space.is_unlimited() && age <= response_ttl(interval))
-            else {
+            out.real(&m::FILESYSTEM_AGE, place.clone(), age.as_secs_f64());
+            let Some(space) = usage.system.space else {
                 continue;
             };
+            if space.is_unlimited() || age > response_ttl(interval) {
+                continue;
+            }
+            let growth = self.growth.entry(mount.device).or_default();
             if age < interval {
                 growth.add(usage.at.uptime, space.avail, space.size);
             }
-            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
-            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
-            out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), growth.until_full());
+            out.whole(&m::FILESYSTEM_SIZE, place.clone(), space.size);
+            out.whole(&m::FILESYSTEM_AVAIL, place.clone(), space.avail);
+            out.real(
+                &m::FILESYSTEM_UNTIL_FULL,
+                place.clone(),
+                growth.until_full(),
+            );
             if let Some((all, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, labels(), all);
-                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
+                out.whole(&m::FILESYSTEM_INODES, place.clone(), all);
+                out.whole(&m::FILESYSTEM_INODES_FREE, place.clone(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
             if usage.system.of_process {
-                out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
+                out.flag(&m::FILESYSTEM_READ_ONLY, place, mount.is_read_only());
             }
         }
     }
@@ -201,23 +188,11 @@ impl FileSystems {
 
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.unavailable().map(|unavailable| {
-            let UnavailableFolder {
-                folder,
-                status,
-                why,
-                remedy,
-            } = unavailable;
-            let remedy = remedy
-                .map(|remedy| format!("; {remedy}"))
-                .unwrap_or_default();
-            Problem::new(
-                status,
-                format!(
-                    "{} {}: {why}{remedy}",
-                    folder.what,
-                    faultline_text::path(&folder.path)
-                ),
-            )
+            let Folder { what, path } = &unavailable.folder;
+            let (path, why) = (faultline_text::path(path), unavailable.why);
+            let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
+            let remedy = remedy.unwrap_or_default();
+            Problem::new(unavailable.status, format!("{what} {path}: {why}{remedy}"))
         })
     }
 

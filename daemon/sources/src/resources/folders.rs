@@ -33,7 +33,6 @@ impl FolderPaths {
         let files = ProcessFiles::open(root, pid)?;
         let words = files.cmdline()?;
         let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
-        let working = files.cwd().ok();
         let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
         if !found.iter().any(|(what, _)| *what == "snapshots") {
             found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
@@ -44,19 +43,14 @@ impl FolderPaths {
             let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
             found.extend(file.map(|file| ("log", file)));
         }
-        let absolute = |path: PathBuf| {
-            working
-                .as_ref()
-                .map_or(path.clone(), |working| working.join(&path))
-        };
+        let working = files.cwd().unwrap_or_default();
         let all = found.into_iter().map(|(what, path)| Folder {
             what: purpose(what),
-            path: absolute(path),
+            path: working.join(path),
         });
-        let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
-        folders.truncate(MAX_FOLDERS);
+        let folders = all.filter(|folder| folder.path.is_absolute());
         Ok(FolderPaths {
-            folders,
+            folders: folders.take(MAX_FOLDERS).collect(),
             udp_ports: arguments::udp_ports(validator, &words),
         })
     }

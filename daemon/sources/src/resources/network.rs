@@ -10,7 +10,6 @@ use faultline_metrics::metrics::resources as m;
 use faultline_metrics::{Reading, ReadingList, Text};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 /// Maximum interfaces: each costs four series.
 const MAX_INTERFACES: usize = 4;
@@ -47,15 +46,10 @@ impl Network {
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
             let v4 = output.take(root.read_proc(&file("udp"), udp_sockets::parse));
-            let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
-            // A kernel without IPv6 has no such file.
-            let v6 = if v6
-                .as_ref()
-                .is_err_and(|error| error.kind() == ErrorKind::Absent)
-            {
-                Ok(Vec::new())
-            } else {
-                v6
+            let v6 = match root.read_proc(&file("udp6"), udp_sockets::parse) {
+                // A kernel without IPv6 has no such file.
+                Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
+                v6 => v6,
             };
             if let (Some(mut sockets), Some(v6)) = (v4, output.take(v6)) {
                 sockets.extend(v6);
@@ -69,17 +63,12 @@ impl Network {
             count(counters, output);
         }
         if let Some(interfaces) = output.take(root.read_proc(&file("dev"), net_dev::parse)) {
-            let physical = |one: &InterfaceTraffic| {
-                root.sysfs
-                    .join("class/net")
-                    .join(&one.name)
-                    .join("device")
-                    .exists()
-            };
-            let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
-            self.busiest(&interfaces)
-                .into_iter()
-                .for_each(|one| interface(one, &mut output.readings));
+            let folder = root.sysfs.join("class/net");
+            let mut physical = interfaces;
+            physical.retain(|one| folder.join(&one.name).join("device").exists());
+            for one in self.busiest(&physical) {
+                interface(one, &mut output.readings);
+            }
         }
     }
 
@@ -95,13 +84,9 @@ impl Network {
         others.sort_by_key(|one| {
             std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
         });
-        let remaining = MAX_INTERFACES.saturating_sub(self.interfaces.len());
-        self.interfaces.extend(
-            others
-                .into_iter()
-                .take(remaining)
-                .map(|one| one.name.clone()),
-        );
+        let others = others.into_iter().map(|one| one.name.clone());
+        self.interfaces.extend(others);
+        self.interfaces.truncate(MAX_INTERFACES);
         self.interfaces.iter().filter_map(by_name).collect()
     }
 
@@ -111,10 +96,8 @@ impl Network {
         sockets.dedup_by_key(|socket| socket.inode);
         sockets.retain(|socket| socket.inode != 0);
         for socket in &sockets {
-            let before = self
-                .drop_counts
-                .insert(socket.inode, (socket.drops, self.polls));
-            self.total_drops += match before {
+            let count = (socket.drops, self.polls);
+            self.total_drops += match self.drop_counts.insert(socket.inode, count) {
                 // Drops before the first poll predate the daemon.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
@@ -147,12 +130,12 @@ fn count(counters: UdpCounters, output: &mut SourceOutput) {
 }
 
 fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {
-    let name: Arc<str> = one.name.as_str().into();
+    let name = Text::from(one.name.clone());
     for (direction, bytes, drops) in [
         ("receive", one.received_bytes, one.received_drops),
         ("transmit", one.sent_bytes, one.sent_drops),
     ] {
-        let labels = || [Text::Shared(Arc::clone(&name)), direction.into()];
+        let labels = || [name.clone(), direction.into()];
         out.counter(&m::NETWORK_BYTES, labels(), bytes);
         out.counter(&m::NETWORK_DROPS, labels(), drops);
     }

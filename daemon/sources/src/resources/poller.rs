@@ -1,4 +1,4 @@
-use super::disks::{BusyTimes, Disks};
+use super::disks::{self, BusyTimes};
 use super::filesystems::FileSystems;
 use super::folders::FolderPaths;
 use super::network::Network;
@@ -72,9 +72,8 @@ impl Poller {
     async fn poll(&mut self) {
         let mut output = SourceOutput::with_capacity(128);
         let target = self.following.current();
-        if let Some(target) = target
-            .as_ref()
-            .filter(|target| is_outdated(self.target.as_deref(), target))
+        if let Some(target) = &target
+            && is_outdated(self.target.as_deref(), target)
             && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
@@ -89,12 +88,8 @@ impl Poller {
         output.readings.extend_from_slice(&self.processors);
         let readings = std::mem::take(&mut output.readings);
         if let Some(target) = &target {
-            self.network.poll(
-                &self.root,
-                target,
-                self.folder_paths.udp_ports.as_deref(),
-                &mut output,
-            );
+            let ports = self.folder_paths.udp_ports.as_deref();
+            self.network.poll(&self.root, target, ports, &mut output);
         }
         let of_process = target.map(|target| (target.process, output.readings));
         let result = PollResult {
@@ -109,29 +104,26 @@ impl Poller {
 
     /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
     async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
-        let pid = target.map(|target| target.process.pid);
-        let mounts = self
-            .mount_cache
-            .read(&self.root, target.map(|target| target.process));
+        let process = target.map(|target| target.process);
+        let mounts = self.mount_cache.read(&self.root, process);
         let Some(mounts) = output.take(mounts) else {
             return;
         };
+        let pid = process.map(|process| process.pid);
         self.file_systems
             .poll_folders(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
         let usages = self.file_systems.usages();
-        let disks = Disks::under(&self.root, &usages);
+        let mounts = usages.iter().map(|usage| &usage.system.mount);
+        let disks: Vec<_> = mounts
+            .map(|mount| disks::below(&self.root, mount))
+            .collect();
         let when = (self.clock.now(), self.interval);
         self.file_systems
-            .readings(&usages, |mount| disks.of(mount), when, &mut output.readings);
+            .readings(&usages, &disks, when, &mut output.readings);
         output.problems.extend(self.file_systems.problems());
-        output.problems.extend(disks.problem());
-        let counted = disks.readings(
-            &self.root,
-            (&mut self.busy, self.clock),
-            &mut output.readings,
-        );
-        output.take(counted);
+        let busy = (&mut self.busy, self.clock);
+        disks::readings(&self.root, &disks, busy, output);
         let broken = output
             .problems
             .iter()
@@ -142,14 +134,11 @@ impl Poller {
 
 /// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
 pub(super) fn is_outdated(known: Option<&Target>, target: &Target) -> bool {
-    let of = |target: &Target| {
-        (
-            target.process,
-            target.validator.clone(),
-            target.ledger.clone(),
-        )
-    };
-    known.map(of) != Some(of(target))
+    known.is_none_or(|known| {
+        known.process != target.process
+            || known.validator != target.validator
+            || known.ledger != target.ledger
+    })
 }
 
 /// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
@@ -167,48 +156,36 @@ impl MountCache {
         root: &HostRoot,
         process: Option<ProcessId>,
     ) -> Result<Mounts, ReadError> {
-        if let Some(process) = process {
-            match Mounts::read(root, Some(process.pid)) {
-                Ok(mounts) if !mounts.process.is_empty() => {
-                    self.0 = Some((process, mounts.process.clone()));
-                    return Ok(mounts);
-                }
-                _ => self.0 = self.0.take().filter(|(of, _)| *of == process),
-            }
+        let pid = process.map(|process| process.pid);
+        let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;
+        if !mounts.process.is_empty() {
+            self.0 = process.zip(Some(mounts.process.clone()));
+        } else if process.is_some() {
+            self.0.take_if(|(of, _)| Some(*of) != process);
         }
-        let process = self
-            .0
-            .as_ref()
-            .map(|(_, mounts)| mounts.clone())
-            .unwrap_or_default();
-        Ok(Mounts {
-            process,
-            ..Mounts::read(root, None)?
-        })
+        if let Some((_, known)) = &self.0 {
+            mounts.process.clone_from(known);
+        }
+        Ok(mounts)
     }
 }
 
 fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
     let mut out = Vec::new();
     if let Some(hertz) = speed.hertz {
-        let statistics = [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)];
-        let reading = |(name, hertz): (&'static str, f64)| {
-            Reading::real(&m::CPU_FREQUENCY, [name.into()], hertz)
-        };
-        out.extend(statistics.map(reading));
+        for (name, hertz) in [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)] {
+            out.real(&m::CPU_FREQUENCY, [name.into()], hertz);
+        }
     }
-    let mut governors = speed.governors.iter();
-    let governor = match (governors.next(), governors.next()) {
-        (Some(one), None) => Some(Text::from(one.clone())),
-        (Some(_), Some(_)) => Some("mixed".into()),
-        (None, _) => None,
+    let governor = match speed.governors.len() {
+        0 | 1 => speed.governors.first().cloned().map(Text::from),
+        _ => Some("mixed".into()),
     };
-    out.extend(governor.map(|governor| Reading::flag(&m::CPU_GOVERNOR, [governor], true)));
-    for (of, count) in [
-        ("core", speed.core_throttles),
-        ("package", speed.package_throttles),
-    ] {
-        out.counter(&m::CPU_THROTTLES, [of.into()], count);
+    if let Some(governor) = governor {
+        out.flag(&m::CPU_GOVERNOR, [governor], true);
     }
+    out.counter(&m::CPU_THROTTLES, ["core".into()], speed.core_throttles);
+    let packages = speed.package_throttles;
+    out.counter(&m::CPU_THROTTLES, ["package".into()], packages);
     out
 }

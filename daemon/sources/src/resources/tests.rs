@@ -1,11 +1,11 @@
-use super::disks::{BusyTimes, Disks};
+use super::disks::{self, BusyTimes};
 use super::filesystems::FileSystems;
 use super::folders::Folder;
 use super::poller::{MountCache, is_outdated};
 use super::*;
 use crate::discovery::Target;
 use crate::polling::PollResult;
-use crate::tick::{Poll, SampleContext};
+use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::Stage;
 use faultline_kernel::filesystem::Mounts;
@@ -40,7 +40,8 @@ fn number(readings: &[Reading], metric: &Metric) -> Option<f64> {
 fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
     let usages = systems.usages();
-    systems.readings(&usages, |_| None, (now, INTERVAL), &mut out);
+    let disks = vec![Vec::new(); usages.len()];
+    systems.readings(&usages, &disks, (now, INTERVAL), &mut out);
     out
 }
 
@@ -258,12 +259,14 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
     systems
         .poll_folders(&root, None, &own, Clock::start())
         .await;
-    let (mut out, disks) = (Vec::new(), Disks::under(&root, &systems.usages()));
-    disks
-        .readings(&root, (&mut BusyTimes::default(), Clock::start()), &mut out)
-        .unwrap();
-    let name = disks.of(&systems.usages()[0].system.mount).unwrap();
-    let text = std::fs::read_to_string("/sys/class/block/".to_owned() + &name + "/stat").unwrap();
+    let disks = [disks::below(&root, &systems.usages()[0].system.mount)];
+    let mut output = SourceOutput::default();
+    let busy = (&mut BusyTimes::default(), Clock::start());
+    disks::readings(&root, &disks, busy, &mut output);
+    assert_eq!(output.problems, []);
+    let out = output.readings;
+    let name = &disks[0][0].name;
+    let text = std::fs::read_to_string("/sys/class/block/".to_owned() + name + "/stat").unwrap();
     let stat: Vec<f64> = text
         .split_whitespace()
         .map(|word| word.parse().unwrap())
