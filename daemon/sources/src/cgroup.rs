@@ -18,7 +18,6 @@ use faultline_metrics::metrics::cgroup as c;
 use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
 use headroom::Headroom;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,10 +88,13 @@ impl Cgroup {
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
-        if let Some(top) = missing_mount(&cgroups) {
+        // A cgroup may vanish with its process, a mount does not.
+        if let Ok(memory) = &cgroups.memory
+            && !memory.top.is_dir()
+        {
             let what = format!(
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
-                top.display()
+                memory.top.display()
             );
             output.problems.push(Problem::new(Status::Absent, what));
             self.followed = None;
@@ -150,8 +152,14 @@ impl Cgroup {
         if moved {
             self.counters_cgroup = Some(cgroups.clone());
         }
-        if let Some(process) = changed {
-            publish_cgroup(&self.following, process, cgroups, &sample);
+        if let (Some(process), Ok(memory)) = (changed, &cgroups.memory) {
+            // The finder needs its OOM kills for the end reason of the process.
+            let events = sample.memory_events.as_ref().ok();
+            self.following.set_cgroup(FoundCgroup {
+                process,
+                memory: memory.clone(),
+                oom_kills: events.and_then(|events| events.oom_kill),
+            });
         }
         let frozen = output.take(sample.frozen.clone()).flatten();
         context.process_state.frozen.set(frozen);
@@ -184,40 +192,16 @@ impl Cgroup {
 
     fn device(&mut self, root: &HostRoot, device: Device) -> Text {
         let name = self.devices.entry(device).or_insert_with(|| {
-            let number = format!("{}:{}", device.major, device.minor);
-            let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
-            let name = link
-                .as_ref()
-                .and_then(|path| path.file_name())
-                .map(|name| name.to_string_lossy().into_owned());
+            let number = device.to_string();
+            let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number));
+            let name = link.ok().and_then(|path| {
+                let name = path.file_name()?.to_string_lossy();
+                Some(name.into_owned())
+            });
             name.unwrap_or(number).into()
         });
-        Text::Shared(Arc::clone(name))
+        Arc::clone(name).into()
     }
-}
-
-/// Passes the cgroup to the finder, which needs its OOM kills for the end reason of the process.
-fn publish_cgroup(
-    following: &TargetHandle,
-    process: ProcessId,
-    cgroups: &ProcessCgroups,
-    sample: &CgroupSample,
-) {
-    if let Ok(memory) = &cgroups.memory {
-        let events = sample.memory_events.as_ref().ok();
-        following.set_cgroup(FoundCgroup {
-            process,
-            memory: memory.clone(),
-            oom_kills: events.and_then(|events| events.oom_kill),
-        });
-    }
-}
-
-/// The top folder of the memory hierarchy if it is missing. A cgroup may vanish with its process, a
-/// mount does not.
-fn missing_mount(cgroups: &ProcessCgroups) -> Option<&Path> {
-    let memory = cgroups.memory.as_ref().ok()?;
-    (!memory.top.is_dir()).then_some(&*memory.top)
 }
 
 impl Poll for Cgroup {
@@ -229,12 +213,12 @@ impl Poll for Cgroup {
         let mut output = SourceOutput::with_capacity(96);
         let process = context.target.map(|target| target.process);
         if self.process != process {
-            *self = Cgroup {
-                process,
-                counters: std::mem::take(&mut self.counters),
-                counters_cgroup: self.counters_cgroup.take(),
-                ..Cgroup::new(self.memory.clone(), self.following.clone())
-            };
+            self.process = process;
+            self.locator = None;
+            self.followed = None;
+            self.path = None;
+            self.headroom = Headroom::new(self.memory.clone());
+            self.limits = Throttle::every(LIMITS_INTERVAL);
         }
         let Some(process) = process else {
             return output;
@@ -256,16 +240,16 @@ fn add_readings(sample: CgroupSample, output: &mut SourceOutput) {
     output.whole(&c::USAGE, [], usage);
     let peak = output.take(sample.memory_peak);
     output.whole(&c::PEAK, [], peak);
-    let max = output.take(sample.memory_max);
-    output.whole(&c::LIMIT, ["max"], max.and_then(Limit::bytes));
-    let high = output.take(sample.memory_high);
-    output.whole(&c::LIMIT, ["high"], high.and_then(Limit::bytes));
+    let max = output.take(sample.memory_max).and_then(Limit::bytes);
+    output.whole(&c::LIMIT, ["max"], max);
+    let high = output.take(sample.memory_high).and_then(Limit::bytes);
+    output.whole(&c::LIMIT, ["high"], high);
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
         (Err(_), Ok(both)) => both
             .bytes()
-            .zip(max.and_then(Limit::bytes))
+            .zip(max)
             .map(|(both, memory)| both.saturating_sub(memory)),
         // Each version lacks the file of the other one. The error of its own file is the reason.
         (Err(error), Err(other)) => {
@@ -317,12 +301,9 @@ fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
     }
     output.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
     output.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    let minor_faults = minor_faults(stat.pgfault, stat.pgmajfault);
     output.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
-    output.whole(
-        &c::PAGE_FAULTS,
-        ["minor"],
-        minor_faults(stat.pgfault, stat.pgmajfault),
-    );
+    output.whole(&c::PAGE_FAULTS, ["minor"], minor_faults);
     for (op, by, pages) in [
         ("scan", "kswapd", stat.pgscan_kswapd),
         ("scan", "direct", stat.pgscan_direct),

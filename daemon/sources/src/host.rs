@@ -96,23 +96,16 @@ impl Poll for Host {
                 output.whole(&h::MEMORY, [kind], bytes);
             }
         }
-        self.following.set_host_oom_kills(
-            sample
-                .vmstat
-                .as_ref()
-                .ok()
-                .and_then(|vmstat| vmstat.oom_kill),
-        );
-        if let Some(vmstat) = output.take(sample.vmstat) {
+        let vmstat = output.take(sample.vmstat);
+        let oom_kills = vmstat.as_ref().and_then(|vmstat| vmstat.oom_kill);
+        self.following.set_host_oom_kills(oom_kills);
+        if let Some(vmstat) = vmstat {
+            let minor_faults = minor_faults(vmstat.pgfault, vmstat.pgmajfault);
             output.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
-            output.whole(
-                &h::PAGE_FAULTS,
-                ["minor"],
-                minor_faults(vmstat.pgfault, vmstat.pgmajfault),
-            );
+            output.whole(&h::PAGE_FAULTS, ["minor"], minor_faults);
             output.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
             output.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
-            output.whole(&h::OOM_KILLS, [], vmstat.oom_kill);
+            output.whole(&h::OOM_KILLS, [], oom_kills);
         }
         pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);

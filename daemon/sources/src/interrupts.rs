@@ -5,14 +5,13 @@
 use super::Registry;
 use crate::polling::{PollResult, PolledSource};
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
-use faultline_core::clock::{Clock, Schedule};
+use faultline_core::clock::Schedule;
 use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stop;
 use faultline_kernel::parse::interrupts::{self, CpuTable};
 use faultline_kernel::parse::pid_allowed;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::host as h;
-use faultline_metrics::{Metric, Problem, Reading, ReadingList, Source, Stamp, Status, Text};
+use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -68,8 +67,7 @@ impl Reader {
         let mut output = SourceOutput::default();
         if let Some(table) = read(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            let counters = self.interrupts.totals_by_cpu(&table);
-            for (cpu, devices, others) in counters {
+            for (cpu, devices, others) in self.interrupts.totals_by_cpu(&table) {
                 for (from, count) in [("device", devices), ("local", others)] {
                     let labels = [cpu.to_string().into(), from.into()];
                     output.readings.counter(&h::INTERRUPTS, labels, count);
@@ -82,8 +80,12 @@ impl Reader {
                 let labels = [cpu.to_string().into()];
                 output.readings.counter(&h::SOFTIRQS, labels, count);
             }
-            self.softirqs
-                .export_kinds(&h::SOFTIRQS_BY_TYPE, &mut output);
+            for (kind, counter) in &self.softirqs.rows {
+                let labels = [kind.to_ascii_lowercase().into()];
+                output
+                    .readings
+                    .counter(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
+            }
         }
         let of_process = process.map(|process| {
             let cpu = self.poh_cpu(root, process);
@@ -101,15 +103,12 @@ impl Reader {
 
     /// The only CPU that the thread may use. `None` if it is not pinned.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
-        if self
-            .poh_thread
-            .as_ref()
-            .is_none_or(|(of, _)| *of != process)
-        {
-            let thread = poh_thread(root, process.pid)?;
-            self.poh_thread = Some((process, thread));
-        }
-        let (_, thread) = self.poh_thread.as_ref()?;
+        let known = self.poh_thread.take().filter(|(of, _)| *of == process);
+        let thread = match known {
+            Some((_, thread)) => thread,
+            None => poh_thread(root, process.pid)?,
+        };
+        let (_, thread) = self.poh_thread.insert((process, thread));
         let status = format!("{thread}/status");
         match root.read_proc(&status, pid_allowed::cpus).ok()??[..] {
             [cpu] => Some(cpu),
@@ -129,10 +128,8 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
 
 fn poh_thread(root: &HostRoot, pid: u32) -> Option<String> {
     let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
-    let mut threads = threads.filter_map(|entry| {
-        let id = entry.ok()?.file_name();
-        Some(format!("{pid}/task/{}", id.to_str()?))
-    });
+    let names = threads.flatten().map(|entry| entry.file_name());
+    let mut threads = names.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
     threads.find(|thread| {
         let name = root.read_proc(&format!("{thread}/comm"), |name| Ok(name == POH_THREAD));
         name.unwrap_or(false)
@@ -181,15 +178,10 @@ impl Totals {
     /// A removed line takes its counts out of the sums. Such a sample is only the start of the next
     /// interval.
     fn add(&mut self, table: &CpuTable) {
-        let rows: HashMap<&str, u32> = table
-            .rows
-            .iter()
-            .map(|row| (row.name.as_str(), row.sum))
-            .collect();
-        let is_continuous = self.rows.iter().all(|(name, row)| {
-            let now = rows.get(name.as_str());
-            now.is_some_and(|now| row.growth(*now).is_some())
-        });
+        let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
+        let rows: HashMap<&str, u32> = rows.collect();
+        let grows = |(name, row): (&String, &Counter)| row.growth(*rows.get(name.as_str())?);
+        let is_continuous = self.rows.iter().all(|row| grows(row).is_some());
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, now) in rows {
             let row = self.rows.entry(name.to_owned());
@@ -197,13 +189,11 @@ impl Totals {
                 .advance(now, is_continuous);
         }
         let sums = table.devices.iter().zip(&table.others);
-        for (cpu, (devices, others)) in table.cpus.iter().zip(sums) {
-            let now = [*devices, *others];
+        for (cpu, (&devices, &others)) in table.cpus.iter().zip(sums) {
             let counters = self.cpus.entry(*cpu);
-            let counters = counters.or_insert(now.map(Counter::starting_at));
-            for (counter, now) in counters.iter_mut().zip(now) {
-                counter.advance(now, is_continuous);
-            }
+            let counters = counters.or_insert([devices, others].map(Counter::starting_at));
+            counters[0].advance(devices, is_continuous);
+            counters[1].advance(others, is_continuous);
         }
     }
 
@@ -215,13 +205,6 @@ impl Totals {
             was_online.then_some((*cpu, devices.total, others.total))
         };
         table.cpus.iter().filter_map(totals).collect()
-    }
-
-    fn export_kinds(&self, metric: &'static Metric, output: &mut SourceOutput) {
-        for (kind, counter) in &self.rows {
-            let kind = Text::from(kind.to_ascii_lowercase());
-            output.readings.counter(metric, [kind], counter.total);
-        }
     }
 }
 
@@ -242,24 +225,17 @@ pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         let mut reader = reader.lock().take().unwrap_or_default();
         stage.thread("interrupts", move |stop| {
             following.wait_for_first_search(MAX_FIRST_READ_DELAY);
-            let read = || {
+            let mut schedule = Schedule::every(INTERVAL);
+            while !stop.is_set() {
                 let process = following.current().map(|target| target.process);
-                latest.set(Some(Arc::new(reader.read(&root, clock.now(), process))));
-            };
-            each_minute(clock, &stop, read);
+                let result = reader.read(&root, clock.now(), process);
+                latest.set(Some(Arc::new(result)));
+                let now = clock.now().uptime;
+                schedule.due_tick(now);
+                stop.sleep(schedule.next().saturating_sub(now));
+            }
         })
     });
-}
-
-/// Also once at the start.
-fn each_minute(clock: Clock, stop: &Stop, mut read: impl FnMut()) {
-    let mut schedule = Schedule::every(INTERVAL);
-    while !stop.is_set() {
-        read();
-        let now = clock.now().uptime;
-        schedule.due_tick(now);
-        stop.sleep(schedule.next().saturating_sub(now));
-    }
 }
 
 #[cfg(test)]
@@ -267,6 +243,7 @@ mod tests {
     use super::*;
     use crate::discovery::Finder;
     use crate::tick::ProcessState;
+    use faultline_core::clock::Clock;
     use faultline_core::config::Config;
     use faultline_core::supervisor::Stage;
     use faultline_kernel::HostConstants;

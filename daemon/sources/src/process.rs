@@ -3,9 +3,9 @@
 use super::Registry;
 use crate::tick::{CpuTime, Poll, SampleContext, SourceOutput, Throttle};
 use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
+use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample};
 use faultline_metrics::metrics::process as p;
-use faultline_metrics::{Reading, ReadingList, Source};
+use faultline_metrics::{ReadingList, Source};
 use std::time::Duration;
 
 const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -15,33 +15,6 @@ struct Process {
     files: Option<ProcessFiles>,
     limits: Throttle,
     buffer: Vec<u8>,
-}
-
-impl Default for Process {
-    fn default() -> Self {
-        Process {
-            files: None,
-            limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
-            buffer: Vec::new(),
-        }
-    }
-}
-
-impl Process {
-    /// Opens the files once per process.
-    fn files(
-        &mut self,
-        wanted: ProcessId,
-        context: &SampleContext<'_>,
-        output: &mut SourceOutput,
-    ) -> Option<&mut ProcessFiles> {
-        if self.files.as_ref().is_none_or(|files| files.id() != wanted) {
-            self.files = output
-                .take(ProcessFiles::open(context.root, wanted.pid))
-                .filter(|files| files.id() == wanted);
-        }
-        self.files.as_mut()
-    }
 }
 
 impl Poll for Process {
@@ -55,18 +28,19 @@ impl Poll for Process {
             self.files = None;
             return output;
         };
-        let mut buffer = std::mem::take(&mut self.buffer);
         let limits = self.limits.is_due(context.now);
-        let sample = self
-            .files(target.process, context, &mut output)
-            .map(|files| {
-                if limits {
-                    files.sample(&mut buffer)
-                } else {
-                    files.sample_with_last_limits(&mut buffer)
-                }
-            });
-        self.buffer = buffer;
+        // Opens the files once per process.
+        self.files.take_if(|files| files.id() != target.process);
+        if self.files.is_none() {
+            self.files = output
+                .take(ProcessFiles::open(context.root, target.process.pid))
+                .filter(|files| files.id() == target.process);
+        }
+        let buffer = &mut self.buffer;
+        let sample = self.files.as_mut().map(|files| match limits {
+            true => files.sample(buffer),
+            false => files.sample_with_last_limits(buffer),
+        });
         if let Some(sample) = sample {
             if let Err(error) = context.boot_time {
                 output.problem(error);
@@ -79,13 +53,11 @@ impl Poll for Process {
             }
             if let Ok(stat) = &sample.stat {
                 let cpu = stat.utime_ticks.zip(stat.stime_ticks);
-                context
-                    .process_state
-                    .cpu
-                    .set(cpu.map(|(user, system)| CpuTime {
-                        user: context.host.ticks(user),
-                        system: context.host.ticks(system),
-                    }));
+                let cpu = cpu.map(|(user, system)| CpuTime {
+                    user: context.host.ticks(user),
+                    system: context.host.ticks(system),
+                });
+                context.process_state.cpu.set(cpu);
                 context.process_state.major_faults.set(stat.majflt);
             }
             read(sample, context.host, &mut output);
@@ -96,13 +68,14 @@ impl Poll for Process {
 
 /// One series per state, so that a query can select any; none for an unknown letter.
 fn read_state(state: State, output: &mut SourceOutput) {
-    if state.name().is_some() {
-        let names = State::NAMED
-            .into_iter()
-            .filter_map(|other| Some((other.name()?, other == state)));
-        output
-            .readings
-            .extend(names.map(|(name, is_on)| Reading::flag(&p::STATE, [name.into()], is_on)));
+    if state.name().is_none() {
+        return;
+    }
+    for other in State::NAMED {
+        if let Some(name) = other.name() {
+            let is_on = other == state;
+            output.readings.flag(&p::STATE, [name.into()], is_on);
+        }
     }
 }
 
@@ -144,5 +117,9 @@ fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) 
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.sampler(Process::default());
+    registry.sampler(Process {
+        files: None,
+        limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
+        buffer: Vec::new(),
+    });
 }

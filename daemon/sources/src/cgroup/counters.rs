@@ -22,14 +22,11 @@ struct Offset {
 impl Counters {
     pub(super) fn rebase(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
-            let first = readings
-                .iter()
-                .find(|reading| is_same_series(reading, &before))?;
-            let (first, last) = (first.value.clone(), first.value.clone());
+            let first = readings.iter().find(|one| is_same_series(one, &before))?;
             Some(Offset {
                 before,
-                first,
-                last,
+                first: first.value.clone(),
+                last: first.value.clone(),
             })
         };
         self.offsets = self.reported.drain(..).filter_map(offset).collect();
