@@ -7,7 +7,7 @@ mod slots;
 use super::admin::AdminFacts;
 use super::distance::DistanceEvidence;
 use super::rpc::{self, RpcFacts, identity_of};
-use super::votes;
+use super::votes::{self, VoteFacts};
 use crate::discovery::Target;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_core::config;
@@ -18,9 +18,9 @@ use faultline_datapoints::validator::phase::{from_log_progress, from_start_progr
 use faultline_datapoints::validator::senders::Assumption;
 
 use consensus::ConsensusState;
-use faultline_agave::consensus::{Consensus, Protocol};
+use faultline_agave::consensus::Protocol;
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
-use faultline_agave::version::{Version, shrink_target};
+use faultline_agave::version::{Client, Version, shrink_target};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::recorded::PHASE_EVIDENCE;
@@ -37,9 +37,12 @@ const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 pub struct Conclusions {
     latest_config: Latest<config::Config>,
     config: Arc<config::Config>,
-    inputs: Inputs,
+    intake: Intake,
+    rpc: rpc::Handle,
+    votes: votes::Handle,
+    admin: Latest<AdminFacts>,
+    log: Option<tail::StatusHandle>,
     tracker: Tracker,
-    slot_time: Latest<Duration>,
     slots: SlotTracker,
     consensus: ConsensusState,
     followed: Option<ProcessId>,
@@ -48,59 +51,74 @@ pub struct Conclusions {
     validator: Option<ProcessId>,
 }
 
-/// The latest results of the other sources.
-pub struct Inputs {
-    pub intake: Intake,
-    pub rpc: rpc::Handle,
-    pub votes: votes::Handle,
-    pub admin: Latest<AdminFacts>,
-    pub log: Option<tail::StatusHandle>,
-}
-
 /// The pollers' facts about the current process.
+#[derive(Debug, Clone)]
 struct SourceFacts {
+    now: Stamp,
     rpc: Option<Arc<RpcFacts>>,
     admin: Option<Arc<AdminFacts>>,
+    votes: Option<Arc<VoteFacts>>,
     datapoints: PushFacts,
     /// Maximum distance at which the validator reports itself healthy.
     health_distance: u64,
 }
 
 impl SourceFacts {
-    fn distance_evidence(&self, now: Stamp) -> DistanceEvidence {
-        let rpc = self.rpc.as_deref();
-        DistanceEvidence::new(now, rpc, self.datapoints.slots, self.health_distance)
+    fn distance_evidence(&self) -> DistanceEvidence {
+        let (rpc, pushed) = (self.rpc.as_deref(), self.datapoints.slots);
+        DistanceEvidence::new(self.now, rpc, pushed, self.health_distance)
+    }
+
+    fn processed_slot(&self) -> Option<u64> {
+        Some(self.rpc.as_ref()?.epoch_info?.absolute_slot)
+    }
+
+    fn slot_at(&self) -> Option<Stamp> {
+        self.rpc.as_ref()?.slot_at
+    }
+
+    /// The highest slot with stored shreds.
+    fn shred(&self) -> Option<u64> {
+        self.rpc.as_ref()?.max_shred
+    }
+
+    fn version(&self) -> Option<&str> {
+        let rpc = self.rpc.as_ref().and_then(|facts| facts.version.as_ref());
+        rpc.map(|version| &*version.solana_core)
+            .or(self.datapoints.version.as_deref())
     }
 }
 
 impl Conclusions {
     pub fn new(
         latest_config: Latest<config::Config>,
-        inputs: Inputs,
-        slot_time: Latest<Duration>,
+        intake: Intake,
+        rpc: rpc::Handle,
+        votes: votes::Handle,
+        admin: Latest<AdminFacts>,
+        log: Option<tail::StatusHandle>,
     ) -> Self {
         let config = latest_config.get().unwrap_or_default();
-        let tracker = Tracker::new(rules(&config));
-        let (slots, consensus, followed, followed_at, validator) = Default::default();
         Conclusions {
+            tracker: Tracker::new(rules(&config)),
             latest_config,
             config,
-            inputs,
-            tracker,
-            slot_time,
-            slots,
-            consensus,
-            followed,
-            followed_at,
-            validator,
+            intake,
+            rpc,
+            votes,
+            admin,
+            log,
+            slots: SlotTracker::default(),
+            consensus: ConsensusState::default(),
+            followed: None,
+            followed_at: Stamp::default(),
+            validator: None,
         }
     }
 
     fn reconfigure(&mut self) {
-        if let Some(config) = self
-            .latest_config
-            .get()
-            .filter(|config| !Arc::ptr_eq(config, &self.config))
+        if let Some(config) = self.latest_config.get()
+            && !Arc::ptr_eq(&config, &self.config)
         {
             self.tracker.configure(rules(&config));
             self.config = config;
@@ -109,8 +127,8 @@ impl Conclusions {
 
     fn publish_slot_time(&self) {
         let slot_time = self.tracker.slot_time();
-        if slot_time != self.slot_time.get().map(|time| *time) {
-            self.slot_time.set(slot_time.map(Arc::new));
+        if slot_time != self.votes.slot_time.get().map(|time| *time) {
+            self.votes.slot_time.set(slot_time.map(Arc::new));
         }
     }
 
@@ -118,6 +136,7 @@ impl Conclusions {
     /// validator.
     fn follow(&mut self, context: &SampleContext<'_>) {
         let process = context.target.map(|target| target.process);
+        let validator = process.filter(|_| !is_other_program(context));
         if process != self.followed {
             self.followed = process;
             self.followed_at = context.now;
@@ -126,138 +145,112 @@ impl Conclusions {
             if process.is_some() {
                 self.tracker.restart();
             }
-            if context
-                .target
-                .is_some_and(|target| target.validator.is_none())
-            {
-                self.inputs.intake.wait();
+            if process != validator {
+                self.intake.wait();
             }
         }
-        let is_validator = |target: &&Target| target.validator.is_some();
-        let validator = context.target.filter(is_validator).and(process);
         if validator == self.validator {
             return;
         }
         self.validator = validator;
         if let Some(process) = validator {
-            self.inputs.intake.restart(startup_id(context.root));
-            self.inputs.intake.follows(process);
+            self.intake.restart(startup_id(context.root));
+            self.intake.follows(process);
         } else {
-            self.inputs.intake.gone();
+            self.intake.gone();
         }
     }
 
-    fn source_facts(&self, target: Option<&Target>) -> SourceFacts {
-        let validator = target.and_then(|target| target.validator.as_ref());
+    fn source_facts(&self, context: &SampleContext<'_>) -> SourceFacts {
+        let process = self.followed;
         SourceFacts {
-            rpc: self
-                .inputs
-                .rpc
-                .facts()
-                .filter(|facts| Some(facts.process) == self.followed),
-            admin: self
-                .inputs
-                .admin
-                .get()
-                .filter(|facts| Some(facts.process) == self.followed),
-            datapoints: self.inputs.intake.facts(),
-            health_distance: validator
-                .map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
+            now: context.now,
+            rpc: { self.rpc.facts() }.filter(|facts| Some(facts.process) == process),
+            admin: { self.admin.get() }.filter(|facts| Some(facts.process) == process),
+            votes: process.and_then(|process| self.votes.of(process)),
+            datapoints: self.intake.facts(),
+            health_distance: context
+                .target
+                .map_or(HEALTH_DISTANCE, Target::health_distance),
         }
     }
 
-    fn identify(&self, context: &SampleContext<'_>, target: &Target, source_facts: &SourceFacts) {
-        let requested = identity_of(
-            target.process,
-            source_facts.rpc.as_deref(),
-            source_facts.admin.as_deref(),
-        );
-        let program = target.validator.as_ref().map(|validator| validator.program);
-        if program == Some(Program::TestValidator)
+    fn identify(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
+        let (intake, config, now) = (&self.intake, &self.config, context.now);
+        let validator = target.validator.as_ref();
+        if validator.is_some_and(|validator| validator.program == Program::TestValidator)
             && let Some(id) = startup_id(context.root)
         {
             // solana-test-validator pushes under its start-up host id until its end.
-            self.inputs.intake.add_host_id(&id, context.now);
+            intake.add_host_id(&id, now);
         }
-        match (requested, self.config.target.identity) {
-            (Some(identity), _) => self
-                .inputs
-                .intake
-                .set_reported_identity(&identity.to_string(), context.now),
-            (None, Some(identity)) => {
-                self.inputs
-                    .intake
-                    .set_configured_identity(&identity.to_string(), context.now);
-            }
-            (None, None) => {}
+        let (rpc, admin) = (facts.rpc.as_deref(), facts.admin.as_deref());
+        if let Some(identity) = identity_of(target.process, rpc, admin) {
+            intake.set_reported_identity(&identity.to_string(), now);
+        } else if let Some(identity) = config.target.identity {
+            intake.set_configured_identity(&identity.to_string(), now);
         }
-        let has_rpc = self.config.rpc.url.is_some()
-            || target
-                .validator
-                .as_ref()
-                .is_some_and(|v| v.rpc_port.is_some());
-        let has_rpc_poller = (self.config.rpc.enabled && has_rpc)
-            || source_facts.admin.as_ref().is_some_and(|facts| facts.up);
+        let has_rpc = config.rpc.url.is_some()
+            || validator.is_some_and(|validator| validator.rpc_port.is_some());
+        let has_rpc_poller = (config.rpc.enabled && has_rpc) || admin.is_some_and(|facts| facts.up);
         if !has_rpc_poller {
-            log_assumption(self.inputs.intake.assume_identity(context.now));
+            log_assumption(intake.assume_identity(now));
         }
-        if let Some(facts) = &source_facts.rpc
-            && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
-        {
-            self.inputs
-                .intake
-                .set_rpc_slots(info.absolute_slot, facts.max_shred, at);
+        if let Some((slot, at)) = facts.processed_slot().zip(facts.slot_at()) {
+            intake.set_rpc_slots(slot, facts.shred(), at);
         }
     }
 
     fn consensus(
         &mut self,
-        now: Stamp,
         process: ProcessId,
-        source_facts: &SourceFacts,
+        facts: &SourceFacts,
         output: &mut SourceOutput,
-    ) -> Option<Consensus> {
-        let votes = self.inputs.votes.migration(process, now);
-        let consensus = self.consensus.update(now, source_facts, &votes);
-        self.inputs.votes.set_consensus(process, consensus);
-        let proven = consensus.as_ref();
-        proven.inspect(|consensus| consensus::readings(consensus, output));
-        if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
-            let balance = self.inputs.votes.vote_balance(process, now);
-            let slot_time = self.tracker.slot_time();
-            consensus::admission_shortfall(now, source_facts, balance.zip(slot_time), output);
+    ) -> Option<Protocol> {
+        let consensus = self.consensus.update(facts);
+        let published = consensus.map(|consensus| Arc::new((process, consensus)));
+        self.votes.consensus.set(published);
+        let consensus = consensus?;
+        consensus::readings(&consensus, output);
+        if consensus.protocol == Protocol::Alpenglow {
+            consensus::admission_shortfall(facts, self.tracker.slot_time(), output);
         }
-        consensus
+        Some(consensus.protocol)
     }
 
-    fn evidence(&self, context: &SampleContext<'_>, source_facts: &SourceFacts) -> Evidence {
-        let progress = source_facts
-            .admin
-            .as_ref()
-            .and_then(|facts| facts.progress.as_ref());
-        let rpc_is_up = source_facts.rpc.as_ref().is_some_and(|facts| facts.up);
-        let has_answered = source_facts
-            .rpc
-            .as_ref()
-            .is_some_and(|facts| facts.slot_at.is_some());
-        let running = rpc_is_up || progress.is_some_and(|progress| progress.name() == "Running");
-        let start = progress.and_then(from_start_progress);
-        // The log reports a start, but not its end.
-        let start = start.or_else(|| {
-            self.log_phase()
-                .filter(|_| progress.is_none() && !has_answered)
-        });
-        let is_recent = |at: Stamp| context.now.since(at) < STAGE_MAX_AGE;
+    fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> Evidence {
+        let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
+        let log = self.log.as_ref().map(tail::StatusHandle::snapshot);
+        let is_of_process = |at: Stamp| at >= self.followed_at;
+        let log_phase = || {
+            let newest = log
+                .as_ref()?
+                .progress
+                .filter(|step| is_of_process(step.at))?;
+            from_log_progress(newest.progress)
+        };
+        let progress = admin.and_then(|facts| facts.progress.as_ref());
+        let start = match progress {
+            Some(progress) => from_start_progress(progress),
+            // The log reports a start, but not its end.
+            None if facts.slot_at().is_none() => log_phase(),
+            None => None,
+        };
+        let running = rpc.is_some_and(|facts| facts.up)
+            || progress.is_some_and(|progress| progress.name() == "Running");
+        let last_line = log.as_ref().and_then(|log| log.last_line);
+        let reported_at = { facts.datapoints.last_push }
+            .max(last_line.filter(|at| is_of_process(*at)))
+            .max(admin.filter(|_| progress.is_some()).map(|facts| facts.at))
+            .max(facts.slot_at());
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))
-            .filter(|_| self.last_reported_at(source_facts).is_some_and(is_recent));
-        let process = if context.target.is_none() {
-            Process::None
-        } else if is_stopped(context) {
-            Process::Stopped
-        } else {
-            Process::Alive
+            .filter(|_| reported_at.is_some_and(|at| facts.now.since(at) < STAGE_MAX_AGE));
+        let process = match context.target {
+            None => Process::None,
+            Some(_) if is_stopped(context) => Process::Stopped,
+            Some(_) => Process::Alive,
         };
         Evidence {
             process,
@@ -266,46 +259,15 @@ impl Conclusions {
         }
     }
 
-    /// Time of the last report by this process from any source.
-    fn last_reported_at(&self, source_facts: &SourceFacts) -> Option<Stamp> {
-        let line = self
-            .inputs
-            .log
-            .as_ref()
-            .and_then(|log| log.snapshot().last_line);
-        let admin = source_facts
-            .admin
-            .as_ref()
-            .filter(|facts| facts.progress.is_some())
-            .map(|facts| facts.at);
-        let rpc = source_facts.rpc.as_ref().and_then(|facts| facts.slot_at);
-        let line = line.filter(|at| *at >= self.followed_at);
-        source_facts
-            .datapoints
-            .last_push
-            .max(line)
-            .max(admin)
-            .max(rpc)
-    }
-
-    fn log_phase(&self) -> Option<Phase> {
-        let newest = self.inputs.log.as_ref()?.snapshot().progress?;
-        from_log_progress(newest.progress).filter(|_| newest.at >= self.followed_at)
-    }
-
-    fn info(
-        &self,
-        context: &SampleContext<'_>,
-        target: &Target,
-        source_facts: &SourceFacts,
-        version: Option<&str>,
-    ) -> Reading {
+    fn info(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
-        let identity = source_facts.datapoints.identity.clone().or(configured);
-        let cluster = self.inputs.votes.cluster(target.process);
+        let identity = facts.datapoints.identity.as_deref();
+        let cluster = facts.votes.as_ref().and_then(|facts| facts.cluster());
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
+        let version = facts.version();
+        let cgroup = context.process_state.cgroup.get();
         Reading::whole(
             &p::TARGET_INFO,
             [
@@ -313,13 +275,9 @@ impl Conclusions {
                 text(Some(&target.comm)),
                 text(version.map(display_version).as_deref()),
                 text(client(target, version).as_deref()),
-                text(labels.cluster.as_deref().or(cluster.as_deref())),
-                text(identity.as_deref()),
-                context
-                    .process_state
-                    .cgroup
-                    .get()
-                    .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
+                text(labels.cluster.as_deref().or(cluster)),
+                text(identity.or(configured.as_deref())),
+                cgroup.map_or("".into(), |path| Arc::clone(path).into()),
                 text(labels.experiment.as_deref()),
                 text(labels.arm.as_deref()),
                 text(labels.run.as_deref()),
@@ -341,40 +299,21 @@ impl Poll for Conclusions {
         };
         self.reconfigure();
         self.follow(context);
-        let source_facts = self.source_facts(context.target);
-        let mut evidence = self.evidence(context, &source_facts);
+        let facts = self.source_facts(context);
+        let mut evidence = self.evidence(context, &facts);
         output.readings.flag(&p::UP, [], context.target.is_some());
         if let Some(target) = context.target {
-            let version = source_facts
-                .rpc
-                .as_ref()
-                .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
-            let version = version.or_else(|| source_facts.datapoints.version.clone());
-            output
-                .readings
-                .push(self.info(context, target, &source_facts, version.as_deref()));
+            output.readings.push(self.info(context, target, &facts));
             if target.validator.is_some() {
-                self.identify(context, target, &source_facts);
-                cache_capacity(
-                    version.as_deref(),
-                    self.config.target.program_cache_entries,
-                    &mut output,
-                );
-                let consensus =
-                    self.consensus(context.now, target.process, &source_facts, &mut output);
-                let protocol = consensus.map(|consensus| consensus.protocol);
-                self.slots.sample(
-                    (context.now, protocol),
-                    &source_facts,
-                    &mut output,
-                    &mut evidence,
-                );
+                self.identify(context, target, &facts);
+                let configured = self.config.target.program_cache_entries;
+                cache_capacity(facts.version(), configured, &mut output);
+                let protocol = self.consensus(target.process, &facts, &mut output);
+                self.slots
+                    .sample(protocol, &facts, &mut output, &mut evidence);
             }
         }
-        let is_not_validator = context
-            .target
-            .is_some_and(|target| target.validator.is_none());
-        if !is_not_validator {
+        if !is_other_program(context) {
             let before = self.tracker.phase();
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
@@ -386,6 +325,13 @@ impl Poll for Conclusions {
         }
         output
     }
+}
+
+/// The followed process is no validator, such as a wrapper.
+fn is_other_program(context: &SampleContext<'_>) -> bool {
+    context
+        .target
+        .is_some_and(|target| target.validator.is_none())
 }
 
 fn log_assumption(assumption: Option<Assumption>) {
@@ -431,18 +377,9 @@ fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOut
         readings.flag(&v::PHASE, [name.into()], is_on);
         readings.real(&v::PHASE_SECONDS, [name.into()], seconds);
     }
-    for (metric, flag) in [
-        (&v::KEPT_UP, tracker.kept_up()),
-        (&v::STALLED, tracker.stalled()),
-    ] {
-        readings.flag(metric, [], flag);
-    }
-    let slot_time = tracker.slot_time();
-    readings.real(
-        &v::SLOT_SECONDS,
-        [],
-        slot_time.map(|time| time.as_secs_f64()),
-    );
+    readings.flag(&v::KEPT_UP, [], tracker.kept_up());
+    readings.flag(&v::STALLED, [], tracker.stalled());
+    output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
         output.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
@@ -458,33 +395,29 @@ fn display_version(version: &str) -> String {
 }
 
 fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
-    let stock_capacity = version
-        .and_then(|version| Version::parse(version).ok())
-        .map(|version| version.program_cache_capacity());
-    let Some(cache_capacity) = configured.or(stock_capacity) else {
-        return;
-    };
-    output.whole(&v::CACHE_CAPACITY, ["configured"], Some(cache_capacity));
-    output.whole(
-        &v::CACHE_SHRINK_TARGET,
-        ["configured"],
-        Some(shrink_target(cache_capacity)),
-    );
+    let stock = || Some(Version::parse(version?).ok()?.program_cache_capacity());
+    let capacity = configured.or_else(stock);
+    output.whole(&v::CACHE_CAPACITY, ["configured"], capacity);
+    let shrink_target = capacity.map(shrink_target);
+    output.whole(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
 }
 
 /// The client by reported version, else by program; `None` for non-validators.
 pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
-    let reported_client = version
-        .and_then(|version| Version::parse(version).ok())
-        .and_then(|version| version.client);
+    let reported = version.and_then(|version| Version::parse(version).ok()?.client);
     let by_program = match program {
         Program::AgaveValidator | Program::TestValidator => "agave",
         Program::SolanaValidator => "solana-labs",
         Program::JitoValidator => "jito",
         Program::Fdctl => "frankendancer",
     };
-    Some(reported_client.map_or(by_program.to_owned(), |client| client.name().to_owned()))
+    Some(
+        reported
+            .as_ref()
+            .map_or(by_program, Client::name)
+            .to_owned(),
+    )
 }
 
 /// The host id of a validator before it has read its identity.

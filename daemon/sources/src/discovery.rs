@@ -22,7 +22,7 @@ mod unit;
 mod watch;
 
 use descendants::{Descendants, InspectionTimer};
-use faultline_agave::identify::Validator;
+use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
 use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_core::supervisor::{PathThread, Stop};
@@ -66,6 +66,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Maximum distance at which the validator reports itself healthy.
+    pub(crate) fn health_distance(&self) -> u64 {
+        let validator = self.validator.as_ref();
+        validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance)
+    }
+
     /// True if `before` was a wrapper, followed only until its validator, this target, appeared.
     pub fn replaces_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()

@@ -26,6 +26,7 @@ pub mod tick;
 pub mod votes;
 
 use admin::AdminFacts;
+use conclusions::Conclusions;
 use faultline_core::config::Config;
 use faultline_core::hub::Latest;
 use faultline_core::supervisor::{Stage, Stop};
@@ -106,25 +107,21 @@ pub fn register(
     forward: Option<forward::Handle>,
     latest_config: Latest<Config>,
 ) -> (rpc::Handle, Latest<AdminFacts>) {
-    let (admin, slot_time) = (Latest::default(), Latest::default());
+    let admin = Latest::default();
     register_kernel(registry, context);
     resources::register(registry, context);
     datapoints::register(registry, context, intake, listener, forward);
     let log = log::register(registry, context, intake);
     let rpc = rpc::register(registry, context, &admin);
-    let votes = votes::register(registry, context, intake, &rpc, &admin, &slot_time);
+    let votes = votes::register(registry, context, intake, &rpc, &admin);
     admin::register(registry, context, &admin);
-    let inputs = conclusions::Inputs {
-        intake: intake.clone(),
-        rpc: rpc.clone(),
-        votes,
-        admin: admin.clone(),
-        log,
-    };
-    registry.sampler(conclusions::Conclusions::new(
+    registry.sampler(Conclusions::new(
         latest_config,
-        inputs,
-        slot_time,
+        intake.clone(),
+        rpc.clone(),
+        votes,
+        admin.clone(),
+        log,
     ));
     (rpc, admin)
 }

@@ -47,11 +47,11 @@ pub(super) async fn check(
     let mut stage = stage();
     stage.task("votes", |stop| poller.run(stop));
     let complete = wait_for(stage, RESPONSE_TIMEOUT, || {
-        handle.status().filter(|status| status.is_complete)
+        handle.facts().filter(|facts| facts.is_complete)
     });
-    let status = complete.await.or_else(|| handle.status());
-    match status {
-        Some(status) => vote_check(&status, config.validator.vote_account.is_some(), is_far),
+    let facts = complete.await.or_else(|| handle.facts());
+    match facts {
+        Some(facts) => vote_check(&facts, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
             name,
             "no answer within 5 s, or the identity is not known",
@@ -60,10 +60,10 @@ pub(super) async fn check(
     }
 }
 
-fn vote_check(status: &votes::VoteStatus, is_configured: bool, is_far: bool) -> Check {
+fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
     let name = "votes";
-    let lacks = problem_text(&status.problems);
-    let (account, own) = match (&status.account, &status.own) {
+    let lacks = problem_text(&facts.problems);
+    let (account, own) = match (facts.vote_account, facts.own(facts.at)) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {
             let remedy = "correct validator.vote_account, or leave it out";
@@ -73,7 +73,7 @@ fn vote_check(status: &votes::VoteStatus, is_configured: bool, is_far: bool) -> 
                 remedy,
             );
         }
-        (None, _) if status.has_all_accounts => {
+        (None, _) if facts.has_all_accounts() => {
             return Check::off(
                 name,
                 "the identity has no vote account with stake: the node does not vote",
@@ -90,7 +90,7 @@ fn vote_check(status: &votes::VoteStatus, is_configured: bool, is_far: bool) -> 
             name,
             "not judged: the validator is far behind the tip, and would judge by its own old bank",
         ),
-        false if status.is_standby => Check::ok(
+        false if facts.is_standby(&own) => Check::ok(
             name,
             "the vote account is current; another node votes with it, and this one is on standby",
         ),
@@ -104,8 +104,8 @@ fn vote_check(status: &votes::VoteStatus, is_configured: bool, is_far: bool) -> 
             "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
         ),
     };
-    let consensus = status
-        .consensus
+    let consensus = facts
+        .consensus()
         .map_or("not proven by JSON-RPC alone".to_owned(), |proven| {
             format!("{}, by {}", proven.protocol.name(), proven.sign.name())
         });

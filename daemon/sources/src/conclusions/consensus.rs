@@ -1,10 +1,8 @@
 use super::SourceFacts;
-use crate::rpc::RpcFacts;
 use crate::tick::SourceOutput;
-use crate::votes::MigrationEvidence;
+use crate::votes::sol;
 use faultline_agave::admission;
 use faultline_agave::consensus::{Consensus, Evidence, Protocol};
-use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_metrics::metrics::validator as v;
 use faultline_metrics::metrics::votes::ADMISSION_SHORTFALL;
 use faultline_metrics::{ReadingList, Stamp};
@@ -29,7 +27,7 @@ struct CommitmentGap {
 }
 
 impl CommitmentGap {
-    fn update_slots(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
+    fn update(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
         if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP_SLOTS {
             self.since = None;
             return;
@@ -43,14 +41,6 @@ impl CommitmentGap {
         }
     }
 
-    fn update_from_rpc(&mut self, facts: &RpcFacts) {
-        if let (Some(at), Some(confirmed), Some(finalized)) =
-            (facts.slot_at, facts.confirmed, facts.finalized)
-        {
-            self.update_slots(at, confirmed, finalized);
-        }
-    }
-
     fn shows_tower(&self, now: Stamp) -> bool {
         self.shown_at
             .is_some_and(|at| now.since(at) < TOWER_MAX_AGE)
@@ -58,23 +48,24 @@ impl CommitmentGap {
 }
 
 /// Exports the vote account's shortfall, if the validator reports it. Otherwise computes it from
-/// the balance in lamports and the slot time, but only near the tip.
+/// its balance and the slot time, but only near the tip.
 pub(super) fn admission_shortfall(
-    now: Stamp,
-    source_facts: &SourceFacts,
-    balance: Option<(u64, Duration)>,
+    facts: &SourceFacts,
+    slot_time: Option<Duration>,
     output: &mut SourceOutput,
 ) {
-    let reported = source_facts.admin.as_ref();
+    let reported = facts.admin.as_ref();
     let reported = reported.and_then(|facts| facts.admission_shortfall());
-    let is_near_tip = source_facts.distance_evidence(now).is_near_tip() == Some(true);
-    let by_balance = balance
-        .filter(|_| is_near_tip)
-        .and_then(|(lamports, slot_time)| admission::shortfall(lamports, slot_time.as_secs_f64()));
-    let sol = reported
-        .or(by_balance)
-        .map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
-    output.readings.real(&ADMISSION_SHORTFALL, [], sol);
+    let by_balance = || {
+        let lamports = facts.votes.as_ref()?.vote_balance(facts.now)?;
+        let slot_seconds = slot_time?.as_secs_f64();
+        let is_near_tip = facts.distance_evidence().is_near_tip() == Some(true);
+        admission::shortfall(lamports, slot_seconds).filter(|_| is_near_tip)
+    };
+    let lamports = reported.or_else(by_balance);
+    output
+        .readings
+        .real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
 }
 
 #[derive(Debug, Default)]
@@ -84,36 +75,33 @@ pub(super) struct ConsensusState {
 }
 
 impl ConsensusState {
-    pub(super) fn update(
-        &mut self,
-        now: Stamp,
-        source_facts: &SourceFacts,
-        votes: &MigrationEvidence,
-    ) -> Option<Consensus> {
-        if let Some(facts) = &source_facts.rpc {
-            self.gap.update_from_rpc(facts);
+    pub(super) fn update(&mut self, facts: &SourceFacts) -> Option<Consensus> {
+        let now = facts.now;
+        if let Some(rpc) = &facts.rpc
+            && let (Some(at), Some(confirmed), Some(finalized)) =
+                (rpc.slot_at, rpc.confirmed, rpc.finalized)
+        {
+            self.gap.update(at, confirmed, finalized);
         }
-        let reports = source_facts.datapoints.migration;
-        let processed = { source_facts.rpc.as_ref() }.and_then(|facts| facts.epoch_info);
-        let replayed = { source_facts.datapoints.slots }.and_then(|(_, slots)| slots.frozen);
+        let votes = facts.votes.as_ref();
+        let reports = facts.datapoints.migration;
+        let replayed = facts.datapoints.slots.and_then(|(_, slots)| slots.frozen);
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
         let evidence = Evidence {
             has_event_handler: reports.has_event_handler,
             is_complete: reports.is_complete,
             completed_slot: reports.genesis_slot,
             migration_slot: reports.migration_slot,
-            slot: processed.map(|info| info.absolute_slot).or(replayed),
+            slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
             has_commitment_gap: self.gap.shows_tower(now),
-            ..votes.evidence()
+            ..votes.map_or_else(Evidence::default, |votes| votes.evidence(now))
         };
         let before = self.current;
         self.current = Consensus::next(before, evidence.consensus());
-        let names = |consensus: Option<Consensus>| {
-            consensus.map(|consensus| (consensus.protocol.name(), consensus.sign.name()))
-        };
-        if names(self.current) != names(before) {
-            let (from, to) = (names(before), names(self.current));
+        let names = |consensus: Consensus| (consensus.protocol.name(), consensus.sign.name());
+        let (from, to) = (before.map(names), self.current.map(names));
+        if from != to {
             tracing::info!(?from, ?to, "consensus");
         }
         self.current
@@ -146,14 +134,14 @@ mod tests {
     fn only_a_lasting_gap_with_advancing_finalized_slots_shows_tower() {
         let mut gap = CommitmentGap::default();
         for second in 0..3 {
-            gap.update_slots(at(second), 131 + second, 100 + second);
+            gap.update(at(second), 131 + second, 100 + second);
             assert!(!gap.shows_tower(at(second)));
         }
-        gap.update_slots(at(3), 134, 103);
+        gap.update(at(3), 134, 103);
         assert!(gap.shows_tower(at(3)) && gap.shows_tower(at(62)) && !gap.shows_tower(at(63)));
 
         let mut migrating = CommitmentGap::default();
-        (0..90).for_each(|second| migrating.update_slots(at(second), 131, 100));
+        (0..90).for_each(|second| migrating.update(at(second), 131, 100));
         assert!(!migrating.shows_tower(at(90)), "nothing is finalized");
 
         let mut alpenglow = CommitmentGap::default();
@@ -161,7 +149,7 @@ mod tests {
             let root = 100 + 5 * second;
             // Sometimes an answer falls between the two.
             let ahead = if second % 3 == 0 { 40 } else { 0 };
-            alpenglow.update_slots(at(second), root + ahead, root);
+            alpenglow.update(at(second), root + ahead, root);
             assert!(!alpenglow.shows_tower(at(second)));
         }
     }

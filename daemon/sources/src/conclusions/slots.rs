@@ -36,66 +36,49 @@ impl SlotTracker {
     /// Exports the slots, and adds those reported since the previous tick to `evidence`.
     pub(super) fn sample(
         &mut self,
-        (now, protocol): (Stamp, Option<Protocol>),
-        source_facts: &SourceFacts,
+        protocol: Option<Protocol>,
+        facts: &SourceFacts,
         output: &mut SourceOutput,
         evidence: &mut Evidence,
     ) {
-        self.add_evidence((now, protocol), source_facts, evidence);
+        self.add_evidence(protocol, facts, evidence);
         if evidence.process != Process::Stopped {
-            self.export((now, protocol), source_facts, output);
+            self.export(protocol, facts, output);
         }
     }
 
-    fn export(
-        &self,
-        (now, protocol): (Stamp, Option<Protocol>),
-        source_facts: &SourceFacts,
-        output: &mut SourceOutput,
-    ) {
-        let rpc = source_facts.rpc.as_deref();
-        let (slot_at, distance_at) = (
-            rpc.and_then(|facts| facts.slot_at),
-            rpc.and_then(|facts| facts.distance_at),
-        );
+    fn export(&self, protocol: Option<Protocol>, facts: &SourceFacts, output: &mut SourceOutput) {
+        let (now, rpc) = (facts.now, facts.rpc.as_deref());
+        let distance_at = rpc.and_then(|facts| facts.distance_at);
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
-        let pushed_slots = { source_facts.datapoints.slots }
-            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
-            .map(|(_, slots)| slots)
-            .unwrap_or_default();
-        let own = rpc
-            .and_then(|facts| facts.epoch_info)
-            .map(|info| info.absolute_slot);
-        let received = rpc.and_then(|facts| facts.max_shred);
+        let pushed = { facts.datapoints.slots }.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
+        let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
         // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
         // The processed slot is the newest that this node notarized.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
-        let optimistic = pushed_slots.optimistic.filter(|_| !is_alpenglow);
-        let replayed = pushed_slots.frozen.filter(|_| is_alpenglow);
         for (kind, slot) in [
             (
                 "processed",
-                own.or(unless_recent(slot_at, pushed_slots.frozen)),
+                { facts.processed_slot() }.or(unless_recent(facts.slot_at(), pushed.frozen)),
             ),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
             ("finalized", rpc.and_then(|facts| facts.finalized)),
-            ("root", pushed_slots.root),
-            ("optimistic", optimistic),
-            ("replayed", replayed),
+            ("root", pushed.root),
+            ("optimistic", pushed.optimistic.filter(|_| !is_alpenglow)),
+            ("replayed", pushed.frozen.filter(|_| is_alpenglow)),
             (
                 "shred",
-                received.or(unless_recent(distance_at, pushed_slots.shred)),
+                { facts.shred() }.or(unless_recent(distance_at, pushed.shred)),
             ),
         ] {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let tip = rpc.and_then(|facts| facts.max_shred);
-        let tip_exists = tip.is_none_or(|tip| self.still_exists(protocol, tip));
-        let distance_evidence = source_facts
-            .distance_evidence(now)
+        let tip_exists = { facts.shred() }.is_none_or(|tip| self.still_exists(protocol, tip));
+        let distance_evidence = facts
+            .distance_evidence()
             .with_fresh_tip(tip_is_fresh && tip_exists);
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.behind());
     }
@@ -125,43 +108,39 @@ impl SlotTracker {
     /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
     fn add_evidence(
         &mut self,
-        (now, protocol): (Stamp, Option<Protocol>),
-        source_facts: &SourceFacts,
+        protocol: Option<Protocol>,
+        facts: &SourceFacts,
         evidence: &mut Evidence,
     ) {
-        let rpc = source_facts.rpc.as_deref();
-        let rpc_at = rpc.and_then(|facts| facts.slot_at);
-        let own = rpc
-            .and_then(|facts| facts.epoch_info)
-            .map(|info| info.absolute_slot);
-        let received = rpc.and_then(|facts| facts.max_shred);
+        let (own, received, rpc_at) = (facts.processed_slot(), facts.shred(), facts.slot_at());
         if let Some(own) = own {
             self.track_purge(protocol, own, received);
         }
-        if rpc_at > self.rpc_at {
+        if let Some(rpc) = &facts.rpc
+            && rpc_at > self.rpc_at
+        {
             self.rpc_at = rpc_at;
             evidence.slot = own;
-            evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
-            evidence.tip = received.filter(|tip| {
-                let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
-                is_new && self.still_exists(protocol, *tip)
-            });
-            if let (Some(slot), Some(at)) = (received, rpc_at) {
+            evidence.is_healthy = rpc.health == Some(Health::Ok);
+            let is_new = rpc.distance_at == rpc_at;
+            evidence.tip = received.filter(|tip| is_new && self.still_exists(protocol, *tip));
+            if let Some((slot, at)) = received.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
             }
         }
-        let Some((at, pushed_slots)) =
-            { source_facts.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
-        else {
+        let Some((at, pushed)) = facts.datapoints.slots else {
             return;
         };
+        if Some(at) <= self.push_at {
+            return;
+        }
         self.push_at = Some(at);
         if own.is_none() && Some(at) > rpc_at {
-            evidence.slot = pushed_slots.frozen;
+            evidence.slot = pushed.frozen;
         }
-        if received.is_none() && source_facts.distance_evidence(now).by_pushes().is_some() {
-            evidence.tip = pushed_slots.tip();
+        if received.is_none() && facts.distance_evidence().by_pushes().is_some() {
+            evidence.tip = pushed.tip();
         }
     }
 }
@@ -218,8 +197,10 @@ mod tests {
         });
         let slots = push.map(|(second, slots)| (at(second), slots));
         SourceFacts {
+            now: at(0),
             rpc: rpc.map(Arc::new),
             admin: None,
+            votes: None,
             datapoints: PushFacts {
                 slots,
                 ..PushFacts::default()
@@ -243,7 +224,11 @@ mod tests {
         source_facts: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
         let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-        sources.sample((at(now), None), source_facts, &mut output, &mut evidence);
+        let source_facts = SourceFacts {
+            now: at(now),
+            ..source_facts.clone()
+        };
+        sources.sample(None, &source_facts, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
             let of = output.readings.iter().find(|reading| {
                 reading.metric.name == name
@@ -381,13 +366,9 @@ mod tests {
         let mut sources = SlotTracker::default();
         let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-            let source_facts = source_facts(Some((second, Some(answer))), Some((second, push)));
-            sources.sample(
-                (at(second), Some(protocol)),
-                &source_facts,
-                &mut output,
-                &mut evidence,
-            );
+            let mut source_facts = source_facts(Some((second, Some(answer))), Some((second, push)));
+            source_facts.now = at(second);
+            sources.sample(Some(protocol), &source_facts, &mut output, &mut evidence);
             let value = |name: &str, label: &str| {
                 let of = output.readings.iter().find(|reading| {
                     reading.metric.name == name
@@ -452,8 +433,9 @@ mod tests {
                 ..Evidence::default()
             },
         );
-        let answer = source_facts(Some((10, Some((105, 106)))), None);
-        SlotTracker::default().sample((at(10), None), &answer, &mut output, &mut evidence);
+        let mut answer = source_facts(Some((10, Some((105, 106)))), None);
+        answer.now = at(10);
+        SlotTracker::default().sample(None, &answer, &mut output, &mut evidence);
         assert!(output.readings.is_empty());
     }
 }

@@ -24,15 +24,14 @@ pub(super) fn name(genesis_hash: &str) -> &str {
         .map_or(genesis_hash, |(_, name)| name)
 }
 
-/// Shares of the cluster's active stake by label value.
-pub(super) type Shares = Vec<(&'static str, f64)>;
+/// A label value and its share of the cluster's active stake.
+type Share = (&'static str, f64);
 
 /// The versions in the cluster relative to the own one.
+#[derive(Debug, Clone)]
 pub(super) struct VersionShares {
-    /// newer, same, older, unknown.
-    pub(super) versions: Shares,
-    /// same, other, unknown.
-    pub(super) feature_sets: Shares,
+    pub(super) versions: [Share; 4],
+    pub(super) feature_sets: [Share; 3],
 }
 
 /// `None` without stake, or if the own version is unreadable. The own stake counts with the own
@@ -43,11 +42,10 @@ pub(super) fn version_shares(
     (identity, own): (PublicKey, &NodeVersion),
 ) -> Option<VersionShares> {
     let own_release = Version::parse(&own.solana_core).ok()?.release();
-    let nodes: HashMap<PublicKey, &ClusterNode> = nodes
-        .iter()
-        .filter_map(|node| Some((node.pubkey?, node)))
-        .collect();
-    let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
+    let nodes = nodes.iter().filter_map(|node| Some((node.pubkey?, node)));
+    let nodes: HashMap<PublicKey, &ClusterNode> = nodes.collect();
+    let (mut newer, mut same, mut older, mut unknown) = (0.0, 0.0, 0.0, 0.0);
+    let (mut same_set, mut other_set, mut unknown_set) = (0.0, 0.0, 0.0);
     for (account, _) in votes.all() {
         let Some(stake) = account.activated_stake.map(|lamports| lamports as f64) else {
             continue;
@@ -55,42 +53,37 @@ pub(super) fn version_shares(
         let node = account.node_pubkey.and_then(|key| nodes.get(&key));
         let runs_agave =
             |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
-        let theirs = node.filter(runs_agave).and_then(|node| node.version);
-        let is_own = account.node_pubkey == Some(identity);
-        let theirs = if is_own { Some(own_release) } else { theirs };
-        let version = match theirs.map(|theirs| theirs.cmp(&own_release)) {
-            Some(Ordering::Greater) => 0,
-            Some(Ordering::Equal) => 1,
-            Some(Ordering::Less) => 2,
-            None => 3,
+        let (release, feature_set) = if account.node_pubkey == Some(identity) {
+            (Some(own_release), own.feature_set)
+        } else {
+            let release = node.filter(runs_agave).and_then(|node| node.version);
+            (release, node.and_then(|node| node.feature_set))
         };
-        let theirs = node.and_then(|node| node.feature_set);
-        let theirs = if is_own { own.feature_set } else { theirs };
-        let feature_set = match theirs.zip(own.feature_set) {
-            Some((theirs, own)) if theirs == own => 0,
-            Some(_) => 1,
-            None => 2,
-        };
-        total += stake;
-        versions
-            .get_mut(version)
-            .into_iter()
-            .for_each(|sum| *sum += stake);
-        feature_sets
-            .get_mut(feature_set)
-            .into_iter()
-            .for_each(|sum| *sum += stake);
+        match release.map(|release| release.cmp(&own_release)) {
+            Some(Ordering::Greater) => newer += stake,
+            Some(Ordering::Equal) => same += stake,
+            Some(Ordering::Less) => older += stake,
+            None => unknown += stake,
+        }
+        match feature_set.zip(own.feature_set) {
+            Some((theirs, own)) if theirs == own => same_set += stake,
+            Some(_) => other_set += stake,
+            None => unknown_set += stake,
+        }
     }
-    let shares = |names: &[&'static str], sums: &[f64]| {
-        names
-            .iter()
-            .copied()
-            .zip(sums.iter().map(|s| s / total))
-            .collect()
-    };
+    let total = newer + same + older + unknown;
     (total > 0.0).then(|| VersionShares {
-        versions: shares(&["newer", "same", "older", "unknown"], &versions),
-        feature_sets: shares(&["same", "other", "unknown"], &feature_sets),
+        versions: [
+            ("newer", newer / total),
+            ("same", same / total),
+            ("older", older / total),
+            ("unknown", unknown / total),
+        ],
+        feature_sets: [
+            ("same", same_set / total),
+            ("other", other_set / total),
+            ("unknown", unknown_set / total),
+        ],
     })
 }
 
@@ -158,8 +151,8 @@ mod tests {
         for nodes in [older, json!([])] {
             let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
             let found = version_shares(&votes, &nodes, (key("a"), &own)).unwrap();
-            let same = |shares: Shares| shares.contains(&("same", 1.0));
-            assert!(same(found.versions) && same(found.feature_sets));
+            let same = |shares: &[Share]| shares.contains(&("same", 1.0));
+            assert!(same(&found.versions) && same(&found.feature_sets));
         }
     }
 

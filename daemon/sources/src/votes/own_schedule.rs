@@ -18,10 +18,10 @@ pub(super) struct RestartWindow {
 impl OwnLeaderSchedule {
     /// `indices` count from the epoch's first slot.
     pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
-        let mut slots: Vec<u64> = indices
+        let slots = indices
             .iter()
-            .map(|index| first.saturating_add((*index).into()))
-            .collect();
+            .map(|index| first.saturating_add((*index).into()));
+        let mut slots: Vec<u64> = slots.collect();
         slots.sort_unstable();
         OwnLeaderSchedule {
             epoch,
@@ -36,9 +36,7 @@ impl OwnLeaderSchedule {
 
     /// Slots from `slot` to the next own leader slot; 0 if `slot` is one. `None` if none is left.
     pub(super) fn next(&self, slot: u64) -> Option<u64> {
-        self.slots_from(slot)
-            .first()
-            .map(|next| next.saturating_sub(slot))
+        Some(self.slots_from(slot).first()?.saturating_sub(slot))
     }
 
     /// The longest window from `slot` on, and the first of equal ones. `None` if every remaining

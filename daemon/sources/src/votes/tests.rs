@@ -4,6 +4,7 @@ use super::*;
 use crate::admin::{PollTarget, PollTargetLookup};
 use crate::rpc::Endpoint;
 use crate::tests::key;
+use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Protocol, Sign};
 use faultline_agave::rpc::EpochInfo;
 use faultline_core::clock::Clock;
@@ -175,12 +176,11 @@ impl Running {
     }
 
     /// After so many rounds.
-    async fn vote_facts(&self, rounds: u64) -> VoteFacts {
+    async fn vote_facts(&self, rounds: u32) -> VoteFacts {
         for _ in 0..4_000 {
             if let Some(vote_facts) = self
                 .handle
-                .vote_facts
-                .get()
+                .facts()
                 .filter(|vote_facts| vote_facts.rounds >= rounds && vote_facts.is_complete)
             {
                 return (*vote_facts).clone();
@@ -357,7 +357,7 @@ async fn a_voting_validator_reports_all_vote_metrics() {
         "{:?}",
         vote_facts.problems
     );
-    assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
+    assert_eq!(vote_facts.cluster(), Some("devnet"));
     the_next_epoch_has_no_figures_of_the_last(&vote_facts);
     times_need_the_slot_time_and_the_tip(&vote_facts);
     running.vote_facts(35).await;
@@ -589,7 +589,6 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
     let mut votes = Votes {
         handle: running.handle.clone(),
-        slot_time: Latest::default(),
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
         last_reported: None,
@@ -602,10 +601,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         "the answer is the same"
     );
     let mut later = vote_facts.clone();
-    let own = vote_facts
-        .own
-        .fresh(vote_facts.at, vote_facts.ttls.per_round)
-        .unwrap();
+    let own = vote_facts.own(vote_facts.at).unwrap();
     later.own.set(
         own,
         Stamp {
@@ -722,11 +718,9 @@ async fn the_configured_vote_account_is_requested_alone_and_reported_if_unknown(
         !vote_facts.up && problems.contains("knows no vote account Demo111"),
         "{problems}"
     );
-    assert!(
-        running
-            .handle
-            .status()
-            .is_some_and(|status| status.own.is_some_and(|own| own.is_none()))
+    assert_eq!(
+        vote_facts.own(vote_facts.at).map(|own| own.is_some()),
+        Some(false)
     );
     running.end().await;
 }
@@ -798,16 +792,16 @@ async fn the_own_votes_are_published_before_slower_responses() {
     })
     .unwrap();
     let running = Running::start(server.port(), None);
-    let mut status = None;
+    let mut facts = None;
     for _ in 0..2_000 {
-        status = running.handle.status();
-        if status.is_some() {
+        facts = running.handle.facts();
+        if facts.is_some() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let status = status.expect("it is told");
-    assert!(!status.is_complete && status.own.is_some_and(|own| own.is_some()));
+    let facts = facts.expect("it is told");
+    assert!(!facts.is_complete && facts.own(facts.at).flatten().is_some());
     running.end().await;
 }
 
