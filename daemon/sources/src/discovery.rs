@@ -38,7 +38,7 @@ pub use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::{WaitOutcome, Watch};
+use watch::Watch;
 
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -113,13 +113,12 @@ impl Finder {
         let own = std::fs::read_link(root.procfs.join("self"));
         let shares_pid_namespace =
             own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
-        let method = Method::new(&config.find);
-        let following = TargetHandle::new(Method::search_description(&config.find));
+        let (method, looking_for) = Method::new(&config.find);
         Finder {
             root,
             clock,
             method,
-            following,
+            following: TargetHandle::new(looking_for),
             shares_pid_namespace,
             ended: None,
             searching_since: None,
@@ -166,26 +165,31 @@ impl Finder {
             stop,
             paths: &self.paths,
         };
-        let (found, mut problems) = match self.method.find(&context) {
-            Ok(target) => (Some(target), Vec::new()),
-            Err(problems) => (None, problems),
-        };
-        if let (None, Some((target, reason))) = (&found, &self.ended) {
-            let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
-            let message =
-                format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
-            problems.insert(0, Problem::new(Status::Gone, message));
+        let mut problems = Vec::new();
+        let found = self.method.find(&context);
+        let found = found.map_err(|reasons| problems = reasons).ok();
+        if found.is_none() {
+            if let Some((target, reason)) = &self.ended {
+                let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
+                let message =
+                    format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
+                problems.insert(0, Problem::new(Status::Gone, message));
+            }
+            if let Some(why) = self.log_message(&problems, now) {
+                tracing::warn!(why, "no target found");
+            }
         }
-        if found.is_none()
-            && let Some(why) = self.log_message(&problems, now)
-        {
-            tracing::warn!(why, "no target found");
-        }
-        let took = self.clock.now().since(now);
-        let report = &mut self.following.state().report;
-        (report.problems, report.searched_at, report.took) = (problems, Some(now), took);
+        self.following.state().report.problems = problems;
+        self.report_search(now);
         self.following.notify_searched();
         found
+    }
+
+    fn report_search(&self, began: Stamp) {
+        let took = self.clock.now().since(began);
+        let report = &mut self.following.state().report;
+        report.searched_at = Some(began);
+        report.took = took;
     }
 
     /// Follows a process until its end or `stop`; false if it ended before.
@@ -196,7 +200,7 @@ impl Finder {
             self.following.state().report.problems = vec![Problem::new(Status::Gone, message)];
             return false;
         };
-        let mut kills = OomKillWatch::begin(&self.root, id, self.clock.now());
+        let mut kills = OomKillWatch::begin(&self.root, id);
         let mut exec_detector = ExecDetector::of(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
@@ -207,27 +211,29 @@ impl Finder {
                 _ => SEARCH_INTERVAL,
             };
             let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
-            let wait_outcome = watch.wait(&self.root, id, stop, until_search);
+            let ended = watch.wait(&self.root, id, stop, until_search);
             let now = self.clock.now();
-            match wait_outcome {
-                _ if stop.is_set() => return true,
-                WaitOutcome::Notified => break EndReason::Exit,
-                WaitOutcome::EndedUnnoticed => break EndReason::Unknown,
-                WaitOutcome::Alive if now.since(searched_at) < interval => {}
-                WaitOutcome::Alive => {
-                    searched_at = now;
-                    let oom_counts = self.following.state().oom_kills.clone();
-                    kills.count(&oom_counts, now);
-                    let Ok(target) = self.check_exec(&current, &mut exec_detector, now) else {
-                        break EndReason::Unknown;
-                    };
-                    if !Arc::ptr_eq(&target, &current) {
-                        (current, inspection_timer) = (target, InspectionTimer::new(now));
-                    }
-                    if self.is_wrapper(&current, &mut inspection_timer) {
-                        return true;
-                    }
-                }
+            if stop.is_set() {
+                return true;
+            }
+            if let Some(reason) = ended {
+                break reason;
+            }
+            if now.since(searched_at) < interval {
+                continue;
+            }
+            searched_at = now;
+            let oom_counts = self.following.state().oom_kills.clone();
+            kills.count(&oom_counts, now);
+            let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
+                break EndReason::Unknown;
+            };
+            if !Arc::ptr_eq(&target, &current) {
+                current = target;
+                inspection_timer = InspectionTimer::new(now);
+            }
+            if self.is_wrapper(&current, &mut inspection_timer) {
+                return true;
             }
         };
         let now = self.clock.now();
@@ -240,36 +246,32 @@ impl Finder {
         true
     }
 
-    /// Checks for an exec in place; `Err` if the new program does not match the search.
+    /// The target, a new one after an exec in place. `None` if the new program does not match the
+    /// search.
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
         exec_detector: &mut ExecDetector,
         now: Stamp,
-    ) -> Result<Arc<Target>, ()> {
-        let program = exec_detector.inspect(&self.root);
+    ) -> Option<Arc<Target>> {
         // An exiting process has no program and no arguments. A large one exits for seconds.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let same =
-            program.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
-        let fresh = if same {
+        let same = exec_detector
+            .inspect(&self.root)
+            .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+        let inspected = if same {
             None
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
-        let took = self.clock.now().since(now);
-        {
-            let report = &mut self.following.state().report;
-            (report.searched_at, report.took) = (Some(now), took);
-        }
-        // The watch reports a reused pid.
-        let changed = fresh
-            .map(|inspected| inspected.target)
-            .filter(|target| target.process == current.process && *target != **current);
-        match changed {
-            None => Ok(Arc::clone(current)),
-            Some(target) if self.method.still_matches(current, &target) => Ok(self.publish(target)),
-            Some(_) => Err(()),
+        self.report_search(now);
+        match inspected.map(|inspected| inspected.target) {
+            // The watch reports a reused pid.
+            Some(target) if target.process == current.process && target != **current => {
+                let matches = self.method.still_matches(current, &target);
+                matches.then(|| self.publish(target))
+            }
+            _ => Some(Arc::clone(current)),
         }
     }
 
@@ -302,22 +304,17 @@ impl Finder {
     fn publish(&mut self, found: Target) -> Arc<Target> {
         let target = Arc::new(found);
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
-        let ledger = target
-            .ledger
-            .as_ref()
-            .map(|ledger| faultline_text::path(ledger));
+        let ledger = target.ledger.as_deref().map(faultline_text::path);
         tracing::info!(pid, comm, by, ledger, "following");
         if let Some(warning) = poh::cpu_warning(&target) {
             tracing::warn!(pid, "{warning}");
         }
-        let replaced = self
-            .ended
-            .take()
-            .filter(|(before, _)| before.process != target.process);
         self.last_logged.clear();
         self.searching_since = None;
         let mut state = self.following.state();
-        if let Some((_, reason)) = replaced {
+        if let Some((before, reason)) = self.ended.take()
+            && before.process != target.process
+        {
             count(&mut state.report.restarts, reason);
         }
         state.report.problems = self.method.target_problems(&target);
@@ -336,7 +333,8 @@ impl Finder {
         );
         {
             let mut state = self.following.state();
-            (state.current, state.report.ended) = (None, Some((target.process, reason)));
+            state.current = None;
+            state.report.ended = Some((target.process, reason));
             state.process.send_replace(None);
             count(&mut state.report.ends, reason);
         }

@@ -17,30 +17,20 @@ pub(super) struct Candidate {
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice {
     None,
-    Running(Target),
-    /// The only candidate, without a validator's threads yet: it just started, or is not a
-    /// validator.
-    Unconfirmed(Target),
+    /// If it is not running, it just started, or is not a validator.
+    One(Candidate),
     /// Only the operator can decide.
     Several(Vec<Target>),
 }
 
 /// Prefers running candidates: the others may be forks before their exec, or just starting.
-pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
+pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
     let is_any_running = candidates.iter().any(|one| one.running);
-    let mut preferred: Vec<Target> = candidates
-        .into_iter()
-        .filter(|one| one.running == is_any_running)
-        .map(|one| one.target)
-        .collect();
-    if preferred.len() > 1 {
-        return Choice::Several(preferred);
+    candidates.retain(|one| one.running == is_any_running);
+    if candidates.len() > 1 {
+        return Choice::Several(candidates.into_iter().map(|one| one.target).collect());
     }
-    match preferred.pop() {
-        Some(target) if is_any_running => Choice::Running(target),
-        Some(target) => Choice::Unconfirmed(target),
-        None => Choice::None,
-    }
+    candidates.pop().map_or(Choice::None, Choice::One)
 }
 
 /// The validators among these processes. An unreadable process is a problem, unless it has just
@@ -75,13 +65,11 @@ pub(super) fn ambiguous(found: &[Target]) -> Problem {
         };
         format!("{} {}{ledger}", target.process.pid, target.comm)
     };
-    let left_out = found.len().saturating_sub(MAX_LISTED);
     let mut named: Vec<String> = found.iter().take(MAX_LISTED).map(named).collect();
-    if left_out > 0 {
-        named.push(format!("{left_out} more"));
+    if found.len() > MAX_LISTED {
+        named.push(format!("{} more", found.len() - MAX_LISTED));
     }
-    let is_validator = |target: &Target| target.validator.is_some();
-    let kind = match found.iter().all(is_validator) {
+    let kind = match found.iter().all(|target| target.validator.is_some()) {
         true => "validators",
         false => "processes",
     };

@@ -92,15 +92,11 @@ impl Descendants {
 
     /// The only validator among them; a running one is preferred.
     pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
-        let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
-        let pids: Vec<u32> = self
-            .descendants
-            .iter()
-            .filter(named)
-            .map(|one| one.pid)
-            .collect();
+        let named = { self.descendants.iter() }
+            .filter(|one| Program::of_comm(&one.comm.to_str_lossy()).is_some());
+        let pids: Vec<u32> = named.map(|one| one.pid).collect();
         match choose(candidates(root, &pids, DESCENDANT, &mut Vec::new())) {
-            Choice::Running(target) | Choice::Unconfirmed(target) => Some(target),
+            Choice::One(one) => Some(one.target),
             Choice::Several(_) | Choice::None => None,
         }
     }
@@ -115,12 +111,9 @@ impl Descendants {
                 .rss_anon
         };
         let own = anonymous(self.own.pid)?;
-        let excess = |one: &PidStat| anonymous(one.pid).unwrap_or(0).saturating_sub(own);
-        let excesses: Vec<(u64, &PidStat)> = self
-            .descendants
-            .iter()
-            .map(|one| (excess(one), one))
-            .collect();
+        let excess = |one| anonymous(one).unwrap_or(0).saturating_sub(own);
+        let excesses = self.descendants.iter().map(|one| (excess(one.pid), one));
+        let excesses: Vec<(u64, &PidStat)> = excesses.collect();
         let all = excesses
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));

@@ -2,7 +2,7 @@
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
-use faultline_metrics::{Problem, Reading, Stamp, metrics};
+use faultline_metrics::{Problem, Reading, ReadingList, Stamp, metrics};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,10 +130,9 @@ impl TargetHandle {
             (&metrics::process::RESTARTS, &state.report.restarts),
             (&metrics::process::ENDS, &state.report.ends),
         ] {
-            let reading = |(reason, count): &(EndReason, u64)| {
-                Reading::counter(metric, [reason.name().into()], *count)
-            };
-            out.extend(counts.iter().map(reading));
+            for (reason, count) in counts {
+                out.counter(metric, [reason.name().into()], *count);
+            }
         }
     }
 

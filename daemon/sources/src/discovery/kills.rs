@@ -16,35 +16,30 @@ const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 pub(super) struct OomKillWatch {
     process: ProcessId,
     events: Option<PathBuf>,
-    cgroup: Count,
-    host: Count,
+    cgroup: Option<u64>,
+    host: Option<u64>,
     last_kill_at: Option<Stamp>,
 }
 
-#[derive(Debug, Default)]
-struct Count(Option<u64>);
-
-impl Count {
-    /// True if it increased. An unreadable count does not increase. A decrease means a new cgroup,
-    /// or an older value of the host.
-    fn increased(&mut self, now: Option<u64>) -> bool {
-        let increased = self.0.zip(now).is_some_and(|(before, now)| now > before);
-        self.0 = now.or(self.0);
-        increased
-    }
+/// Sets a count; true if it increased. An unreadable count does not increase. A decrease means a
+/// new cgroup, or an older value of the host.
+fn increased(count: &mut Option<u64>, now: Option<u64>) -> bool {
+    let increased = count.zip(now).is_some_and(|(before, now)| now > before);
+    *count = now.or(*count);
+    increased
 }
 
 impl OomKillWatch {
-    pub(super) fn begin(root: &HostRoot, process: ProcessId, now: Stamp) -> Self {
+    pub(super) fn begin(root: &HostRoot, process: ProcessId) -> Self {
         let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = OomKillWatch {
             process,
             events: memory.ok().as_ref().map(events),
-            cgroup: Count::default(),
-            host: Count::default(),
+            cgroup: None,
+            host: on_host(root),
             last_kill_at: None,
         };
-        kills.count(&OomKills::on_host(root), now);
+        kills.cgroup = kills.cgroup_kills();
         kills
     }
 
@@ -55,17 +50,16 @@ impl OomKillWatch {
         if let Some(found) = found.filter(|found| found.process == self.process) {
             let events = events(&found.memory);
             if self.events.as_ref() != Some(&events) {
-                self.cgroup = Count(found.oom_kills);
+                self.cgroup = found.oom_kills;
                 self.events = Some(events);
             }
         }
         let cgroup_kills = self.cgroup_kills();
         // Updates both counts, so that an increase is seen once. A cgroup removed with its process
         // gives no count.
-        let (rose_in_cgroup, rose_on_host) = (
-            self.cgroup.increased(cgroup_kills),
-            self.host.increased(oom_counts.host.max(self.host.0)),
-        );
+        let rose_in_cgroup = increased(&mut self.cgroup, cgroup_kills);
+        let host_kills = oom_counts.host.max(self.host);
+        let rose_on_host = increased(&mut self.host, host_kills);
         if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }
@@ -88,15 +82,6 @@ fn events(memory: &CgroupFolder) -> PathBuf {
         CgroupVersion::V2 => "memory.events",
         CgroupVersion::V1 => "memory.oom_control",
     })
-}
-
-impl OomKills {
-    pub(super) fn on_host(root: &HostRoot) -> Self {
-        OomKills {
-            host: on_host(root),
-            cgroup: None,
-        }
-    }
 }
 
 /// Processes OOM-killed since boot; since Linux 4.13.

@@ -4,7 +4,7 @@
 
 use super::choose::{Choice, ambiguous, candidates, choose};
 use super::owner::{PreviousUsers, without_foreign_ledgers};
-use super::scan::find_by_validator_name;
+use super::scan::candidates_by_name;
 use super::{SearchContext, SearchResult, Target, process};
 use faultline_core::socket;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
@@ -31,24 +31,25 @@ impl LedgerSearch {
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
-        let listener = self.by_socket(context, &mut problems);
-        if let Some(target) = listener.or_else(|| self.by_lock(context, &mut problems)) {
-            return Ok(self.previous_users.record_user(context, target));
-        }
-        match self.by_argument(context, &mut problems) {
-            Choice::Running(target) | Choice::Unconfirmed(target) => {
-                return Ok(self.previous_users.record_user(context, target));
-            }
-            Choice::Several(found) => problems.push(ambiguous(&found)),
-            Choice::None => {
-                let folder = faultline_text::path(&self.folder);
-                let message = format!(
+        let folder = faultline_text::path(&self.folder);
+        let found = self
+            .by_socket(context, &mut problems)
+            .or_else(|| self.by_lock(context, &mut problems));
+        let choice = match found {
+            Some(target) => return Ok(self.previous_users.record_user(context, target)),
+            None => self.by_argument(context, &mut problems),
+        };
+        problems.push(match choice {
+            Choice::One(one) => return Ok(self.previous_users.record_user(context, one.target)),
+            Choice::Several(found) => ambiguous(&found),
+            Choice::None => Problem::new(
+                Status::Absent,
+                format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
-                );
-                problems.push(Problem::new(Status::Absent, message));
-            }
-        }
+                ),
+            ),
+        });
         Err(problems)
     }
 
@@ -62,41 +63,36 @@ impl LedgerSearch {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
-        let socket_problem = |status, why: &str| {
-            Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
-        };
-        let path = socket.clone();
-        let listener_pid = context
+        let shown_path = faultline_text::path(&socket);
+        let listening = context
             .paths
-            .call(PATH_CALL_TIMEOUT, move || listener(&path));
-        let Ok(listener_pid) = listener_pid.map_err(|path_error| {
-            problems.push(socket_problem(Status::Broken, &path_error.to_string()));
-        }) else {
-            return None;
-        };
-        match listener_pid {
-            Ok(Some(pid)) => match process::inspect(context.root, pid, "admin.rpc") {
+            .call(PATH_CALL_TIMEOUT, move || listener(&socket));
+        let (status, why) = match listening {
+            Err(path_error) => (Status::Broken, path_error.to_string()),
+            Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
                     return Some(inspected.target);
                 }
-                Ok(_) => {}
-                Err(error) => problems.push(process::problem(&error)),
+                Ok(_) => return None,
+                Err(error) => {
+                    problems.push(process::problem(&error));
+                    return None;
+                }
             },
-            Ok(None) => problems.push(socket_problem(
+            Ok(Ok(None)) => (
                 Status::Forbidden,
-                "its listener is outside of this pid namespace",
-            )),
+                "its listener is outside of this pid namespace".to_owned(),
+            ),
             // No listener: no validator, or one that is starting or ending.
-            Err(Errno::NOENT | Errno::CONNREFUSED) => {}
-            Err(Errno::ACCESS | Errno::PERM) => {
-                problems.push(socket_problem(
-                    Status::Forbidden,
-                    "only root and the validator's user may connect",
-                ));
-            }
-            Err(errno) => problems.push(socket_problem(Status::Broken, &errno.to_string())),
-        }
+            Ok(Err(Errno::NOENT | Errno::CONNREFUSED)) => return None,
+            Ok(Err(Errno::ACCESS | Errno::PERM)) => (
+                Status::Forbidden,
+                "only root and the validator's user may connect".to_owned(),
+            ),
+            Ok(Err(errno)) => (Status::Broken, errno.to_string()),
+        };
+        problems.push(Problem::new(status, format!("{shown_path}: {why}")));
         None
     }
 
@@ -106,42 +102,36 @@ impl LedgerSearch {
         problems: &mut Vec<Problem>,
     ) -> Option<Target> {
         let lock = self.folder.join("ledger.lock");
-        let (root, file) = (context.root.clone(), lock.clone());
-        let locked = context.paths.call(PATH_CALL_TIMEOUT, move || {
-            let mut problems = Vec::new();
-            (lock_holders(&root, &file, &mut problems), problems)
-        });
-        let (holders, found) = locked.unwrap_or_else(|path_error| {
-            let message = format!("{}: {path_error}", faultline_text::path(&lock));
-            (Vec::new(), vec![Problem::new(Status::Broken, message)])
-        });
-        problems.extend(found);
+        let shown_path = faultline_text::path(&lock);
+        let root = context.root.clone();
+        let holders = context
+            .paths
+            .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
+            .unwrap_or_else(|path_error| {
+                let message = format!("{shown_path}: {path_error}");
+                Err(Problem::new(Status::Broken, message))
+            });
+        let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let found = candidates(context.root, &holders, "ledger.lock", problems);
         let found = self
             .previous_users
             .retain_same_user(context, found, problems);
         match choose(found) {
-            Choice::Running(target) | Choice::Unconfirmed(target) => Some(target),
+            Choice::One(one) => Some(one.target),
             Choice::None | Choice::Several(_) => None,
         }
     }
 
     fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
-        match find_by_validator_name(context.root) {
-            Ok(named) => {
-                problems.extend(named.problem());
-                let mut found = candidates(context.root, &named.pids, "scan", problems);
-                found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
-                let found = self
-                    .previous_users
-                    .retain_same_user(context, found, problems);
-                choose(without_foreign_ledgers(context, found))
-            }
-            Err(error) => {
-                problems.push(process::problem(&error));
-                Choice::None
-            }
-        }
+        let mut found = candidates_by_name(context.root, problems).unwrap_or_else(|error| {
+            problems.push(process::problem(&error));
+            Vec::new()
+        });
+        found.retain(|one| process::has_ledger(context, &one.target, &self.folder));
+        let found = self
+            .previous_users
+            .retain_same_user(context, found, problems);
+        choose(without_foreign_ledgers(context, found))
     }
 }
 
@@ -169,34 +159,26 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
 
 /// Holders of a `flock` on a file. Finds none on btrfs and overlayfs: the kernel lists their locks
 /// under another device than the file's.
-pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Problem>) -> Vec<u32> {
+pub(super) fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
     let stat = match rustix::fs::stat(file) {
         Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Vec::new(),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
         Err(errno) => {
-            let forbidden = matches!(errno, Errno::ACCESS | Errno::PERM);
-            let status = if forbidden {
-                Status::Forbidden
-            } else {
-                Status::Broken
+            let status = match errno {
+                Errno::ACCESS | Errno::PERM => Status::Forbidden,
+                _ => Status::Broken,
             };
-            problems.push(Problem::new(
-                status,
-                format!("{}: {errno}", faultline_text::path(file)),
-            ));
-            return Vec::new();
+            let path = faultline_text::path(file);
+            return Err(Problem::new(status, format!("{path}: {errno}")));
         }
     };
-    let device = (
+    let (major, minor) = (
         rustix::fs::major(stat.st_dev),
         rustix::fs::minor(stat.st_dev),
     );
     match root.read_proc("locks", locks::parse) {
-        Ok(locks) => locks::flock_holders(&locks, device, stat.st_ino),
-        Err(error) if error.kind() == ErrorKind::Absent => Vec::new(),
-        Err(error) => {
-            problems.push(process::problem(&error));
-            Vec::new()
-        }
+        Ok(locks) => Ok(locks::flock_holders(&locks, (major, minor), stat.st_ino)),
+        Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
+        Err(error) => Err(process::problem(&error)),
     }
 }

@@ -18,28 +18,36 @@ pub(super) enum Method {
 }
 
 impl Method {
-    pub(super) fn new(find: &TargetSelector) -> Self {
+    /// Also returns a description of what is searched.
+    pub(super) fn new(find: &TargetSelector) -> (Self, String) {
         match find {
-            TargetSelector::Scan => Method::Scan(Scan::default()),
-            TargetSelector::Pid(pid) => Method::Pid(PidSearch::new(*pid, false)),
-            TargetSelector::ProcessTree(pid) => Method::Pid(PidSearch::new(*pid, true)),
-            TargetSelector::Ledger(folder) => Method::Ledger(LedgerSearch::new(folder)),
-            TargetSelector::Unit(name) => Method::Unit(UnitSearch::new(name)),
-            TargetSelector::ProcessName(name) => Method::Name(NameSearch::new(name)),
-        }
-    }
-
-    pub(super) fn search_description(find: &TargetSelector) -> String {
-        match find {
-            TargetSelector::Scan => "the only validator of this host".to_owned(),
-            TargetSelector::Pid(pid) => format!("process {pid}"),
-            TargetSelector::ProcessTree(pid) => format!("the validator below process {pid}"),
-            TargetSelector::Ledger(folder) => format!(
-                "the validator of the ledger {}",
-                faultline_text::path(folder)
+            TargetSelector::Scan => (
+                Method::Scan(Scan::default()),
+                "the only validator of this host".to_owned(),
             ),
-            TargetSelector::Unit(name) => format!("the validator of the unit {name}"),
-            TargetSelector::ProcessName(name) => format!("the process called {name}"),
+            TargetSelector::Pid(pid) => (
+                Method::Pid(PidSearch::new(*pid, false)),
+                format!("process {pid}"),
+            ),
+            TargetSelector::ProcessTree(pid) => (
+                Method::Pid(PidSearch::new(*pid, true)),
+                format!("the validator below process {pid}"),
+            ),
+            TargetSelector::Ledger(folder) => {
+                let path = faultline_text::path(folder);
+                (
+                    Method::Ledger(LedgerSearch::new(folder)),
+                    format!("the validator of the ledger {path}"),
+                )
+            }
+            TargetSelector::Unit(name) => (
+                Method::Unit(UnitSearch::new(name)),
+                format!("the validator of the unit {name}"),
+            ),
+            TargetSelector::ProcessName(name) => (
+                Method::Name(NameSearch::new(name)),
+                format!("the process called {name}"),
+            ),
         }
     }
 

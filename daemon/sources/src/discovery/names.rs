@@ -10,20 +10,6 @@ use std::os::fd::OwnedFd;
 /// Names of kernel workers have at most 63 bytes, those of programs 15.
 const MAX_NAME_BYTES: usize = 64;
 
-#[derive(Debug, Default)]
-pub(super) struct NamedProcesses {
-    pub(super) pids: Vec<u32>,
-    /// Some processes are hidden from this user; the wanted one may be among them.
-    hidden: bool,
-}
-
-impl NamedProcesses {
-    pub(super) fn problem(&self) -> Option<Problem> {
-        self.hidden
-            .then(|| Problem::new(Status::Forbidden, HIDDEN_MESSAGE))
-    }
-}
-
 const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
@@ -38,17 +24,19 @@ pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
     })
 }
 
-/// The processes with a wanted name, in pid order.
+/// The processes with a wanted name, in pid order. Hidden ones are a problem: the wanted one may be
+/// among them.
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.
 pub(super) fn named(
     root: &HostRoot,
     wanted: impl Fn(Comm) -> bool,
-) -> Result<NamedProcesses, ReadError> {
+    problems: &mut Vec<Problem>,
+) -> Result<Vec<u32>, ReadError> {
     let mut pids = root.pids()?;
     pids.sort_unstable();
-    let mut hidden = pids.first().is_some_and(|&first| first != 1);
+    let mut is_any_hidden = pids.first().is_some_and(|&first| first != 1);
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| {
         ReadError::Broken {
@@ -61,11 +49,14 @@ pub(super) fn named(
     pids.retain(|&pid| match comm(&procfs, pid) {
         Ok(name) => wanted(name),
         Err(errno) => {
-            hidden |= matches!(errno, Errno::ACCESS | Errno::PERM);
+            is_any_hidden |= matches!(errno, Errno::ACCESS | Errno::PERM);
             false
         }
     });
-    Ok(NamedProcesses { pids, hidden })
+    if is_any_hidden {
+        problems.push(Problem::new(Status::Forbidden, HIDDEN_MESSAGE));
+    }
+    Ok(pids)
 }
 
 fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {

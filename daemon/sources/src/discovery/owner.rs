@@ -44,9 +44,8 @@ impl PreviousUsers {
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
         let before = context.before.map(|before| before.process);
-        let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
-        let known = [self.found, self.followed].into_iter().flatten();
-        self.followed = { known }.find(is_before);
+        let mut known = [self.found, self.followed].into_iter().flatten();
+        self.followed = known.find(|(process, _)| Some(*process) == before);
         let Some((_, user_before)) = self.followed else {
             return all;
         };

@@ -29,10 +29,6 @@ pub(super) struct InspectedProcess {
 }
 
 impl InspectedProcess {
-    pub(super) fn pid(&self) -> u32 {
-        self.target.process.pid
-    }
-
     pub(super) fn is_validator(&self) -> bool {
         self.target.validator.is_some()
     }
@@ -194,21 +190,13 @@ pub(super) fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &
     let Ok(relative) = ledger.strip_prefix("/") else {
         return false;
     };
-    let inside = context
-        .root
-        .procfs
-        .join(format!("{}/root", target.process.pid))
-        .join(relative);
+    let process_root = format!("{}/root", target.process.pid);
+    let inside = context.root.procfs.join(process_root).join(relative);
     let folder = folder.to_owned();
-    let is_same = move || {
-        let (one, other) = (
-            rustix::fs::stat(&folder).ok()?,
-            rustix::fs::stat(&inside).ok()?,
-        );
-        Some((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
-    };
-    let found = context.paths.call(PATH_CALL_TIMEOUT, is_same);
-    found.ok().flatten() == Some(true)
+    let inode = |path: &Path| rustix::fs::stat(path).map(|stat| (stat.st_dev, stat.st_ino));
+    let is_same = move || inode(&folder).is_ok_and(|folder| inode(&inside) == Ok(folder));
+    let same = context.paths.call(PATH_CALL_TIMEOUT, is_same);
+    same.unwrap_or(false)
 }
 
 pub(crate) fn problem(error: &ReadError) -> Problem {

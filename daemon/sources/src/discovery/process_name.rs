@@ -24,17 +24,10 @@ impl NameSearch {
     pub(super) fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
-        let named = match names::named(context.root, |its| its == comm) {
-            Ok(named) => named,
-            Err(error) => return Err(vec![process::problem(&error)]),
-        };
-        problems.extend(named.problem());
+        let pids = names::named(context.root, |its| its == comm, &mut problems)
+            .map_err(|error| vec![process::problem(&error)])?;
         let mut all = Vec::new();
-        for pid in named
-            .pids
-            .into_iter()
-            .filter(|&pid| pid != std::process::id())
-        {
+        for pid in pids.into_iter().filter(|&pid| pid != std::process::id()) {
             match process::inspect(context.root, pid, "process_name") {
                 Ok(inspected) if self.has_full_name(&inspected) => all.push(inspected),
                 Ok(_) => {}
@@ -42,20 +35,19 @@ impl NameSearch {
                 Err(error) => problems.push(process::problem(&error)),
             }
         }
-        let mut roots: Vec<&InspectedProcess> = all
-            .iter()
-            .filter(|one| !all.iter().any(|other| other.pid() == one.parent))
-            .collect();
-        match (roots.pop(), roots.len()) {
-            (Some(one), 0) => return Ok(one.target.clone()),
-            (None, _) => problems.push(Problem::new(
+        let has_parent = |one: &InspectedProcess| {
+            all.iter()
+                .any(|other| other.target.process.pid == one.parent)
+        };
+        let roots: Vec<_> = all.iter().filter(|one| !has_parent(one)).collect();
+        problems.push(match roots.as_slice() {
+            [one] => return Ok(one.target.clone()),
+            [] => Problem::new(
                 Status::Absent,
                 format!("no process is called {}", self.name),
-            )),
-            (Some(_), _) => problems.push(ambiguous(
-                &all.iter().map(|one| one.target.clone()).collect::<Vec<_>>(),
-            )),
-        }
+            ),
+            _ => ambiguous(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
+        });
         Err(problems)
     }
 

@@ -18,26 +18,18 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
-        let all = match find_by_validator_name(context.root) {
-            Ok(named) => {
-                problems.extend(named.problem());
-                candidates(context.root, &named.pids, "scan", &mut problems)
-            }
-            Err(error) => return Err(vec![process::problem(&error)]),
-        };
+        let all = candidates_by_name(context.root, &mut problems)
+            .map_err(|error| vec![process::problem(&error)])?;
         let possible = successors(context.before, all, &mut problems);
         let possible = self
             .previous_users
             .retain_same_user(context, possible, &mut problems);
         match choose(without_foreign_ledgers(context, possible)) {
-            Choice::Running(target) => {
-                return Ok(self.previous_users.record_user(context, target));
+            Choice::One(one) if one.running || self.is_accepted(&one.target, context) => {
+                return Ok(self.previous_users.record_user(context, one.target));
             }
-            Choice::Unconfirmed(target) if self.is_accepted(&target, context) => {
-                return Ok(self.previous_users.record_user(context, target));
-            }
-            Choice::Unconfirmed(target) => {
-                let pid = target.process.pid;
+            Choice::One(one) => {
+                let pid = one.target.process.pid;
                 let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
                 );
@@ -53,19 +45,25 @@ impl Scan {
     }
 
     fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
-        let since = match self.pending {
-            Some((process, since)) if process == target.process => since,
-            _ => context.now,
-        };
-        self.pending = Some((target.process, since));
+        let pending = { self.pending }.filter(|(process, _)| *process == target.process);
+        let (_, since) = *self
+            .pending
+            .insert(pending.unwrap_or((target.process, context.now)));
         !context.will_retry || context.now.since(since) >= ACCEPT_PENDING_AFTER
     }
 }
 
-pub(super) fn find_by_validator_name(root: &HostRoot) -> Result<names::NamedProcesses, ReadError> {
-    names::named(root, |comm: Comm| {
-        Program::of_comm(&comm.to_str_lossy()).is_some()
-    })
+/// The validators among the processes with a validator's name.
+///
+/// # Errors
+/// The processes cannot be listed.
+pub(super) fn candidates_by_name(
+    root: &HostRoot,
+    problems: &mut Vec<Problem>,
+) -> Result<Vec<Candidate>, ReadError> {
+    let is_validator = |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some();
+    let pids = names::named(root, is_validator, problems)?;
+    Ok(candidates(root, &pids, "scan", problems))
 }
 
 /// Drops candidates with another ledger than the previous validator's. On a host with two
@@ -82,10 +80,8 @@ fn successors(
         .into_iter()
         .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
     for other in others {
-        let (pid, other_ledger) = (
-            other.target.process.pid,
-            other.target.ledger.unwrap_or_default(),
-        );
+        let pid = other.target.process.pid;
+        let other_ledger = other.target.ledger.unwrap_or_default();
         let message = format!(
             "process {pid} is another validator: its ledger is {}, not {}; to follow it, use --ledger or --pid, or \
              restart the daemon",

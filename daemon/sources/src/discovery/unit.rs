@@ -26,59 +26,47 @@ pub(super) struct UnitSearch {
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
     requested_at: Option<Stamp>,
-    unit_status: Option<UnitStatus>,
+    unit_status: UnitStatus,
 }
 
 impl UnitSearch {
     /// As for `systemctl`, a name without a suffix is a service.
     pub(super) fn new(name: &str) -> Self {
-        let has_suffix = [".service", ".scope", ".slice"]
-            .iter()
-            .any(|suffix| name.ends_with(suffix));
-        let name = if has_suffix {
-            name.to_owned()
-        } else {
-            format!("{name}.service")
-        };
+        let suffixes = [".service", ".scope", ".slice"];
+        let has_suffix = suffixes.iter().any(|suffix| name.ends_with(suffix));
         UnitSearch {
-            name,
+            name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             folder: None,
             systemctl: "systemctl".into(),
             requested_at: None,
-            unit_status: None,
+            unit_status: UnitStatus::default(),
         }
     }
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let (mut pids, mut choice, mut problems) = self.choose(context.root);
-        if matches!(choice, Choice::None | Choice::Several(_)) && self.query_systemctl(context) {
+        if !matches!(choice, Choice::One(_)) && self.query_systemctl(context) {
             (pids, choice, problems) = self.choose(context.root);
         }
-        match choice {
-            Choice::Running(target) | Choice::Unconfirmed(target) => return Ok(target),
+        problems.push(match choice {
+            Choice::One(one) => return Ok(one.target),
             Choice::Several(found) => {
-                let main = self
-                    .unit_status
-                    .as_ref()
-                    .and_then(|unit_status| unit_status.main_pid);
-                let main = main.filter(|main| found.iter().any(|one| one.process.pid == *main));
-                match main.map(|main| process::inspect(context.root, main, "unit")) {
-                    Some(Ok(inspected)) if inspected.is_validator() => return Ok(inspected.target),
-                    _ => problems.push(ambiguous(&found)),
+                let main = self.unit_status.main_pid;
+                match found.iter().find(|one| Some(one.process.pid) == main) {
+                    Some(target) => return Ok(target.clone()),
+                    None => ambiguous(&found),
                 }
             }
-            Choice::None => problems.push(Problem::new(
-                Status::Absent,
-                self.not_found(context.root, &pids),
-            )),
-        }
+            Choice::None => Problem::new(Status::Absent, self.not_found(context.root, &pids)),
+        });
         Err(problems)
     }
 
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
-        let pids = self.folder.as_ref();
-        let pids = pids.map_or_else(Vec::new, |folder| processes(folder, DEPTH_BELOW_UNIT));
+        let folder = self.folder.as_ref();
+        let pids = folder.map(|folder| processes(folder, DEPTH_BELOW_UNIT));
+        let pids = pids.unwrap_or_default();
         let mut problems = Vec::new();
         let choice = choose(candidates(root, &pids, "unit", &mut problems));
         (pids, choice, problems)
@@ -91,21 +79,19 @@ impl UnitSearch {
         }
         let describe = |&pid: &u32| {
             let inspected = process::inspect(root, pid, "unit").ok()?;
-            Some(format!(
-                "{pid} {}",
-                inspected.script.unwrap_or(inspected.target.comm)
-            ))
+            let program = inspected.script.unwrap_or(inspected.target.comm);
+            Some(format!("{pid} {program}"))
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
-        match others.as_slice() {
-            [] => match pids.iter().find_map(|&pid| names::hidden(root, pid)) {
-                Some(hidden) => format!("the unit {name}: {}", hidden.what),
-                None => format!("the unit {name} has no process"),
-            },
-            others => format!(
+        if !others.is_empty() {
+            return format!(
                 "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
                 others.join(", ")
-            ),
+            );
+        }
+        match pids.iter().find_map(|&pid| names::hidden(root, pid)) {
+            Some(hidden) => format!("the unit {name}: {}", hidden.what),
+            None => format!("the unit {name} has no process"),
         }
     }
 
@@ -118,10 +104,8 @@ impl UnitSearch {
         // In order: v2 of a hybrid host, systemd's own hierarchy of v1, the only hierarchy of a
         // host.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
-        let unit_status = self.unit_status.as_ref();
-        let control_group =
-            unit_status.and_then(|unit_status| below_top(unit_status.control_group.as_ref()?));
-        let named = control_group.and_then(|path| {
+        let control_group = self.unit_status.control_group.as_deref();
+        let named = control_group.and_then(below_top).and_then(|path| {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
@@ -140,14 +124,12 @@ impl UnitSearch {
         self.requested_at = Some(context.now);
         match systemctl::show(&self.systemctl, &self.name, context) {
             Ok(unit_status) => {
-                self.unit_status = Some(unit_status);
-                true
+                self.unit_status = unit_status;
+                return true;
             }
-            Err(why) => {
-                tracing::debug!(unit = self.name, why, "systemctl failed");
-                false
-            }
+            Err(why) => tracing::debug!(unit = self.name, why, "systemctl failed"),
         }
+        false
     }
 }
 
@@ -195,18 +177,16 @@ fn is_unit_folder(name: &str) -> bool {
 /// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
 fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let mut pids: Vec<u32> = text
-        .lines()
-        .filter_map(|line| line.parse().ok())
-        .filter(|&pid| pid != 0)
-        .collect();
+    let pids = text.lines().filter_map(|line| line.parse().ok());
+    let mut pids: Vec<u32> = pids.filter(|&pid| pid != 0).collect();
     if depth > 0
         && let Ok(entries) = std::fs::read_dir(folder)
     {
-        let folders = entries
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        folders.for_each(|below| pids.extend(processes(&below.path(), depth - 1)));
+        for entry in entries.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                pids.extend(processes(&entry.path(), depth - 1));
+            }
+        }
     }
     pids.sort_unstable();
     pids.dedup();

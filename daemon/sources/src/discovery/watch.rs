@@ -1,3 +1,4 @@
+use super::EndReason;
 use super::process::has_ended;
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{HostRoot, ProcessId};
@@ -15,13 +16,6 @@ pub(super) enum Watch {
     Notified(OwnedFd),
     /// Polls `stat`, if a pidfd is not available: older kernel, sandbox, other pid namespace.
     Polling,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WaitOutcome {
-    Alive,
-    Notified,
-    EndedUnnoticed,
 }
 
 impl Watch {
@@ -45,26 +39,23 @@ impl Watch {
         (!has_ended(root, id)).then_some(watch)
     }
 
+    /// `None` while the process runs.
     pub(super) fn wait(
         &self,
         root: &HostRoot,
         id: ProcessId,
         stop: &Stop,
         timeout: Duration,
-    ) -> WaitOutcome {
+    ) -> Option<EndReason> {
         if let Watch::Notified(descriptor) = self {
             match stop.wait_readable(descriptor.as_fd(), timeout) {
-                Ok(true) => return WaitOutcome::Notified,
-                Ok(false) => return WaitOutcome::Alive,
+                Ok(has_ended) => return has_ended.then_some(EndReason::Exit),
                 Err(error) => {
                     tracing::debug!(pid = id.pid, %error, "cannot wait for the end of the process")
                 }
             }
         }
-        if !stop.sleep(POLL_INTERVAL.min(timeout)) && has_ended(root, id) {
-            WaitOutcome::EndedUnnoticed
-        } else {
-            WaitOutcome::Alive
-        }
+        let may_have_ended = !stop.sleep(POLL_INTERVAL.min(timeout));
+        (may_have_ended && has_ended(root, id)).then_some(EndReason::Unknown)
     }
 }

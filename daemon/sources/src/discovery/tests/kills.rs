@@ -1,5 +1,5 @@
 use super::super::following::{FoundCgroup, OomKills};
-use super::super::kills::OomKillWatch;
+use super::super::kills::{OomKillWatch, on_host};
 use super::*;
 
 const PROCESS: ProcessId = ProcessId {
@@ -34,15 +34,15 @@ fn a_cgroup_oom_kill_counts_for_a_minute_in_both_versions() {
         host.write("proc/77/cgroup", membership).unwrap();
         host.write(events, "oom_kill 2\n").unwrap();
         let root = HostRoot::below(host.root());
-        let mut kills = OomKillWatch::begin(&root, PROCESS, at(10));
-        kills.count(&OomKills::on_host(&root), at(11));
+        let mut kills = OomKillWatch::begin(&root, PROCESS);
+        kills.count(&host_kills(on_host(&root)), at(11));
         assert!(
             !kills.has_recent_kill(at(11)),
             "kills before it was followed do not count: {events}"
         );
         host.write(events, "oom_kill 3\n").unwrap();
-        kills.count(&OomKills::on_host(&root), at(12));
-        kills.count(&OomKills::on_host(&root), at(40));
+        kills.count(&host_kills(on_host(&root)), at(12));
+        kills.count(&host_kills(on_host(&root)), at(40));
         assert!(kills.has_recent_kill(at(72)), "{events}");
         assert!(!kills.has_recent_kill(at(73)), "{events}");
     }
@@ -52,17 +52,17 @@ fn a_cgroup_oom_kill_counts_for_a_minute_in_both_versions() {
 fn a_host_oom_kill_counts_and_unreadable_counters_do_not() {
     let host = host();
     let root = HostRoot::below(host.root());
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("proc/vmstat", "oom_kill 9\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(2));
+    kills.count(&host_kills(on_host(&root)), at(2));
     assert!(
         !kills.has_recent_kill(at(2)),
         "a count that appears has not risen"
     );
     host.write("proc/vmstat", "oom_kill x\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(3));
+    kills.count(&host_kills(on_host(&root)), at(3));
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(4));
+    kills.count(&host_kills(on_host(&root)), at(4));
     assert!(kills.has_recent_kill(at(4)));
 }
 
@@ -74,17 +74,17 @@ fn a_host_oom_kill_counts_only_if_the_cgroup_is_gone() {
     host.write(events, "oom_kill 0\n").unwrap();
     host.write("proc/vmstat", "oom_kill 9\n").unwrap();
     let root = HostRoot::below(host.root());
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(2));
+    kills.count(&host_kills(on_host(&root)), at(2));
     assert!(!kills.has_recent_kill(at(2)));
     // The held file of a cgroup that was removed tells nothing any more.
     host.write(events, "").unwrap();
     std::fs::remove_file(host.root().join(events)).unwrap();
-    kills.count(&OomKills::on_host(&root), at(3));
+    kills.count(&host_kills(on_host(&root)), at(3));
     assert!(!kills.has_recent_kill(at(3)), "seen before");
     host.write("proc/vmstat", "oom_kill 11\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(4));
+    kills.count(&host_kills(on_host(&root)), at(4));
     assert!(kills.has_recent_kill(at(4)));
 }
 
@@ -93,7 +93,7 @@ fn a_tick_older_than_the_process_start_shows_no_oom_kill() {
     let host = host();
     host.write("proc/vmstat", "oom_kill 6\n").unwrap();
     let root = HostRoot::below(host.root());
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     kills.count(&host_kills(Some(5)), at(2));
     kills.count(&host_kills(None), at(3));
     kills.count(&host_kills(Some(6)), at(4));
@@ -109,12 +109,12 @@ fn a_recreated_cgroup_starts_at_zero_without_an_oom_kill() {
     host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();
     host.write(events, "oom_kill 2\n").unwrap();
     let root = HostRoot::below(host.root());
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write(events, "oom_kill 0\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(2));
+    kills.count(&host_kills(on_host(&root)), at(2));
     assert!(!kills.has_recent_kill(at(2)));
     host.write(events, "oom_kill 1\n").unwrap();
-    kills.count(&OomKills::on_host(&root), at(3));
+    kills.count(&host_kills(on_host(&root)), at(3));
     assert!(kills.has_recent_kill(at(3)));
 }
 
@@ -127,7 +127,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
         host.write(&events, "oom_kill 5\n").unwrap();
     }
     host.write("proc/77/cgroup", "0::/old\n").unwrap();
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("proc/77/cgroup", "0::/new\n").unwrap();
     let found = |process| {
         Some(FoundCgroup {
@@ -144,7 +144,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     assert!(!kills.has_recent_kill(at(2)));
     // The first look after the move may come after the kill.
     host.write("proc/77/cgroup", "0::/old\n").unwrap();
-    let mut kills = OomKillWatch::begin(&root, PROCESS, at(1));
+    let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 9\n")
         .unwrap();
     host.write("proc/77/cgroup", "0::/new\n").unwrap();
