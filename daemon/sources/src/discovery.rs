@@ -4,23 +4,22 @@
 //! once a second. Every method rejects a validator's program that runs a subcommand (`monitor`,
 //! `exit`). In doubt, a method finds no target.
 
-mod choose;
+mod candidates;
 mod descendants;
 mod following;
 mod kills;
 mod ledger;
 mod method;
 mod names;
-mod owner;
 mod pid;
 mod poh;
 mod process;
 mod process_name;
 mod scan;
-mod systemctl;
 mod unit;
 mod watch;
 
+pub use candidates::{user, validator_user};
 use descendants::{Descendants, InspectionTimer};
 use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
 use faultline_core::clock::Clock;
@@ -31,7 +30,6 @@ use faultline_metrics::{Problem, Stamp, Status};
 pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
 use kills::OomKillWatch;
 use method::Method;
-pub use owner::{user, validator_user};
 use process::ExecDetector;
 pub(crate) use process::problem;
 pub use process::same_program;

@@ -2,7 +2,8 @@
 //! `exec`.
 
 use super::Target;
-use super::choose::{Choice, candidates, choose};
+use super::candidates::{Choice, candidates, choose};
+use crate::tick::Throttle;
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
@@ -26,7 +27,7 @@ const MIN_EXCESS_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct InspectionTimer {
     started_at: Stamp,
-    last: Option<Stamp>,
+    later: Throttle,
     /// The memory problem was reported.
     pub(super) reported: bool,
 }
@@ -35,28 +36,20 @@ impl InspectionTimer {
     pub(super) fn new(started_at: Stamp) -> Self {
         InspectionTimer {
             started_at,
-            last: None,
+            later: Throttle::every(LATER_INTERVAL),
             reported: false,
         }
     }
 
-    /// Starts the next interval if it returns true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        let due = now.since(self.started_at) < INITIAL_PERIOD
-            || self
-                .last
-                .is_none_or(|last| now.since(last) >= LATER_INTERVAL);
-        if due {
-            self.last = Some(now);
-        }
-        due
+        now.since(self.started_at) < INITIAL_PERIOD || self.later.is_due(now)
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Descendants {
     own: PidStat,
-    descendants: Vec<PidStat>,
+    pub(super) descendants: Vec<PidStat>,
 }
 
 impl Descendants {
@@ -85,11 +78,6 @@ impl Descendants {
         Some(Descendants { own, descendants })
     }
 
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.descendants.len()
-    }
-
     /// The only validator among them; a running one is preferred.
     pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = { self.descendants.iter() }
@@ -105,10 +93,8 @@ impl Descendants {
     /// own memory, because a forked child may share the rest.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
-            let file = root.open_proc_single_read(&format!("{pid}/status")).ok()?;
-            file.parse(&mut Vec::new(), pid_status::parse)
-                .ok()?
-                .rss_anon
+            let status = root.read_proc(&format!("{pid}/status"), pid_status::parse);
+            status.ok()?.rss_anon
         };
         let own = anonymous(self.own.pid)?;
         let excess = |one| anonymous(one).unwrap_or(0).saturating_sub(own);

@@ -2,8 +2,9 @@
 //! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can fake the
 //! first; any user can fake the others.
 
-use super::choose::{Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_foreign_ledgers};
+use super::candidates::{
+    Choice, PreviousUsers, ambiguous, candidates, choose, without_foreign_ledgers,
+};
 use super::scan::candidates_by_name;
 use super::{SearchContext, SearchResult, Target, process};
 use faultline_core::socket;

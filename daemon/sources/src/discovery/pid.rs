@@ -1,6 +1,5 @@
 use super::descendants::{DESCENDANT, Descendants};
-use super::process::{self, InspectedProcess};
-use super::{SearchContext, SearchResult, Target, names};
+use super::{SearchContext, SearchResult, Target, names, process};
 use faultline_kernel::parse::pid_stat;
 use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 use faultline_metrics::{Problem, Status};
@@ -12,8 +11,8 @@ use faultline_metrics::{Problem, Status};
 pub(super) struct PidSearch {
     pid: u32,
     pub(super) with_descendants: bool,
-    has_searched: bool,
-    initial_process: Option<ProcessId>,
+    /// The process at the first search; `Some(None)` if there was none.
+    initial_process: Option<Option<ProcessId>>,
 }
 
 impl PidSearch {
@@ -21,45 +20,39 @@ impl PidSearch {
         PidSearch {
             pid,
             with_descendants,
-            has_searched: false,
             initial_process: None,
         }
     }
 
     pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
-        let first = !std::mem::replace(&mut self.has_searched, true);
-        let inspected = match process::inspect(context.root, self.pid, "pid") {
-            Ok(inspected) => inspected,
-            Err(error) => return Err(vec![self.problem(context, &error)]),
-        };
-        if first {
-            self.initial_process = Some(inspected.target.process);
+        let inspected = process::inspect(context.root, self.pid, "pid");
+        let target = inspected.map(|inspected| inspected.target);
+        let process = target.as_ref().ok().map(|target| target.process);
+        let initial_process = *self.initial_process.get_or_insert(process);
+        let target = target.map_err(|error| vec![self.problem(context, &error)])?;
+        if target.validator.is_some() {
+            return Ok(target);
         }
-        if inspected.is_validator() {
-            return Ok(inspected.target);
-        }
-        let (pid, comm) = (self.pid, &inspected.target.comm);
-        if self.initial_process == Some(inspected.target.process) {
+        let (pid, comm) = (self.pid, &target.comm);
+        if initial_process == process {
             let found = || Descendants::of(context.root, pid)?.validator(context.root);
             if self.with_descendants
                 && let Some(validator) = found()
             {
                 return Ok(validator);
             }
-            if context
-                .before
-                .is_some_and(|before| before.found_by == DESCENDANT)
+            if let Some(before) = context.before
+                && before.found_by == DESCENDANT
             {
                 let message = format!("no validator runs below process {pid} ({comm})");
                 return Err(vec![Problem::new(Status::Absent, message)]);
             }
-            return Ok(inspected.target);
+            return Ok(target);
         }
-        if context
-            .before
-            .is_some_and(|before| is_same(before, &inspected))
+        if let Some(before) = context.before
+            && is_same(before, &target)
         {
-            return Ok(inspected.target);
+            return Ok(target);
         }
         let message = format!("the number {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(Status::Gone, message)])
@@ -85,8 +78,7 @@ impl PidSearch {
     }
 }
 
-fn is_same(before: &Target, inspected: &InspectedProcess) -> bool {
-    let now = &inspected.target;
+fn is_same(before: &Target, now: &Target) -> bool {
     before.process == now.process
         || (before.validator.is_none()
             && before.comm == now.comm

@@ -1,4 +1,4 @@
-use super::choose::ambiguous;
+use super::candidates::ambiguous;
 use super::process::{self, InspectedProcess};
 use super::{SearchContext, SearchResult, Target, names};
 use faultline_kernel::{Comm, ErrorKind};

@@ -1,5 +1,6 @@
-use super::choose::{Candidate, Choice, ambiguous, candidates, choose};
-use super::owner::{PreviousUsers, without_foreign_ledgers};
+use super::candidates::{
+    Candidate, Choice, PreviousUsers, ambiguous, candidates, choose, without_foreign_ledgers,
+};
 use super::{SearchContext, SearchResult, Target, names, process};
 use faultline_agave::identify::Program;
 use faultline_kernel::{Comm, HostRoot, ProcessId, ReadError};

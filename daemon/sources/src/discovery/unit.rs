@@ -4,17 +4,23 @@
 //! `systemctl` only resolves aliases and selects among several validators. Unlike a D-Bus library,
 //! it costs nothing while it is not used.
 
-use super::choose::{Choice, ambiguous, candidates, choose};
-use super::systemctl::{self, UnitStatus};
+use super::candidates::{Choice, ambiguous, candidates, choose};
 use super::{SearchContext, SearchResult, names, process};
+use crate::tick::Throttle;
+use faultline_core::supervisor::program_sync;
 use faultline_kernel::HostRoot;
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, Status};
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 const SYSTEMCTL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum time that `systemctl` may take.
+const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of folders that one search for a unit visits.
 const MAX_FOLDERS: usize = 4096;
 /// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
@@ -25,7 +31,7 @@ pub(super) struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
-    requested_at: Option<Stamp>,
+    throttle: Throttle,
     unit_status: UnitStatus,
 }
 
@@ -38,7 +44,7 @@ impl UnitSearch {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             folder: None,
             systemctl: "systemctl".into(),
-            requested_at: None,
+            throttle: Throttle::every(SYSTEMCTL_INTERVAL),
             unit_status: UnitStatus::default(),
         }
     }
@@ -115,14 +121,10 @@ impl UnitSearch {
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
     /// valid in its own pid namespace.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
-        let is_recent = self
-            .requested_at
-            .is_some_and(|at| context.now.since(at) < SYSTEMCTL_INTERVAL);
-        if !context.shares_pid_namespace || is_recent {
+        if !context.shares_pid_namespace || !self.throttle.is_due(context.now) {
             return false;
         }
-        self.requested_at = Some(context.now);
-        match systemctl::show(&self.systemctl, &self.name, context) {
+        match show(&self.systemctl, &self.name, context) {
             Ok(unit_status) => {
                 self.unit_status = unit_status;
                 return true;
@@ -191,4 +193,93 @@ fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     pids.sort_unstable();
     pids.dedup();
     pids
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct UnitStatus {
+    main_pid: Option<u32>,
+    /// Path from the top of the cgroup hierarchy; `None` while the unit does not run.
+    control_group: Option<String>,
+}
+
+fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<UnitStatus, String> {
+    let mut command = program_sync(systemctl);
+    command.args(["show", "--property=MainPID,ControlGroup", "--", unit]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("{}: {error}", systemctl.display()))?;
+    let ended = wait(&mut child, context);
+    if ended.is_err() {
+        // Waits in any case: a child that nobody waits for stays a zombie.
+        child
+            .kill()
+            .and_then(|()| child.wait())
+            .map_or_else(|error| tracing::debug!(%error, "systemctl"), drop);
+    }
+    let succeeded = ended?;
+    let mut text = String::new();
+    // The output is two lines, which fit into the pipe.
+    let read = child
+        .stdout
+        .take()
+        .map(|mut output| output.read_to_string(&mut text));
+    match read {
+        Some(Ok(_)) if succeeded => Ok(parse(&text)),
+        _ => Err(format!(
+            "systemctl does not know about {unit}: is systemd running here?"
+        )),
+    }
+}
+
+fn wait(child: &mut Child, context: &SearchContext<'_>) -> Result<bool, String> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status.success()),
+            Ok(None) if context.clock.now().since(context.now) > SYSTEMCTL_TIMEOUT => {
+                return Err(format!(
+                    "systemctl did not answer within {} s",
+                    SYSTEMCTL_TIMEOUT.as_secs()
+                ));
+            }
+            Ok(None) if context.stop.sleep(POLL_INTERVAL) => return Err("stopped".to_owned()),
+            Ok(None) => {}
+            Err(error) => return Err(format!("systemctl: {error}")),
+        }
+    }
+}
+
+fn parse(text: &str) -> UnitStatus {
+    let value = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
+    UnitStatus {
+        main_pid: value("MainPID")
+            .and_then(|pid| pid.parse().ok())
+            .filter(|&pid| pid != 0),
+        control_group: value("ControlGroup")
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_running_unit_has_a_main_pid_and_cgroup() {
+        let running = parse("MainPID=4711\nControlGroup=/system.slice/sol.service\n");
+        assert_eq!(running.main_pid, Some(4711));
+        assert_eq!(
+            running.control_group.as_deref(),
+            Some("/system.slice/sol.service")
+        );
+        assert_eq!(parse("MainPID=0\nControlGroup=\n"), UnitStatus::default());
+        assert_eq!(parse(""), UnitStatus::default());
+    }
 }

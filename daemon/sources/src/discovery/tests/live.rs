@@ -209,7 +209,7 @@ fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     let children = || {
         let root = HostRoot::default();
         let descendants = descendants::Descendants::of(&root, parent.pid())?;
-        (descendants.len() == 4).then_some(descendants)
+        (descendants.descendants.len() == 4).then_some(descendants)
     };
     let descendants = eventually(Duration::from_secs(60), "four children", children);
     assert_eq!(descendants.memory_problem(&HostRoot::default()), None);
