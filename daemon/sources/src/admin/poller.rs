@@ -34,7 +34,7 @@ const POLL_INTERVALS: PollIntervals = PollIntervals {
 /// Polls every 1 s while the validator starts, then every 10 s. Only one request runs at a time.
 pub struct Poller {
     timeout: Duration,
-    poll_intervals: PollIntervals,
+    pub(super) poll_intervals: PollIntervals,
     clock: Clock,
     target: PollTargetLookup,
     facts: Latest<AdminFacts>,
@@ -64,24 +64,13 @@ impl Poller {
     }
 
     /// Shortens the intervals, for a caller that needs a single poll.
-    pub fn with_short_intervals(self) -> Self {
+    pub fn with_short_intervals(mut self) -> Self {
         let interval = Duration::from_millis(50);
-        let poll_intervals = PollIntervals {
+        self.poll_intervals = PollIntervals {
             starting: interval,
             running: interval,
         };
-        Poller {
-            poll_intervals,
-            ..self
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn at(self, poll_intervals: PollIntervals) -> Self {
-        Poller {
-            poll_intervals,
-            ..self
-        }
+        self
     }
 
     /// Returns only on `stop`.

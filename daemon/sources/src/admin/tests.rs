@@ -57,7 +57,7 @@ impl Running {
             running: Duration::from_millis(200),
         };
         let facts = Latest::default();
-        let poller = Poller::new(
+        let mut poller = Poller::new(
             &config::Admin {
                 enabled: true,
                 timeout,
@@ -65,8 +65,8 @@ impl Running {
             Clock::start(),
             whom,
             facts.clone(),
-        )
-        .at(poll_intervals);
+        );
+        poller.poll_intervals = poll_intervals;
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         Running {
@@ -213,8 +213,8 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         let whom = Box::new(move || whom.lock().unwrap().clone());
         let config = config::Admin::default();
         running.facts = Latest::default();
-        let poller =
-            Poller::new(&config, Clock::start(), whom, running.facts.clone()).at(poll_intervals);
+        let mut poller = Poller::new(&config, Clock::start(), whom, running.facts.clone());
+        poller.poll_intervals = poll_intervals;
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         stage

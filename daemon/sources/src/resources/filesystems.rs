@@ -25,14 +25,14 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {
-    polls: Vec<FolderPoll>,
+    pub(super) polls: Vec<FolderPoll>,
     growth: HashMap<Device, Growth>,
 }
 
 #[derive(Debug)]
-struct FolderPoll {
+pub(super) struct FolderPoll {
     folder: Folder,
-    pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
+    pub(super) pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
     answer: Result<(FileSystem, Stamp), FileSystemError>,
 }
 
@@ -245,15 +245,4 @@ pub async fn inspect(
         .poll_folders(root, pid, &Arc::new(mounts), clock)
         .await;
     Ok((systems.usages(), systems.unavailable().collect()))
-}
-
-#[cfg(test)]
-impl FileSystems {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a call that never comes back, without a thread"
-    )]
-    pub(super) fn hang(&mut self, which: usize) {
-        self.polls[which].pending_call = Some(tokio::spawn(std::future::pending()));
-    }
 }

@@ -295,18 +295,17 @@ impl Round<'_> {
         }
         let certificate: Option<Option<GenesisCertificate>> =
             self.request("getAgGenesisCert", json!([])).await;
-        match certificate {
-            Some(Some(certificate)) => {
-                self.facts.certificate = Some(certificate.block.slot);
-                return;
-            }
-            Some(None) => self.facts.has_no_certificate.set((), self.now()),
-            None => {}
+        let has_no_certificate = certificate.is_some();
+        if let Some(Some(certificate)) = certificate {
+            self.facts.certificate = Some(certificate.block.slot);
+            return;
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);
         let gate: Option<InContext<FeatureGate>> = self.request("getAccountInfo", params).await;
-        if let Some(gate) = gate {
-            self.facts.gate.set(gate.value, self.now());
+        if let Some(InContext { value: gate }) = gate
+            && (has_no_certificate || !matches!(gate, FeatureGate::ActiveSince(_)))
+        {
+            self.facts.gate.set(gate, self.now());
         }
     }
 

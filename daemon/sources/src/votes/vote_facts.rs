@@ -83,9 +83,9 @@ pub struct VoteFacts {
     /// The epoch of the migration, once an account had its marker.
     marker_epoch: Option<u64>,
     pub(super) certificate: Option<u64>,
+    /// An active gate only if the node also responded that there is no certificate yet: it is no
+    /// evidence otherwise.
     pub(super) gate: Timestamped<FeatureGate>,
-    /// The node responded that there is no genesis certificate.
-    pub(super) has_no_certificate: Timestamped<()>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     pub(super) production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
     /// The epoch of the scan, and the stake that changes at its end.
@@ -122,7 +122,6 @@ impl VoteFacts {
             marker_epoch: None,
             certificate: None,
             gate: Timestamped::default(),
-            has_no_certificate: Timestamped::default(),
             production: Timestamped::default(),
             pending_stake: Timestamped::default(),
             version_shares: Timestamped::default(),
@@ -178,20 +177,12 @@ impl VoteFacts {
         let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
         Evidence {
             certificate: self.certificate,
-            gate: self.gate(now),
+            gate: self.gate.fresh(now, self.ttl(1)),
             has_marker: self.marker(now).is_some(),
             max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
             genesis_hash: self.genesis.as_deref(),
             ..Evidence::default()
         }
-    }
-
-    /// An active gate is evidence only if the node has responded that there is no certificate yet.
-    fn gate(&self, now: Stamp) -> Option<FeatureGate> {
-        let ttl = self.ttl(1);
-        let has_no_certificate = self.has_no_certificate.fresh(now, ttl).is_some();
-        let gate = self.gate.fresh(now, ttl);
-        gate.filter(|gate| has_no_certificate || !matches!(gate, FeatureGate::ActiveSince(_)))
     }
 
     pub fn consensus(&self) -> Option<Consensus> {
