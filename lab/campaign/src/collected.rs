@@ -189,7 +189,7 @@ fn collect(
         all.push(CollectedRun { row, started });
     }
     // Only whole runs: the compared part of a run depends on all runs.
-    let values = releases::values(&measured);
+    let values = releases::values(measured);
     let whole = all.iter_mut().map(|one| &mut one.row);
     for (row, values) in whole.filter(|row| row.is_complete()).zip(values) {
         let known = releases::metrics().zip(values);

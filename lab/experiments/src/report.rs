@@ -115,7 +115,7 @@ impl Experiment {
         let searches = search::searches(self, &runs);
         let context = context::context(self, &counted, &searches, unread);
         Ok(ExperimentReport {
-            report: report::build_with_context(&runs, &options, context),
+            report: report::build_with_context(runs, &options, context),
             slots,
             ram: search::evidence(&searches),
         })

@@ -64,7 +64,7 @@ fn once(files: &[PathBuf], out: &Path) -> [Duration; 4] {
         .map(|file| load(file).expect("a recording"))
         .collect();
     let read = begun.elapsed();
-    let report = build(&runs, &Options::default());
+    let report = build(runs, &Options::default());
     let built = begun.elapsed();
     faultline_pages::render::write(&report, out, true).expect("a report");
     let all = begun.elapsed();

@@ -95,11 +95,15 @@ pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
 }
 
 /// With several runs, also compares their arms.
-pub fn build(runs: &[Run], options: &Options) -> Report {
+pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {
     build_with_context(runs, options, ReportContext::default())
 }
 
-pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContext) -> Report {
+pub fn build_with_context(
+    runs: impl IntoIterator<Item = Run>,
+    options: &Options,
+    context: ReportContext,
+) -> Report {
     let mut report = build_report(runs, options, &context.arms);
     if !context.title.is_empty() {
         report.title = context.title;
@@ -120,7 +124,7 @@ pub fn build_with_context(runs: &[Run], options: &Options, context: ReportContex
     report
 }
 
-fn metric_sections(subjects: &Subjects<'_>) -> Vec<Section> {
+fn metric_sections(subjects: &Subjects) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
     }
@@ -146,7 +150,11 @@ fn metric_sections(subjects: &Subjects<'_>) -> Vec<Section> {
     sections
 }
 
-fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
+fn build_report(
+    runs: impl IntoIterator<Item = Run>,
+    options: &Options,
+    arms: &[String],
+) -> Report {
     let plan = Plan {
         seed: options.seed,
         ..Plan::default()
@@ -210,8 +218,8 @@ fn build_report(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     }
 }
 
-fn title(subjects: &Subjects<'_>) -> String {
-    let is_simulated = |subject: &&Subject<'_>| subject.run.facts.demo;
+fn title(subjects: &Subjects) -> String {
+    let is_simulated = |subject: &&Subject| subject.run.facts.demo;
     let simulated = subjects.all.iter().filter(is_simulated).count();
     let prefix = match simulated {
         0 => "",
@@ -221,7 +229,7 @@ fn title(subjects: &Subjects<'_>) -> String {
     prefix.to_owned() + &title_of_runs(subjects)
 }
 
-fn title_of_runs(subjects: &Subjects<'_>) -> String {
+fn title_of_runs(subjects: &Subjects) -> String {
     match (subjects.all.as_slice(), subjects.arms.len()) {
         ([], _) => "No runs".to_owned(),
         ([one], _) => format!("Run {}", one.name),
@@ -230,7 +238,7 @@ fn title_of_runs(subjects: &Subjects<'_>) -> String {
     }
 }
 
-fn subtitle(subjects: &Subjects<'_>) -> String {
+fn subtitle(subjects: &Subjects) -> String {
     let begun = subjects
         .all
         .iter()
@@ -254,7 +262,7 @@ fn subtitle(subjects: &Subjects<'_>) -> String {
     }
 }
 
-fn card(subject: &Subject<'_>) -> RunCard {
+fn card(subject: &Subject) -> RunCard {
     let run = subject.run;
     let mut facts = vec![("File", run.file.clone())];
     facts.extend(

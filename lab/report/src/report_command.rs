@@ -19,9 +19,9 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     runs.iter_mut()
         .zip(&args.runs)
         .for_each(|(run, path)| run.predict_cache(path));
-    let mut report = report::build(&runs, &options(args, &runs));
+    let options = options(args, &runs);
+    let mut report = report::build(runs, &options);
     report.unfolded = args.unfold;
-    drop(runs);
     let out: PathBuf = args
         .out
         .clone()

@@ -418,7 +418,7 @@ fn report_of_four_replays() -> Report {
         primary: report::scalar("cache-time").unwrap(),
         ..Options::default()
     };
-    report::build(&runs, &options)
+    report::build(runs, &options)
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn two_real_replays_are_paired_slot_by_slot() {
             ..Run::default()
         }
     };
-    let report = report::build(&[replay("512"), replay("1024")], &Options::default());
+    let report = report::build([replay("512"), replay("1024")], &Options::default());
     let counts = table(&report, "paired-counts").unwrap();
     // Of 40 slots the last has no counts; 1,378 misses against 637, 918 evictions against none.
     assert_eq!(column(counts, "Slots of both"), ["39"; 4]);

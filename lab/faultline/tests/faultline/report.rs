@@ -38,7 +38,7 @@ fn fixture(name: &str) -> Run {
 
 fn report(names: &[&str]) -> Report {
     let runs: Vec<Run> = names.iter().map(|name| fixture(name)).collect();
-    build(&runs, &Options::default())
+    build(runs, &Options::default())
 }
 
 fn blocks(report: &Report) -> impl Iterator<Item = &Block> {
@@ -249,7 +249,7 @@ fn three_runs_per_arm_are_tested_and_the_effect_has_an_interval() {
 fn an_arm_without_values_does_not_suppress_other_comparisons() {
     let runs = runs_with_a_killed_arm();
 
-    let of = |order| build_with_context(&runs, &Options::default(), arms(order));
+    let of = |order| build_with_context(runs.clone(), &Options::default(), arms(order));
     let pairs = |report: &Report| -> Vec<String> {
         let rows = &table(report, "primary").rows;
         rows.iter()
@@ -324,7 +324,7 @@ fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
         headline: Some("Killed: oom.".to_owned()),
         ..arms(["512", "1024", "oom"])
     };
-    let verdict = build_with_context(&runs, &Options::default(), context).verdict;
+    let verdict = build_with_context(runs, &Options::default(), context).verdict;
     assert_eq!(verdict.standing, VerdictKind::Equivalent);
     assert!(
         verdict
@@ -378,7 +378,7 @@ fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
         "arm-1024-3",
     ];
     let runs = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
-    let verdict = build(&runs, &Options::default()).verdict;
+    let verdict = build(runs, &Options::default()).verdict;
     assert_eq!(verdict.standing, VerdictKind::Equivalent);
     assert!(
         verdict
@@ -419,7 +419,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         let runs = arms
             .iter()
             .flat_map(|&(arm, time)| (1..=3).map(move |run| replay(arm, run, time)));
-        build(&runs.collect::<Vec<_>>(), &Options::default()).verdict
+        build(runs, &Options::default()).verdict
     };
     let verdict = arms([("small", 30.0), ("big", 3.0)]);
     let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. That no \
@@ -490,7 +490,7 @@ fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
     let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
     let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
     let outliers = |runs: &[Run]| -> Vec<String> {
-        let caveats = build(runs, &Options::default()).caveats.into_iter();
+        let caveats = build(runs.to_vec(), &Options::default()).caveats.into_iter();
         let named = caveats.filter(|caveat| caveat.what.contains("outlier"));
         named.map(|caveat| caveat.what).collect()
     };
@@ -526,7 +526,7 @@ fn a_metric_that_falls_to_zero_stays_among_the_effects() {
     for point in runs[3..].iter_mut().flat_map(|run| &mut run.points.cache) {
         point.misses = Some(0);
     }
-    let report = build(&runs, &Options::default());
+    let report = build(runs, &Options::default());
     let Some(Chart::Forest(forest)) = chart(&report, "effects") else {
         panic!("no effects")
     };
@@ -659,7 +659,7 @@ fn plot_lines_break_where_validator_or_daemon_was_down() {
 fn seconds_of_a_gap_are_unknown_not_zero_tps() {
     let mut run = fixture("arm-512-1.fltl");
     let numbers = |run: Run| {
-        let report = build(&[run], &Options::default());
+        let report = build([run], &Options::default());
         table(&report, "tps").rows[0]
             .iter()
             .map(|cell| match cell {
@@ -866,7 +866,7 @@ fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
             primary,
             ..Options::default()
         };
-        for text in all_texts(&build(runs, &options)) {
+        for text in all_texts(&build(runs.to_vec(), &options)) {
             let words = text.to_lowercase();
             let mut words = words.split(|letter: char| !letter.is_alphanumeric());
             assert!(
@@ -884,7 +884,7 @@ fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
         primary: faultline_report::report::default_scalar(&[run]),
         ..Options::default()
     };
-    let shaded = build(&[absent], &options);
+    let shaded = build([absent], &options);
     let Some(Chart::Timeline(rss)) = chart(&shaded, "rss-over-time") else {
         panic!("no timeline")
     };
@@ -955,7 +955,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
     let mut run = fixture("arm-512-1.fltl");
     assert_eq!(run.salvaged, None);
     run.salvaged = Some("arm-512-1.fltl".to_owned());
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     assert!(
         report.caveats[0]
             .what
@@ -980,7 +980,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
 
 #[test]
 fn a_report_without_runs_is_valid() {
-    let report = build(&[], &Options::default());
+    let report = build([], &Options::default());
     assert!(report.sections.is_empty() && report.runs.is_empty());
     assert_eq!(report.verdict.headline, "There is no run to report.");
 }
@@ -1104,14 +1104,14 @@ fn limits_give_a_bracket_of_tried_values_only() {
         limited("arm-512-1.fltl", 256.0),
         limited("arm-512-2.fltl", 512.0),
     ];
-    let report = build(&runs, &Options::default());
+    let report = build(runs, &Options::default());
     let headline = "The smallest limit that kept up in every run is 256 GiB. The largest limit that failed in any run is 128 GiB.";
     assert_eq!(report.verdict.headline, headline);
     let runs = [
         limited("restart.fltl", 1024.0),
         limited("arm-512-1.fltl", 256.0),
     ];
-    let verdict = build(&runs, &Options::default()).verdict;
+    let verdict = build(runs, &Options::default()).verdict;
     assert!(
         verdict.points[0].contains("does not fit together"),
         "{verdict:#?}"
@@ -1159,7 +1159,7 @@ fn an_unfinished_recording_is_reported_up_to_its_last_tick() {
     }
     let run = load(&path).unwrap();
     assert_eq!((run.ticks.len(), run.finished), (5, false));
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     assert!(
         report
             .caveats
@@ -1289,7 +1289,7 @@ proptest! {
 
     #[test]
     fn any_recording_gives_a_report_with_finite_numbers(runs in proptest::collection::vec(any_run(), 0..4)) {
-        let report = build(&runs, &Options::default());
+        let report = build(runs.clone(), &Options::default());
         prop_assert_eq!(report.runs.len(), runs.len());
         for block in blocks(&report) {
             let Block::Table(table) = block else { continue };

@@ -111,8 +111,8 @@ const JOBS: &[Quantity] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
-    let known = |subject: &Subject<'_>| {
+pub(crate) fn section(subjects: &Subjects) -> Option<Section> {
+    let known = |subject: &Subject| {
         let hits = subject.run.signal(Signal::ReadCacheHits);
         hits.iter().flatten().any(|hits| *hits > 0.0)
     };
@@ -151,13 +151,13 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     Some(chapter.section("accounts", "Accounts"))
 }
 
-fn increase(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    growth(subject.run, signal, numbers.window).known()
+fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
+    growth(&subject.run, signal, numbers.window).known()
 }
 
-fn level(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Summary {
+fn level(subject: &Subject, numbers: &Numbers, signal: Signal) -> Summary {
     summary::summary(&within(
-        subject.run,
+        &subject.run,
         subject.run.signal(signal),
         numbers.window,
     ))
@@ -167,14 +167,14 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn per_slot(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<f64> {
+fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
     ratio(
         increase(subject, numbers, signal)?,
-        replayed(subject.run, numbers.window).count() as f64,
+        replayed(&subject.run, numbers.window).count() as f64,
     )
 }
 
-pub(crate) fn hit_ratio(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+pub(crate) fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     let hits = increase(subject, numbers, Signal::ReadCacheHits)?;
     ratio(
         100.0 * hits,
@@ -182,25 +182,25 @@ pub(crate) fn hit_ratio(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64>
     )
 }
 
-pub(crate) fn misses_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+pub(crate) fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
-pub(crate) fn index_bytes(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+pub(crate) fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
     level(subject, numbers, Signal::IndexBytes).max
 }
 
 /// In µs, summed over threads.
-pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
-    let times: Vec<Option<f64>> = replayed(subject.run, numbers.window)
+pub(crate) fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+    let times: Vec<Option<f64>> = replayed(&subject.run, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64))
         .collect();
     summary::summary(&times).mean
 }
 
 /// The arms' difference of load time per slot, divided by that of misses.
-fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
-    let mean = |arm: &str, of: fn(&Subject<'_>, &Numbers) -> Option<f64>| {
+fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
+    let mean = |arm: &str, of: fn(&Subject, &Numbers) -> Option<f64>| {
         let averaged_runs = subjects.averaged_runs(arm);
         let values: Vec<Option<f64>> = averaged_runs
             .map(|subject| of(subject, &subject.from_execution))
@@ -239,8 +239,8 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
     (!listed.rows.is_empty()).then_some(Block::Table(listed))
 }
 
-fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
-    let of_run = |subject: &Subject<'_>| {
+fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
+    let of_run = |subject: &Subject| {
         let size = level(subject, &subject.from_execution, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
@@ -263,10 +263,10 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
     (chart.series.len() > 1).then_some(Chart::Curves(chart))
 }
 
-fn over_time(chapter: &mut Chapter<'_, '_>) {
+fn over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
-    let smooth = |subject: &Subject<'_>, signal| {
-        let rates = rates(subject.run, signal).per_second;
+    let smooth = |subject: &Subject, signal| {
+        let rates = rates(&subject.run, signal).per_second;
         moving_average(&rates, size)
     };
     let caption = format!(

@@ -12,14 +12,14 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 
 /// Nothing for a process that is no validator, and for a replay of a fixed range.
-pub(crate) fn of(subjects: &Subjects<'_>) -> Vec<Answers> {
+pub(crate) fn of(subjects: &Subjects) -> Vec<Answers> {
     let is_replay = subjects.all.iter().any(|subject| subject.run.is_replay());
     if subjects.all.is_empty() || subjects.is_any_process() || is_replay {
         return Vec::new();
     }
     let can_change = can_change_capacity(subjects);
     let of_arm = |arm: &String| {
-        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
+        let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
         let mut ends = subjects.of(arm).map(|run| &run.measured.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.oom),
@@ -41,18 +41,18 @@ fn finding(answer: &Answer) -> Finding {
 }
 
 /// `Some(true)` if one release ran with two sizes of the program cache.
-fn can_change_capacity(subjects: &Subjects<'_>) -> Option<bool> {
-    let runs = || subjects.all.iter().map(|subject| subject.run);
+fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
+    let runs = || subjects.all.iter().map(|subject| &subject.run);
     let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
     let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
 /// Averages over the runs, but takes memory bounds from the worst run, and prediction, consensus and at-tip from the first.
-fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let known = |of: fn(&Subject<'_>, &Numbers) -> Option<f64>| -> Vec<f64> {
+fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
+    let known = |of: fn(&Subject, &Numbers) -> Option<f64>| -> Vec<f64> {
         let numbers =
-            |run: &&Subject<'_>| of(run, run.from_tip.as_ref().unwrap_or(&run.from_execution));
+            |run: &&Subject| of(run, run.from_tip.as_ref().unwrap_or(&run.from_execution));
         runs.iter().filter_map(numbers).collect()
     };
     let average = |of| mean(&known(of));
@@ -72,7 +72,7 @@ fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInp
         unreclaimable_share: share.into_iter().reduce(f64::max),
         swap: average(|_, n| n.levels.swap.max),
         memory_stalled_share: average(|run, n| {
-            growth(run.run, Signal::MemorySome, n.window).mean()
+            growth(&run.run, Signal::MemorySome, n.window).mean()
         }),
         major_faults_per_second: average(|_, n| n.major.mean()),
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
@@ -80,7 +80,7 @@ fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInp
         reloads_per_slot: average(|_, n| n.cache.reloads.mean),
         cache_seconds_per_slot: average(|_, n| n.cache.time.mean.map(|us| us / 1e6)),
         replay_seconds_per_slot: average(|_, n| summary(&n.replay).mean.map(|ms| ms / 1e3)),
-        cache_capacity: average(|run, _| last_capacity(run.run, Signal::CapacityConfigured)),
+        cache_capacity: average(|run, _| last_capacity(&run.run, Signal::CapacityConfigured)),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         cache_unknown: first.map(|run| run.why_no_points().to_owned()),
@@ -91,7 +91,7 @@ fn inputs(runs: &[&Subject<'_>], can_change_capacity: Option<bool>) -> AnswerInp
     }
 }
 
-fn prediction(subject: &Subject<'_>) -> Option<CachePrediction> {
+fn prediction(subject: &Subject) -> Option<CachePrediction> {
     let prediction = subject.run.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
@@ -110,7 +110,7 @@ fn prediction(subject: &Subject<'_>) -> Option<CachePrediction> {
     })
 }
 
-fn consensus(subject: &Subject<'_>) -> Option<Consensus> {
+fn consensus(subject: &Subject) -> Option<Consensus> {
     let (_, protocol) = subject.run.consensus.last()?;
     match protocol.as_str() {
         "tower" => Some(Consensus::Tower),
@@ -121,7 +121,7 @@ fn consensus(subject: &Subject<'_>) -> Option<Consensus> {
 }
 
 /// Whether the validator was at the tip in the last tick that has a process.
-fn is_at_tip(subject: &Subject<'_>) -> Option<bool> {
+fn is_at_tip(subject: &Subject) -> Option<bool> {
     let lifecycle = &subject.measured.lifecycle;
     let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
     let mut followed = ticks.rev().filter(|(tick, _)| tick.process.is_some());
@@ -169,7 +169,7 @@ mod tests {
             cache_sizes: Some(Ok(predicted)),
             ..Run::default()
         }];
-        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let subjects = Subjects::new(runs, &Plan::default(), &[]);
         let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
     }
@@ -183,7 +183,7 @@ mod tests {
             }),
             ..Run::default()
         });
-        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let subjects = Subjects::new(runs, &Plan::default(), &[]);
         let answers = of(&subjects);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));

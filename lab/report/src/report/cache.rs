@@ -84,17 +84,17 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 
 const CAPACITY: &[Quantity] = &[
     quantity("Configured [entries]", 0, |s, _| {
-        last_capacity(s.run, Signal::CapacityConfigured)
+        last_capacity(&s.run, Signal::CapacityConfigured)
     }),
     quantity("Observed [entries]", 0, |s, _| {
-        last_capacity(s.run, Signal::CapacityObserved)
+        last_capacity(&s.run, Signal::CapacityObserved)
     }),
     quantity("Most loaded at a pass [entries]", 0, |s, _| {
-        max_water_level(s.run).map(|level| level as f64)
+        max_water_level(&s.run).map(|level| level as f64)
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_points());
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
@@ -122,14 +122,14 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.section("cache", "Program cache")
 }
 
-fn over_time(chapter: &mut Chapter<'_, '_>) {
-    let slots = |subject: &Subject<'_>| subject.from_execution.replay.len();
+fn over_time(chapter: &mut Chapter<'_>) {
+    let slots = |subject: &Subject| subject.from_execution.replay.len();
     let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
     let title = "Program cache time per slot over time";
     let head = ("cache-time-over-time", title, caption.as_str());
     chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
-        let moments = cache_moments(subject.run, subject.measured.windows.all);
+        let moments = cache_moments(&subject.run, subject.measured.windows.all);
         let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
         let average = moving_average(&us, size).into_iter();
         let ms = average.map(|us| us.map(|us| us / 1e3));
@@ -137,7 +137,7 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
     });
 }
 
-fn pruning(chapter: &mut Chapter<'_, '_>) {
+fn pruning(chapter: &mut Chapter<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
@@ -153,7 +153,7 @@ fn pruning(chapter: &mut Chapter<'_, '_>) {
     }
 }
 
-fn with_filter(subjects: &Subjects<'_>) -> &'static str {
+fn with_filter(subjects: &Subjects) -> &'static str {
     let any_run = |with| {
         subjects.all.iter().any(|s| {
             s.from_execution.cache.time.n > 0 && s.from_execution.cache.with_filter == with
@@ -185,7 +185,7 @@ pub(crate) fn max_water_level(run: &Run) -> Option<u64> {
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 
 /// As in the study: means over runs with equal weight.
-fn bars(chapter: &mut Chapter<'_, '_>) {
+fn bars(chapter: &mut Chapter<'_>) {
     let subjects = chapter.subjects;
     let mut draw = |id: &str, title: &str, label: &str, parts: &[NamedSummary], scale: f64| {
         let chart = Bars {
@@ -220,7 +220,7 @@ fn bars(chapter: &mut Chapter<'_, '_>) {
 }
 
 fn bar_series(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     name: &str,
     of: fn(&Numbers) -> &Summary,
     scale: f64,
@@ -238,7 +238,7 @@ fn bar_series(
     }
 }
 
-fn histograms(chapter: &mut Chapter<'_, '_>) {
+fn histograms(chapter: &mut Chapter<'_>) {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
     let mut draw = |(id, title): (&str, &str),
@@ -246,7 +246,7 @@ fn histograms(chapter: &mut Chapter<'_, '_>) {
                     values: fn(&Run, Span) -> Vec<Option<f64>>| {
         let labels = (label, y_label, 0.995);
         chapter.histogram((id, title, caption), labels, |subject| {
-            values(subject.run, subject.from_execution.window)
+            values(&subject.run, subject.from_execution.window)
         });
     };
     draw(

@@ -10,16 +10,16 @@ const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
 const NO_SIZES: &str = "the trace does not have the sizes of programs";
 
-type Predicted<'a> = (&'a Subject<'a>, &'a Prediction);
+type Predicted<'a> = (&'a Subject, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
-pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
-    let with_cache: Vec<&Subject<'_>> = subjects
+pub(crate) fn section(subjects: &Subjects) -> Option<Section> {
+    let with_cache: Vec<&Subject> = subjects
         .all
         .iter()
         .filter(|subject| !subject.run.points.cache.is_empty() || subject.run.cache_sizes.is_some())
         .collect();
-    let has_trace = |subject: &&&Subject<'_>| subject.run.cache_sizes.is_some();
+    let has_trace = |subject: &&&Subject| subject.run.cache_sizes.is_some();
     let mut blocks = Vec::new();
     let mut predicted: Vec<Predicted<'_>> = Vec::new();
     for subject in with_cache.iter().filter(has_trace) {
@@ -352,7 +352,7 @@ mod tests {
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let subjects = Subjects::new(std::slice::from_ref(&run), &Plan::default(), &[]);
+        let subjects = Subjects::new([run], &Plan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for block in section(&subjects).unwrap().blocks {
             match block {

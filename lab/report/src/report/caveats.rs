@@ -15,7 +15,7 @@ use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::min_values_for;
 use faultline_text::{counted, moment, number};
 
-pub(crate) fn caveats(subjects: &Subjects<'_>, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
+pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let mut caveats = merged_caveats(subjects, recording_caveat);
@@ -47,7 +47,7 @@ struct RunCaveat {
 }
 
 impl RunCaveat {
-    fn new(subject: &Subject<'_>, what: impl Into<String>, remedy: &'static str) -> Self {
+    fn new(subject: &Subject, what: impl Into<String>, remedy: &'static str) -> Self {
         Self {
             run: subject.name.clone(),
             what: what.into(),
@@ -60,8 +60,8 @@ const MAX_NAMED: usize = 6;
 
 /// Merges equal caveats of several runs.
 fn merged_caveats<C: IntoIterator<Item = RunCaveat>>(
-    subjects: &Subjects<'_>,
-    of: impl Fn(&Subject<'_>) -> C,
+    subjects: &Subjects,
+    of: impl Fn(&Subject) -> C,
 ) -> Vec<Caveat> {
     let all = subjects.all.len();
     let singles = subjects.all.iter().flat_map(of);
@@ -97,7 +97,7 @@ fn listed(runs: &[String], all: usize) -> String {
     runs.join("; ")
 }
 
-fn arm_caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
+fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
     let with = |runs: usize| -> Vec<String> {
         subjects
             .arms
@@ -207,7 +207,7 @@ fn one_after_the_other(first: &str, then: &str) -> Caveat {
 /// A caveat of one run, without its name and the final full stop, and the remedy.
 type WhatAndRemedy = (String, &'static str);
 
-fn run_caveats(subject: &Subject<'_>, part: Option<RunPart>) -> Vec<RunCaveat> {
+fn run_caveats(subject: &Subject, part: Option<RunPart>) -> Vec<RunCaveat> {
     let lifecycle = &subject.measured.lifecycle;
     let gaps: Vec<f64> = lifecycle
         .gaps_of_the_run()
@@ -248,8 +248,8 @@ fn restarted(restarts: usize) -> WhatAndRemedy {
     )
 }
 
-fn consensus_changed(subject: &Subject<'_>) -> Option<WhatAndRemedy> {
-    let protocols = pace::protocols(subject.run)?;
+fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
+    let protocols = pace::protocols(&subject.run)?;
     (subject.run.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after"
@@ -265,8 +265,8 @@ fn unknown_seconds(unknown: usize, of: usize) -> WhatAndRemedy {
     )
 }
 
-fn cache_exceeds_its_size(subject: &Subject<'_>) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(subject.run, signal).map(|entries| entries as u64);
+fn cache_exceeds_its_size(subject: &Subject) -> Option<WhatAndRemedy> {
+    let size = |signal| last_capacity(&subject.run, signal).map(|entries| entries as u64);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
     Some(cache_size(configured, observed))
@@ -286,7 +286,7 @@ fn times(n: usize, one: &str, many: &str) -> String {
 }
 
 /// One caveat for all unreliable intervals; the chapter of replay times says why.
-fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
+fn unreliable(subjects: &Subjects) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|subject| {
         let unreliable = subject.unreliable();
         unreliable.map(|(metric, _)| (metric, subject.name.as_str()))
@@ -313,7 +313,7 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Caveat> {
     })
 }
 
-fn short_at_tip(subject: &Subject<'_>) -> Option<RunCaveat> {
+fn short_at_tip(subject: &Subject) -> Option<RunCaveat> {
     subject
         .measured
         .lifecycle
@@ -333,7 +333,7 @@ fn short_at_tip(subject: &Subject<'_>) -> Option<RunCaveat> {
     })
 }
 
-fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
+fn few_slots(subject: &Subject) -> Option<RunCaveat> {
     let (slots, needed) = (
         subject.from_execution.replay.iter().flatten().count(),
         min_values_for(0.95),
@@ -351,7 +351,7 @@ fn few_slots(subject: &Subject<'_>) -> Option<RunCaveat> {
 }
 
 /// A run that executed nothing while others did.
-fn executed_nothing(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<RunCaveat> {
+fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<RunCaveat> {
     (!subjects.is_averaged(subject)).then(|| RunCaveat::new(
         subject,
         "no executed transaction was recorded, so it is in no average of its arm and in no comparison",
@@ -359,8 +359,8 @@ fn executed_nothing(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Ru
     ))
 }
 
-fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
-    let run = subject.run;
+fn clock_set(subject: &Subject) -> Option<RunCaveat> {
+    let run = &subject.run;
     let caveat_text = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
@@ -388,14 +388,14 @@ fn clock_set(subject: &Subject<'_>) -> Option<RunCaveat> {
     })
 }
 
-fn not_at_tip(subject: &Subject<'_>, part: Option<RunPart>) -> Option<WhatAndRemedy> {
+fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.measured.windows.executing?;
     let lifecycle = &subject.measured.lifecycle;
     if lifecycle.kept_up.share >= Some(KEPT_UP) {
         return None;
     }
     let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = lifecycle.time_in(subject.run, Phase::AtTip, window);
+    let seconds = lifecycle.time_in(&subject.run, Phase::AtTip, window);
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with what became of each run: they take the time off the tip as it was."
@@ -421,7 +421,7 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     }
 }
 
-fn recording_caveat(subject: &Subject<'_>) -> Option<RunCaveat> {
+fn recording_caveat(subject: &Subject) -> Option<RunCaveat> {
     let caveat = |what: &str, remedy| Some(RunCaveat::new(subject, what, remedy));
     if subject.run.facts.demo {
         return caveat(

@@ -12,13 +12,13 @@ use faultline_stats::summary::mean;
 pub(crate) struct Quantity {
     pub(crate) title: &'static str,
     pub(crate) decimals: u8,
-    pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+    pub(crate) of: fn(&Subject, &Numbers) -> Option<f64>,
 }
 
 pub(crate) const fn quantity(
     title: &'static str,
     decimals: u8,
-    of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+    of: fn(&Subject, &Numbers) -> Option<f64>,
 ) -> Quantity {
     Quantity {
         title,
@@ -30,15 +30,15 @@ pub(crate) const fn quantity(
 /// Id, title, and note or caption of a table or figure.
 pub(crate) type Heading<'h> = (&'h str, &'h str, &'h str);
 
-pub(crate) struct Chapter<'s, 'r> {
-    pub(crate) subjects: &'s Subjects<'r>,
+pub(crate) struct Chapter<'s> {
+    pub(crate) subjects: &'s Subjects,
     /// Why a number of a run is missing.
-    pub(crate) why: fn(&Subject<'_>) -> &'static str,
+    pub(crate) why: fn(&Subject) -> &'static str,
     blocks: Vec<Block>,
 }
 
-impl<'s, 'r> Chapter<'s, 'r> {
-    pub(crate) fn new(subjects: &'s Subjects<'r>, why: fn(&Subject<'_>) -> &'static str) -> Self {
+impl<'s> Chapter<'s> {
+    pub(crate) fn new(subjects: &'s Subjects, why: fn(&Subject) -> &'static str) -> Self {
         Self {
             subjects,
             why,
@@ -64,7 +64,7 @@ impl<'s, 'r> Chapter<'s, 'r> {
         &mut self,
         head: Heading<'_>,
         (label, unit): (&str, &str),
-        traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
+        traces: impl Fn(&Subject) -> Vec<Trace>,
     ) {
         self.figure(head, timeline(self.subjects, label, unit, traces));
     }
@@ -74,7 +74,7 @@ impl<'s, 'r> Chapter<'s, 'r> {
         &mut self,
         head: Heading<'_>,
         (x_label, y_label, max_quantile): (&str, &str, f64),
-        values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
+        values: impl Fn(&Subject) -> Vec<Option<f64>>,
     ) {
         let chart = histogram(self.subjects, x_label, y_label, max_quantile, values);
         self.figure(head, chart);
@@ -123,7 +123,7 @@ impl<'s, 'r> Chapter<'s, 'r> {
 }
 
 fn by_arm(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     (id, title, _): Heading<'_>,
     part: RunPart,
     quantities: &[Quantity],
@@ -137,9 +137,9 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &columns, &note);
     for arm in &subjects.arms {
-        let runs: Vec<&Subject<'_>> = subjects.averaged_runs(arm).collect();
+        let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
         let cells = quantities.iter().map(|quantity| {
-            let value = |subject: &&Subject<'_>| {
+            let value = |subject: &&Subject| {
                 (quantity.of)(subject, part.of(subject)?).filter(|value| value.is_finite())
             };
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();

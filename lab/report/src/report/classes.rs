@@ -6,13 +6,13 @@ const MAX_CLASSES: usize = 60;
 
 /// The last class ends at the quantile `max_quantile` of all values.
 pub(crate) fn histogram(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     x_label: &str,
     y_label: &str,
     max_quantile: f64,
-    values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
+    values: impl Fn(&Subject) -> Vec<Option<f64>>,
 ) -> Option<Chart> {
-    let sets: Vec<(&Subject<'_>, Vec<Option<f64>>)> = subjects
+    let sets: Vec<(&Subject, Vec<Option<f64>>)> = subjects
         .all
         .iter()
         .map(|subject| (subject, values(subject)))
@@ -53,7 +53,7 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     classes::freedman_diaconis(values, max_quantile, MAX_CLASSES)
 }
 
-fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Counts {
+fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
     let counted = classes::count(values, edges);
     Counts {
         name: subject.name.clone(),

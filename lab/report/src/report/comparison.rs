@@ -50,7 +50,7 @@ pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
 }
 
 pub(crate) fn reference<'a>(
-    subjects: &'a Subjects<'_>,
+    subjects: &'a Subjects,
     primary: &Scalar,
 ) -> Option<(&'a str, Vec<&'a str>)> {
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
@@ -61,7 +61,7 @@ pub(crate) fn margin(settings: &Settings) -> String {
 }
 
 pub(crate) fn pairs(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &'static Scalar,
     settings: &Settings,
 ) -> Vec<Pair> {
@@ -113,7 +113,7 @@ fn adjust_by_holm(pairs: &mut [Pair], settings: &Settings) {
     arms::conclude_family(others.map(|(_, comparison)| comparison), settings);
 }
 
-fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
+fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
     subjects
         .averaged_runs(arm)
         .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
@@ -121,7 +121,7 @@ fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
 }
 
 /// Empty if the first arm is the reference.
-fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
+fn without_values(subjects: &Subjects, reference: &str, primary: &Scalar) -> String {
     let before: Vec<&str> = subjects
         .arms
         .iter()
@@ -139,7 +139,7 @@ fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) ->
 }
 
 pub(crate) fn section(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &'static Scalar,
     pairs: &[Pair],
     more: Vec<Block>,
@@ -181,7 +181,7 @@ pub(crate) fn section(
 }
 
 fn primary_table(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &Scalar,
     pairs: &[Pair],
     settings: &Settings,
@@ -282,7 +282,7 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     ]
 }
 
-fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
+fn others_table(subjects: &Subjects, pairs: &[Pair]) -> Table {
     let columns = [
         "Metric",
         "Unit",
@@ -337,7 +337,7 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     without_missing(listed)
 }
 
-fn definitions(subjects: &Subjects<'_>) -> Table {
+fn definitions(subjects: &Subjects) -> Table {
     let columns = ["Metric", "Name for --primary", "Unit", "Definition"];
     let mut listed = table(
         "metrics",

@@ -26,12 +26,12 @@ struct SufficientMemory {
     unproven: Vec<String>,
 }
 
-pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
+pub(super) fn blocks(subjects: &Subjects) -> Vec<Block> {
     let at_tip = subjects
         .all
         .iter()
         .filter_map(|subject| Some((subject, subject.from_tip.as_ref()?)));
-    let all: Vec<(&Subject<'_>, SufficientMemory)> = at_tip
+    let all: Vec<(&Subject, SufficientMemory)> = at_tip
         .map(|(subject, from_tip)| (subject, enough(subject, from_tip)))
         .collect();
     if all.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
 }
 
 /// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
-pub(super) fn proven_bytes(subject: &Subject<'_>) -> Option<f64> {
+pub(super) fn proven_bytes(subject: &Subject) -> Option<f64> {
     let from_tip = subject.from_tip.as_ref()?;
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let is_less = |bytes: &f64| installed.is_none_or(|installed| *bytes < installed);
@@ -75,8 +75,8 @@ pub(super) fn proven_bytes(subject: &Subject<'_>) -> Option<f64> {
     proven.filter(|_| is_long)
 }
 
-fn enough(subject: &Subject<'_>, from_tip: &Numbers) -> SufficientMemory {
-    let (run, measured) = (subject.run, &subject.measured);
+fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
+    let (run, measured) = (&subject.run, &subject.measured);
     let mut unproven = Vec::new();
     let from_start = from_start(subject);
     if !from_start {
@@ -157,7 +157,7 @@ fn proven(
     (memory, Some(unproven.to_owned()))
 }
 
-fn from_start(subject: &Subject<'_>) -> bool {
+fn from_start(subject: &Subject) -> bool {
     let all = &subject.run.processes;
     let followed_from_start = |process: &crate::run::Process| {
         process
@@ -168,8 +168,8 @@ fn from_start(subject: &Subject<'_>) -> bool {
 }
 
 /// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
-fn peak_memory(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
-    let run = subject.run;
+fn peak_memory(subject: &Subject, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let run = &subject.run;
     let cache = measure::combine(
         run.signal(Signal::CgroupFile),
         run.signal(Signal::CgroupShmem),
@@ -220,7 +220,7 @@ fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
     )
 }
 
-fn row(subject: &Subject<'_>, enough: &SufficientMemory) -> Vec<Cell> {
+fn row(subject: &Subject, enough: &SufficientMemory) -> Vec<Cell> {
     let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let less = installed

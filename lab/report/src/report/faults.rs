@@ -14,7 +14,7 @@ use faultline_stats::smooth::moving_average;
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
-pub(crate) fn averaged_samples(subjects: &Subjects<'_>) -> usize {
+pub(crate) fn averaged_samples(subjects: &Subjects) -> usize {
     subjects.averaged_samples(AVERAGED_SAMPLES, |subject| subject.run.ticks.len())
 }
 
@@ -24,7 +24,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type OfPool = fn(&PoolFaults) -> Option<f64>;
 
-type SeriesOf = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
+type SeriesOf = fn(&Subject) -> &[Option<f64>];
 
 const RATES: &[Quantity] = &[
     quantity("Major faults", 0, |_, n| n.major.known()),
@@ -39,7 +39,7 @@ const RATES: &[Quantity] = &[
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
         quantity($title, 3, |s, n| {
-            let mean = growth(s.run, Signal::$signal, n.window).mean();
+            let mean = growth(&s.run, Signal::$signal, n.window).mean();
             mean.map(|mean| $scale * mean)
         })
     };
@@ -56,7 +56,7 @@ const PRESSURE: &[Quantity] = &[
     mean_growth!("Machine: some waited for I/O [%]", HostIoSome, 100.0),
 ];
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
@@ -78,7 +78,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.section("faults", "Page faults and memory pressure")
 }
 
-fn over_time(chapter: &mut Chapter<'_, '_>) {
+fn over_time(chapter: &mut Chapter<'_>) {
     let kinds: [(&str, &str, SeriesOf); 2] = [
         ("major", "Major", |subject| &subject.measured.series.major),
         ("minor", "Minor", |subject| &subject.measured.series.minor),
@@ -104,17 +104,17 @@ fn over_time(chapter: &mut Chapter<'_, '_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         chapter.histogram((&id, &title, caption), (&label, "Ticks", 0.99), |subject| {
-            within(subject.run, values(subject), subject.from_execution.window)
+            within(&subject.run, values(subject), subject.from_execution.window)
         });
     }
 }
 
-fn add_thread_pools(chapter: &mut Chapter<'_, '_>) {
-    let pools: Vec<(&Subject<'_>, Vec<PoolFaults>)> = { chapter.subjects.all.iter() }
+fn add_thread_pools(chapter: &mut Chapter<'_>) {
+    let pools: Vec<(&Subject, Vec<PoolFaults>)> = { chapter.subjects.all.iter() }
         .map(|subject| {
             (
                 subject,
-                pool_faults(subject.run, subject.from_execution.window),
+                pool_faults(&subject.run, subject.from_execution.window),
             )
         })
         .collect();
@@ -131,7 +131,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_, '_>) {
     draw("minor", "Minor faults (/s)", |pool| pool.minor);
 }
 
-fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
+fn pool_table(pools: &[(&Subject, Vec<PoolFaults>)]) -> Table {
     let mut listed = table(
         "pools",
         "Who faults: thread pools",
@@ -172,7 +172,7 @@ fn faults(pool: &PoolFaults) -> f64 {
     pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0)
 }
 
-fn pool_bars(pools: &[(&Subject<'_>, Vec<PoolFaults>)], label: &str, of: OfPool) -> Option<Chart> {
+fn pool_bars(pools: &[(&Subject, Vec<PoolFaults>)], label: &str, of: OfPool) -> Option<Chart> {
     let all = pools.iter().flat_map(|(_, pools)| pools);
     let faults = all.filter_map(|pool| {
         let faults = of(pool).filter(|faults| *faults > 0.0)?;
@@ -198,7 +198,7 @@ fn pool_bars(pools: &[(&Subject<'_>, Vec<PoolFaults>)], label: &str, of: OfPool)
 }
 
 fn bars_of(
-    subject: &Subject<'_>,
+    subject: &Subject,
     pools: &[PoolFaults],
     categories: &[String],
     of: OfPool,
@@ -214,11 +214,11 @@ fn bars_of(
     }
 }
 
-fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
+fn pressure_over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
     let caption = &*(averaged(size, "sample", "samples") + ".");
-    let smooth = |subject: &Subject<'_>, name, signal, scale: f64| {
-        let rates: Vec<_> = rates(subject.run, signal)
+    let smooth = |subject: &Subject, name, signal, scale: f64| {
+        let rates: Vec<_> = rates(&subject.run, signal)
             .per_second
             .iter()
             .map(|rate| rate.map(|rate| rate * scale))

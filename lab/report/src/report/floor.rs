@@ -393,7 +393,7 @@ fn combined(
 pub(crate) fn withdraw_below_floor(
     floor: Option<&Floor>,
     pairs: &mut [Pair],
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &Scalar,
 ) {
     let floor = floor.filter(|floor| floor.has_aa_pair());
@@ -429,8 +429,8 @@ pub(crate) fn withdraw_below_floor(
 }
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
-fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
-    let value = |subject: &Subject<'_>| {
+fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
+    let value = |subject: &Subject| {
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };
@@ -438,7 +438,7 @@ fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar, is_ratio: bool) -
         .all
         .iter()
         .filter(|subject| subject.arm.ends_with(AA_SUFFIX));
-    let aa_difference = |twin: &Subject<'_>| {
+    let aa_difference = |twin: &Subject| {
         let first = subjects
             .of(twin.arm.trim_end_matches(AA_SUFFIX))
             .find(|first| pairing_key(first) == pairing_key(twin))?;
@@ -447,7 +447,7 @@ fn max_aa_difference(subjects: &Subjects<'_>, scalar: &Scalar, is_ratio: bool) -
     aa_pair.filter_map(aa_difference).reduce(f64::max)
 }
 
-fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
+fn turn(subject: &Subject) -> Option<&str> {
     subject.run.label("turn")
 }
 

@@ -7,7 +7,7 @@ use super::subject::{Subject, Subjects};
 use crate::run::{SystemFacts, json_text};
 use serde_json::Value;
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
         facts(subjects, id, title, note, of)
     };
@@ -33,7 +33,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
 }
 
 fn facts(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     id: &str,
     title: &str,
     note: &str,
@@ -48,7 +48,7 @@ fn facts(
     let all = subjects.all.iter();
     let all = all.flat_map(|subject| of(&subject.run.facts));
     for fact in distinct(all.map(|(fact, _)| *fact)) {
-        let of_run = |subject: &Subject<'_>| {
+        let of_run = |subject: &Subject| {
             let known = of(&subject.run.facts)
                 .iter()
                 .find(|(name, _)| *name == fact);
@@ -67,7 +67,7 @@ fn facts(
 
 /// Runs with equal facts share their rows.
 fn shared_rows(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     mut listed: Table,
     of: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,
@@ -92,7 +92,7 @@ fn shared_rows(
     Block::Table(listed)
 }
 
-fn folders(subjects: &Subjects<'_>) -> Block {
+fn folders(subjects: &Subjects) -> Block {
     let columns = [
         "Runs",
         "Folder of",
@@ -149,7 +149,7 @@ fn gib(bytes: &Value) -> Cell {
     number(gib, 1, NOT_THERE)
 }
 
-fn drives(subjects: &Subjects<'_>) -> Block {
+fn drives(subjects: &Subjects) -> Block {
     let columns = ["Runs", "Disk", "Model", "Size [GiB]", "Kind", "Scheduler"];
     let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
     shared_rows(
@@ -171,7 +171,7 @@ fn drive(drive: &Value) -> Vec<Cell> {
     ]
 }
 
-fn network(subjects: &Subjects<'_>) -> Block {
+fn network(subjects: &Subjects) -> Block {
     let columns = ["Runs", "Interface", "Speed [Gbit/s]", "State"];
     let listed = table(
         "network",

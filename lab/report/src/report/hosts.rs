@@ -23,13 +23,13 @@ pub(crate) enum Design {
 /// Experiment, host, and number of the block.
 type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
 
-fn block_of<'s>(subject: &'s Subject<'_>) -> Option<BlockKey<'s>> {
-    let run = subject.run;
+fn block_of(subject: &Subject) -> Option<BlockKey<'_>> {
+    let run = &subject.run;
     let block = run.label("block").filter(|block| !block.is_empty());
     Some((run.label("experiment"), run.host()?, block?))
 }
 
-fn hosts_of<'s>(subjects: &'s Subjects<'_>, arm: &'s str) -> Vec<&'s str> {
+fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
     distinct(
         subjects
             .averaged_runs(arm)
@@ -37,7 +37,7 @@ fn hosts_of<'s>(subjects: &'s Subjects<'_>, arm: &'s str) -> Vec<&'s str> {
     )
 }
 
-pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> Design {
+pub(crate) fn design(subjects: &Subjects, reference: &str, other: &str) -> Design {
     let [reference_hosts, other_hosts] = [reference, other].map(|arm| hosts_of(subjects, arm));
     let is_known = !reference_hosts.is_empty() && !other_hosts.is_empty();
     if !is_known || distinct(reference_hosts.iter().chain(&other_hosts)).len() < 2 {
@@ -70,9 +70,9 @@ pub(crate) fn design(subjects: &Subjects<'_>, reference: &str, other: &str) -> D
 
 /// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
 fn paired_by_block(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     arms: [&str; 2],
-    value: impl Fn(&Subject<'_>) -> Option<f64>,
+    value: impl Fn(&Subject) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let of_arm = |arm| {
         let runs = { subjects.all.iter() }.filter(move |subject| subject.arm == arm);
@@ -88,17 +88,17 @@ fn paired_by_block(
 }
 
 pub(crate) fn scalar_pairs(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     arms: [&str; 2],
     scalar: &Scalar,
 ) -> Vec<(f64, f64)> {
-    let value = |subject: &Subject<'_>| pace::compared_value(subjects, scalar, subject);
+    let value = |subject: &Subject| pace::compared_value(subjects, scalar, subject);
     paired_by_block(subjects, arms, value)
 }
 
 /// How unlike the hosts are, for arms that are compared within blocks.
 pub(crate) fn table_of_hosts(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     [reference, other]: [&str; 2],
     primary: &Scalar,
     settings: &Settings,
@@ -154,7 +154,7 @@ pub(crate) fn table_of_hosts(
     Some(Block::Table(listed))
 }
 
-pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
+pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
     let machines: Vec<String> = [
         ("CPU", values_by_host(subjects, |facts| facts.cpu.clone())),
@@ -183,7 +183,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
 }
 
 /// Of several hosts.
-fn in_no_block(subjects: &Subjects<'_>) -> Option<Caveat> {
+fn in_no_block(subjects: &Subjects) -> Option<Caveat> {
     let hosts = { subjects.arms.iter() }.flat_map(|arm| hosts_of(subjects, arm));
     let is_several = distinct(hosts).len() > 1;
     let runs = { subjects.arms.iter() }.flat_map(|arm| subjects.averaged_runs(arm));
@@ -203,10 +203,10 @@ fn in_no_block(subjects: &Subjects<'_>) -> Option<Caveat> {
 
 /// `A (n1, n2) against B (n3)`; `None` unless values differ.
 fn values_by_host(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     of: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
-    let runs = subjects.all.iter().map(|subject| subject.run);
+    let runs = subjects.all.iter().map(|subject| &subject.run);
     let values = by_key(runs.filter_map(|run| Some((of(&run.facts)?, run.host()))));
     let text = |(value, hosts): &(String, Vec<Option<&str>>)| {
         let hosts = distinct(hosts.iter().flatten().copied()).join(", ");

@@ -22,7 +22,7 @@ pub(crate) struct Limits {
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless the runs had different limits.
-pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
+pub(crate) fn limits(subjects: &Subjects) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
@@ -48,7 +48,7 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
 }
 
 /// The limit in the plan, or the recorded one without a plan.
-fn limit_of(subject: &Subject<'_>) -> Option<u64> {
+fn limit_of(subject: &Subject) -> Option<u64> {
     match &subject.run.from_experiment {
         Some(from_experiment) => from_experiment.limit,
         None => subject.limit().map(|limit| limit as u64),
@@ -56,7 +56,7 @@ fn limit_of(subject: &Subject<'_>) -> Option<u64> {
 }
 
 /// Whether both arms had the same limit, or none.
-pub(crate) fn have_equal_limits(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
+pub(crate) fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> bool {
     let all: Vec<Option<u64>> = subjects
         .of(one)
         .chain(subjects.of(other))

@@ -57,7 +57,7 @@ const HEADROOM: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
@@ -96,7 +96,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.section("memory", "Memory")
 }
 
-fn binding_levels(subjects: &Subjects<'_>) -> Block {
+fn binding_levels(subjects: &Subjects) -> Block {
     let columns = ["Run", "Level", "Share of the time [%]", "Others max [GiB]"];
     let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
@@ -146,14 +146,14 @@ fn level_title(level: &BindingLevel) -> String {
     }
 }
 
-fn timelines(chapter: &mut Chapter<'_, '_>) {
+fn timelines(chapter: &mut Chapter<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
     let mut draw =
-        |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject<'_>) -> Vec<Trace>| {
+        |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject) -> Vec<Trace>| {
             let caption = format!("{caption} {levels}");
             chapter.timeline((id, title, &caption), ("Memory (GiB)", "B"), traces);
         };
-    let signal = |subject: &Subject<'_>, name, signal| {
+    let signal = |subject: &Subject, name, signal| {
         Trace::ticks(subject, name, subject.run.signal(signal))
     };
     draw(
@@ -195,7 +195,7 @@ fn timelines(chapter: &mut Chapter<'_, '_>) {
 /// In the study's order.
 pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
-pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
+pub(crate) fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let series = &subject.measured.series;
     let values = [
         series.rss.as_slice(),
@@ -203,11 +203,11 @@ pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<
         &series.major,
         &series.minor,
     ];
-    let values = values.map(|values| within(subject.run, values, numbers.window));
+    let values = values.map(|values| within(&subject.run, values, numbers.window));
     correlation::matrix(&values.each_ref().map(Vec::as_slice))
 }
 
-fn matrix(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Block> {
+fn matrix(subjects: &Subjects, subject: &Subject) -> Option<Block> {
     let values = correlations(subject, &subject.from_execution);
     if values.iter().flatten().all(Option::is_none) {
         return None;

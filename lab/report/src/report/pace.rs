@@ -40,11 +40,11 @@ impl Pace {
         pace
     }
 
-    pub(crate) fn of(subject: &Subject<'_>) -> Self {
-        Self::new(subject.run, subject.measured.lifecycle.slot_seconds)
+    pub(crate) fn of(subject: &Subject) -> Self {
+        Self::new(&subject.run, subject.measured.lifecycle.slot_seconds)
     }
 
-    fn of_arm(subjects: &Subjects<'_>, arm: &str) -> Self {
+    fn of_arm(subjects: &Subjects, arm: &str) -> Self {
         subjects.of(arm).map(Pace::of).collect()
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
 
 /// Why the scalar of two arms is not compared.
 pub(crate) fn refusal(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     reference: &str,
     other: &str,
     scalar: &Scalar,
@@ -160,9 +160,9 @@ fn remedy(scalar: &Scalar) -> &'static str {
 
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared_value(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     scalar: &Scalar,
-    subject: &Subject<'_>,
+    subject: &Subject,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared_part().of(subject)?)?;
     let slot_seconds = subject.measured.lifecycle.slot_seconds;
@@ -194,7 +194,7 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
+pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let pace = |arm: &String| Pace::of_arm(subjects, arm);
     let paces: Vec<Pace> = subjects.arms.iter().map(pace).collect();
     let mut found = Vec::new();
@@ -230,7 +230,7 @@ pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     found
 }
 
-fn with_arms(subjects: &Subjects<'_>, of: impl Fn(&String) -> Option<String>) -> String {
+fn with_arms(subjects: &Subjects, of: impl Fn(&String) -> Option<String>) -> String {
     let arms = subjects.arms.iter();
     let arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
     arms.collect::<Vec<_>>().join(", ")
@@ -295,7 +295,7 @@ mod tests {
             per_second,
             ..Options::default()
         };
-        build(&runs, &options)
+        build(runs, &options)
     }
 
     /// The cells of the primary metric's only row.

@@ -30,7 +30,7 @@ pub(crate) struct Quantity {
     pub(crate) decimals: u8,
     /// Prefixes of related run metrics.
     pub(crate) metrics: &'static [&'static str],
-    of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
+    of: fn(&Subject) -> Vec<(u64, f64)>,
 }
 
 pub(crate) static QUANTITIES: [Quantity; 6] = [
@@ -39,14 +39,14 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
         unit: "ms",
         decimals: 3,
         metrics: &["replay-"],
-        of: |subject| slots(subject.run, subject.from_execution.window),
+        of: |subject| slots(&subject.run, subject.from_execution.window),
     },
     Quantity {
         name: "Program cache time",
         unit: "ms",
         decimals: 3,
         metrics: &["cache-time"],
-        of: |subject| cache_slots(subject.run, subject.from_execution.window),
+        of: |subject| cache_slots(&subject.run, subject.from_execution.window),
     },
     logged_quantity("Cache misses", &["cache-misses"], |subject| {
         logged_counts(subject, |slot| slot.misses)
@@ -65,7 +65,7 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
 const fn logged_quantity(
     name: &'static str,
     metrics: &'static [&'static str],
-    of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
+    of: fn(&Subject) -> Vec<(u64, f64)>,
 ) -> Quantity {
     Quantity {
         name,
@@ -76,7 +76,7 @@ const fn logged_quantity(
     }
 }
 
-fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+fn logged_counts(subject: &Subject, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
     subject
         .run
         .replayed
@@ -116,7 +116,7 @@ impl Paired {
             .collect()
     }
 
-    fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
+    fn add(&mut self, partner: &Subject, other: &Subject, plan: &Plan) {
         let names = format!("{} against {}", other.name, partner.name);
         let twin = other.arm.ends_with(AA_SUFFIX);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
@@ -156,12 +156,12 @@ impl Paired {
 /// Pairs each run with a run of the reference arm: that of the same turn or, for a fixed range, of
 /// the same replicate. If there is none, the run with most common slots is taken; among equals, the
 /// one with the same index. The second run of an A/A pair is paired with the first.
-pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
+pub(crate) fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
     };
-    let second_runs: Vec<&Subject<'_>> = subjects
+    let second_runs: Vec<&Subject> = subjects
         .all
         .iter()
         .filter(|subject| subject.arm.ends_with(AA_SUFFIX))
@@ -227,24 +227,22 @@ fn empty() -> Paired {
     }
 }
 
-type Candidate<'s, 'r> = (&'s Subject<'r>, SlotContents);
+type Candidate<'s> = (&'s Subject, SlotContents);
 
-fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candidate<'s, 'r>> {
+fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
     subjects
         .of(arm)
         .map(|subject| {
             (
                 subject,
-                contents(subject.run, subject.from_execution.window),
+                contents(&subject.run, subject.from_execution.window),
             )
         })
         .collect()
 }
 
 /// Experiment, block and turn (for a replay, replicate).
-pub(crate) fn pairing_key<'s>(
-    subject: &'s Subject<'_>,
-) -> Option<(Option<&'s str>, Option<&'s str>, &'s str)> {
+pub(crate) fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
     let key = if subject.run.replayed.slots.is_empty() {
         "turn"
@@ -254,14 +252,14 @@ pub(crate) fn pairing_key<'s>(
     Some((label("experiment"), label("block"), label(key)?))
 }
 
-fn partner<'s, 'r>(
-    references: &'s [Candidate<'s, 'r>],
-    other: &Subject<'_>,
+fn partner<'s>(
+    references: &'s [Candidate<'s>],
+    other: &Subject,
     index: usize,
-) -> Option<&'s Subject<'r>> {
-    let own = contents(other.run, other.from_execution.window);
+) -> Option<&'s Subject> {
+    let own = contents(&other.run, other.from_execution.window);
     let pairing = pairing_key(other);
-    let same_turn = |subject: &Subject<'_>| pairing.is_some() && pairing_key(subject) == pairing;
+    let same_turn = |subject: &Subject| pairing.is_some() && pairing_key(subject) == pairing;
     let known = references.iter().any(|(subject, _)| same_turn(subject));
     let min_common_slots = if known {
         MIN_COMMON_SLOTS_OF_A_TURN

@@ -1,5 +1,5 @@
 use super::scalars::{RELEASE_SCALARS, SCALARS, Scalar};
-use super::subject::Subjects;
+use super::subject::{Subject, Subjects};
 use crate::run::Run;
 use faultline_stats::block::Plan;
 
@@ -31,22 +31,16 @@ pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
 }
 
 /// For each run, the values of [`metrics`]. All are from the same part of the run.
-pub fn values(runs: &[Run]) -> Vec<Vec<Option<f64>>> {
+pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let subjects = Subjects::new(runs, &Plan::default(), &[]);
     let part = subjects.compared_part();
-    runs.iter()
-        .map(|run| {
-            let subject = subjects
-                .all
-                .iter()
-                .find(|subject| std::ptr::eq(subject.run, run));
-            let of = |scalar: &Scalar| {
-                let subject = subject?;
-                scalar.value(subject, part.of(subject)?)
-            };
-            metrics().map(of).collect()
-        })
-        .collect()
+    let mut all = subjects.all;
+    all.sort_by_key(|subject| subject.position);
+    let values = |subject: &Subject| {
+        let of = |scalar: &Scalar| scalar.value(subject, part.of(subject)?);
+        metrics().map(of).collect()
+    };
+    all.iter().map(values).collect()
 }
 
 #[cfg(test)]
@@ -57,7 +51,7 @@ mod tests {
     fn every_report_metric_is_known_and_an_empty_run_has_none() {
         assert_eq!(metrics().count(), METRICS.len());
         assert!(
-            values(&[Run::default(), Run::default()])
+            values(vec![Run::default(), Run::default()])
                 .iter()
                 .all(|run| run.iter().all(Option::is_none))
         );

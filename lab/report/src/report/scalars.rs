@@ -35,7 +35,7 @@ pub struct Scalar {
     pub better: Better,
     pub(crate) scales_with: ScalesWith,
     pub definition: &'static str,
-    of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+    of: fn(&Subject, &Numbers) -> Option<f64>,
 }
 
 /// Those of a process that is no validator.
@@ -51,14 +51,14 @@ const OF_ANY_PROCESS: [&str; 8] = [
 ];
 
 /// The metrics that these runs can have.
-pub(crate) fn scalars_of(subjects: &Subjects<'_>) -> impl Iterator<Item = &'static Scalar> {
+pub(crate) fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
     let all = !subjects.is_any_process();
     { SCALARS.iter() }.filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))
 }
 
 impl Scalar {
     /// `None` if it was not recorded.
-    pub(crate) fn value(&self, subject: &Subject<'_>, numbers: &Numbers) -> Option<f64> {
+    pub(crate) fn value(&self, subject: &Subject, numbers: &Numbers) -> Option<f64> {
         (self.of)(subject, numbers).filter(|value| value.is_finite())
     }
 }
@@ -102,8 +102,8 @@ scalars! {
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);
     "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults by all seconds" = |_, n| n.major.mean();
     "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults by all seconds" = |_, n| n.minor.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |s, n| growth(s.run, Signal::RefaultFile, n.window).mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |s, n| growth(s.run, Signal::MemorySome, n.window).mean().map(|share| 100.0 * share);
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |s, n| growth(&s.run, Signal::RefaultFile, n.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |s, n| growth(&s.run, Signal::MemorySome, n.window).mean().map(|share| 100.0 * share);
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, n| n.cpu;
 }
 

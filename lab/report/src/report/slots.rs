@@ -31,7 +31,7 @@ const BEHIND: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_quantile());
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: they have no \
@@ -51,7 +51,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.section("slots", "Replay and the distance to the tip")
 }
 
-fn figures(chapter: &mut Chapter<'_, '_>) {
+fn figures(chapter: &mut Chapter<'_>) {
     let caption = "At each tick at which it was known. The start shows the catching up.";
     let head = (
         "behind-over-time",
@@ -69,7 +69,7 @@ fn figures(chapter: &mut Chapter<'_, '_>) {
         caption,
     );
     chapter.timeline(head, ("Replay time (ms)", "ms"), |subject| {
-        let points = replayed(subject.run, subject.measured.windows.all);
+        let points = replayed(&subject.run, subject.measured.windows.all);
         let times = points.map(|point| {
             let us = point.replay_total_elapsed_us;
             (
@@ -90,7 +90,7 @@ fn figures(chapter: &mut Chapter<'_, '_>) {
     });
 }
 
-fn reliability_text(subjects: &Subjects<'_>) -> Option<Table> {
+fn reliability_text(subjects: &Subjects) -> Option<Table> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut listed = table(
         "within-run-limits",
@@ -107,7 +107,7 @@ fn reliability_text(subjects: &Subjects<'_>) -> Option<Table> {
     (!listed.rows.is_empty()).then_some(listed)
 }
 
-fn within_run(subjects: &Subjects<'_>) -> Table {
+fn within_run(subjects: &Subjects) -> Table {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let columns = [
         ("Run", ""),

@@ -1,5 +1,5 @@
 use super::cells::slug;
-use super::groups::distinct;
+use super::groups::{by_key, distinct};
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
@@ -8,14 +8,16 @@ use faultline_text::number as grouped;
 use std::collections::BTreeMap;
 
 /// A run and its numbers.
-pub(crate) struct Subject<'a> {
-    pub(crate) run: &'a Run,
+pub(crate) struct Subject {
+    pub(crate) run: Run,
     pub(crate) measured: Measured,
     pub(crate) all: Numbers,
     /// From the first execution; the whole run without one.
     pub(crate) from_execution: Numbers,
     pub(crate) from_tip: Option<Numbers>,
     pub(crate) estimates: [Option<Estimate>; 4],
+    /// Among the runs as given.
+    pub(crate) position: usize,
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arm: String,
@@ -32,9 +34,9 @@ pub(crate) const ESTIMATED_METRICS: [&str; 4] = [
 /// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
 pub(crate) const MIN_TIP_SECONDS: f64 = 600.0;
 
-pub(crate) struct Subjects<'a> {
+pub(crate) struct Subjects {
     /// In the order of the report: by arm, then as given.
-    pub(crate) all: Vec<Subject<'a>>,
+    pub(crate) all: Vec<Subject>,
     /// Without second runs of A/A pairs, which would count their arm twice.
     pub(crate) arms: Vec<String>,
     /// Per-slot metrics are compared as rates.
@@ -43,29 +45,30 @@ pub(crate) struct Subjects<'a> {
 
 pub(crate) const AA_SUFFIX: &str = " (A/A)";
 
-impl<'a> Subjects<'a> {
+impl Subjects {
     /// `order` names the arms, if given.
-    pub(crate) fn new(runs: &'a [Run], plan: &Plan, order: &[String]) -> Self {
-        let arms = arms(runs, order);
-        let mut all: Vec<Subject<'a>> = Vec::with_capacity(runs.len());
+    pub(crate) fn new(
+        runs: impl IntoIterator<Item = Run>,
+        plan: &Plan,
+        order: &[String],
+    ) -> Self {
+        let runs = runs.into_iter().enumerate();
+        let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
+        let by_arm = sorted(by_arm, order);
+        let arms: Vec<String> = by_arm.iter().map(|(arm, _)| arm.clone()).collect();
+        let mut all: Vec<Subject> = Vec::new();
         let mut used_slugs = BTreeMap::<String, usize>::new();
-        for arm in &arms {
-            let of_arm: Vec<&Run> = runs.iter().filter(|run| arm_of(run) == *arm).collect();
-            for (index, run) in of_arm.iter().enumerate() {
-                let name = name(run, arm, index, of_arm.len());
+        for (arm, runs) in by_arm {
+            let count = runs.len();
+            for (index, (position, run)) in runs.into_iter().enumerate() {
+                let name = name(&run, &arm, index, count);
                 let times = used_slugs.entry(slug(&name)).or_default();
                 *times += 1;
-                let id = if *times > 1 {
-                    format!("{}-{times}", slug(&name))
-                } else {
-                    slug(&name)
+                let (id, name) = match *times {
+                    1 => (slug(&name), name),
+                    times => (format!("{}-{times}", slug(&name)), format!("{name} ({times})")),
                 };
-                let name = if *times > 1 {
-                    format!("{name} ({times})")
-                } else {
-                    name
-                };
-                all.push(subject(run, plan, id, name, arm.clone()));
+                all.push(subject(run, plan, position, id, name, arm.clone()));
             }
         }
         let without_second_runs: Vec<String> = arms
@@ -100,14 +103,14 @@ impl<'a> Subjects<'a> {
 
     /// Whether the runs are of processes that are no validators.
     pub(crate) fn is_any_process(&self) -> bool {
-        let is_validator = |subject: &Subject<'_>| {
+        let is_validator = |subject: &Subject| {
             subject.measured.lifecycle.has_validator || subject.run.is_replay()
         };
-        let has_process = |subject: &Subject<'_>| !subject.run.processes.is_empty();
+        let has_process = |subject: &Subject| !subject.run.processes.is_empty();
         self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
     }
 
-    pub(crate) fn single(&self) -> Option<&Subject<'a>> {
+    pub(crate) fn single(&self) -> Option<&Subject> {
         if let [one] = self.all.as_slice() {
             Some(one)
         } else {
@@ -116,14 +119,14 @@ impl<'a> Subjects<'a> {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub(crate) fn is_averaged(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn is_averaged(&self, subject: &Subject) -> bool {
         subject.executed() || !self.all.iter().any(Subject::executed)
     }
 
     /// The time at the tip if every counted run was there for ten minutes or half its time.
     /// Otherwise from the first execution.
     pub(crate) fn compared_part(&self) -> RunPart {
-        let is_long_at_tip = |subject: &Subject<'_>| {
+        let is_long_at_tip = |subject: &Subject| {
             let (all, from_tip) = (
                 subject.from_execution.window.seconds(),
                 subject.measured.windows.from_tip,
@@ -143,42 +146,45 @@ impl<'a> Subjects<'a> {
     pub(crate) fn averaged_samples(
         &self,
         most: usize,
-        samples: impl Fn(&Subject<'_>) -> usize,
+        samples: impl Fn(&Subject) -> usize,
     ) -> usize {
         let samples = self.all.iter().map(samples).filter(|samples| *samples > 0);
         let shortest = samples.min().unwrap_or(0);
         most.min(shortest / 10).max(1)
     }
 
-    pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
+    pub(crate) fn of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
     /// The runs of an arm that are in its averages.
-    pub(crate) fn averaged_runs<'b>(
-        &'b self,
-        arm: &'b str,
-    ) -> impl Iterator<Item = &'b Subject<'a>> {
+    pub(crate) fn averaged_runs<'s>(
+        &'s self,
+        arm: &'s str,
+    ) -> impl Iterator<Item = &'s Subject> {
         self.of(arm).filter(|subject| self.is_averaged(subject))
     }
 }
 
-fn subject<'a>(run: &'a Run, plan: &Plan, id: String, name: String, arm: String) -> Subject<'a> {
-    let measured = measure::measure(run);
-    let numbers = |window| measure::numbers(run, &measured, window);
-    let (all, from_execution) = (
-        numbers(measured.windows.all),
-        numbers(measured.windows.from_execution()),
-    );
-    let from_tip = measured.windows.from_tip.map(numbers);
-    let estimates = estimates(run, &measured, &from_execution, plan);
+fn subject(
+    run: Run,
+    plan: &Plan,
+    position: usize,
+    id: String,
+    name: String,
+    arm: String,
+) -> Subject {
+    let measured = measure::measure(&run);
+    let numbers = |window| measure::numbers(&run, &measured, window);
+    let from_execution = numbers(measured.windows.from_execution());
     Subject {
-        run,
-        measured,
-        all,
+        all: numbers(measured.windows.all),
+        from_tip: measured.windows.from_tip.map(numbers),
+        estimates: estimates(&run, &measured, &from_execution, plan),
         from_execution,
-        from_tip,
-        estimates,
+        measured,
+        run,
+        position,
         id,
         name,
         arm,
@@ -204,7 +210,7 @@ fn estimates(
     ]
 }
 
-impl Subject<'_> {
+impl Subject {
     /// From the first execution until the validator was near the tip, in seconds.
     pub(crate) fn catch_up(&self) -> Option<f64> {
         let first = self.measured.windows.executing?.from;
@@ -258,7 +264,7 @@ impl Subject<'_> {
         }
         let mut ticks_by_limit = BTreeMap::<u64, usize>::new();
         for limit in measure::within(
-            self.run,
+            &self.run,
             self.run.signal(Signal::Limit),
             self.measured.windows.all,
         )
@@ -294,8 +300,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
-fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
-    let mut arms = distinct(runs.iter().map(arm_of));
+fn sorted<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
         let index = |arm: &String| {
             order
@@ -303,21 +308,17 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
                 .position(|one| *one == arm.trim_end_matches(AA_SUFFIX))
                 .unwrap_or(order.len())
         };
-        arms.sort_by_key(|arm| (index(arm), arm.ends_with(AA_SUFFIX)));
+        arms.sort_by_key(|(arm, _)| (index(arm), arm.ends_with(AA_SUFFIX)));
         return arms;
     }
-    let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| split_at_number(arm)).collect();
-    let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0))
-    else {
-        return arms;
-    };
-    let mut order: Vec<(f64, String)> = numbers
-        .iter()
-        .map(|(_, number)| *number)
-        .zip(arms.iter().cloned())
+    let number = |arm: &str| split_at_number(arm).map_or(0.0, |(_, number)| number);
+    let names: Option<Vec<&str>> = { arms.iter() }
+        .map(|(arm, _)| Some(split_at_number(arm)?.0))
         .collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    order.into_iter().map(|(_, arm)| arm).collect()
+    if names.is_some_and(|names| distinct(names).len() == 1) {
+        arms.sort_by(|(a, _), (b, _)| number(a).total_cmp(&number(b)));
+    }
+    arms
 }
 
 /// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
@@ -353,7 +354,7 @@ pub(crate) enum RunPart {
 }
 
 impl RunPart {
-    pub(crate) fn of<'s>(self, subject: &'s Subject<'_>) -> Option<&'s Numbers> {
+    pub(crate) fn of(self, subject: &Subject) -> Option<&Numbers> {
         match self {
             RunPart::All => Some(&subject.all),
             RunPart::FromExecution => Some(&subject.from_execution),
@@ -394,21 +395,21 @@ mod tests {
     fn numeric_arms_are_sorted_ascending_in_any_file_order() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            Subjects::new(runs, &Plan::default(), &[]).arms,
             ["512 GB", "1 TB", "1.5 TB"]
         );
         let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            Subjects::new(runs, &Plan::default(), &[]).arms,
             ["cache-512", "cache-1,024"]
         );
         let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            Subjects::new(runs, &Plan::default(), &[]).arms,
             ["b-2", "a-1"]
         );
         let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b", "a"]);
+        assert_eq!(Subjects::new(runs, &Plan::default(), &[]).arms, ["b", "a"]);
     }
 
     #[test]
@@ -418,7 +419,7 @@ mod tests {
             .to_vec();
         runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
-        let subjects = Subjects::new(&runs, &Plan::default(), &order);
+        let subjects = Subjects::new(runs, &Plan::default(), &order);
         assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
         assert_eq!(
             subjects
@@ -445,7 +446,7 @@ mod tests {
             run("a.fltl", &[("arm", "a"), ("run", "")]),
             run("a!", &[]),
         ];
-        let subjects = Subjects::new(&runs, &Plan::default(), &[]);
+        let subjects = Subjects::new(runs, &Plan::default(), &[]);
         let mut ids: Vec<&str> = subjects
             .all
             .iter()

@@ -38,7 +38,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn ticks(
-        subject: &Subject<'_>,
+        subject: &Subject,
         name: &'static str,
         values: &[Option<f64>],
     ) -> Trace {
@@ -50,7 +50,7 @@ impl Trace {
         };
         for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
             let before = index.checked_sub(1).and_then(|before| ticks.get(before));
-            if let Some(before) = before.filter(|before| is_gap(subject.run, before, tick)) {
+            if let Some(before) = before.filter(|before| is_gap(&subject.run, before, tick)) {
                 trace.push(f64::midpoint(before.at, tick.at), None);
             }
             trace.push(tick.at, *value);
@@ -60,11 +60,11 @@ impl Trace {
 
     /// Values at any times. The line breaks at gaps and where no process was followed.
     pub(crate) fn moments(
-        subject: &Subject<'_>,
+        subject: &Subject,
         name: &'static str,
         moments: impl IntoIterator<Item = (f64, Option<f64>)>,
     ) -> Trace {
-        let mut unrecorded_spans = unrecorded_spans(subject.run).into_iter().peekable();
+        let mut unrecorded_spans = unrecorded_spans(&subject.run).into_iter().peekable();
         let mut trace = Trace {
             name,
             x: Vec::new(),
@@ -115,10 +115,10 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
 
 /// A single run starts at its first tick, several runs each at its first execution.
 pub(crate) fn timeline(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     y_label: &str,
     unit: &str,
-    traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
+    traces: impl Fn(&Subject) -> Vec<Trace>,
 ) -> Option<Chart> {
     let single = subjects.single().is_some();
     let max_points = if single {
@@ -160,7 +160,7 @@ fn x_label(from_first_tick: bool) -> &'static str {
     }
 }
 
-fn origin(subject: &Subject<'_>, single: bool) -> f64 {
+fn origin(subject: &Subject, single: bool) -> f64 {
     if single {
         0.0
     } else {
@@ -168,7 +168,7 @@ fn origin(subject: &Subject<'_>, single: bool) -> f64 {
     }
 }
 
-fn line_name(subject: &Subject<'_>, name: &str, single: bool) -> String {
+fn line_name(subject: &Subject, name: &str, single: bool) -> String {
     match (single, name) {
         (true, "") => subject.name.clone(),
         (true, name) => name.to_owned(),
@@ -177,7 +177,7 @@ fn line_name(subject: &Subject<'_>, name: &str, single: bool) -> String {
     }
 }
 
-fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
+fn bands(subject: &Subject, origin: f64, single: bool) -> Vec<Band> {
     let lifecycle = &subject.measured.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
         (
@@ -216,7 +216,7 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     shown.map(band).collect()
 }
 
-fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
+fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,

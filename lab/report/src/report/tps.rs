@@ -56,7 +56,7 @@ const STUDY: &[Quantity] = &[
     }),
 ];
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, why_missing);
     chapter.add(replay_only(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
@@ -84,15 +84,15 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     chapter.section("tps", "Transactions per second")
 }
 
-fn why_missing(subject: &Subject<'_>) -> &'static str {
+fn why_missing(subject: &Subject) -> &'static str {
     if !subject.measured.tps.seconds.is_empty() && !subject.measured.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
     subject.why_no_points()
 }
 
-fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
-    let without = |subject: &&Subject<'_>| {
+fn replay_only(subjects: &Subjects) -> Vec<Block> {
+    let without = |subject: &&Subject| {
         subject.measured.tps.source == TransactionSource::Replay
             && !subject.measured.tps.seconds.is_empty()
     };
@@ -129,8 +129,8 @@ fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     stretches.flat_map(average).collect()
 }
 
-fn over_time(chapter: &mut Chapter<'_, '_>) {
-    let seconds = |subject: &Subject<'_>| subject.measured.tps.seconds.len();
+fn over_time(chapter: &mut Chapter<'_>) {
+    let seconds = |subject: &Subject| subject.measured.tps.seconds.len();
     let longest = { chapter.subjects.all.iter() }.map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = chapter.subjects.averaged_samples(size, seconds);

@@ -15,7 +15,7 @@ use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::{counted, number as grouped};
 
 pub(crate) fn verdict(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
@@ -34,7 +34,7 @@ pub(crate) fn verdict(
     }
 }
 
-fn single(subject: &Subject<'_>) -> Verdict {
+fn single(subject: &Subject) -> Verdict {
     let (name, lifecycle) = (&subject.name, &subject.measured.lifecycle);
     let why = &lifecycle.kept_up.why;
     let replay = subject.run.is_replay();
@@ -58,7 +58,7 @@ fn single(subject: &Subject<'_>) -> Verdict {
     }
 }
 
-fn reported(subject: &Subject<'_>) -> Vec<String> {
+fn reported(subject: &Subject) -> Vec<String> {
     let n = &subject.from_execution;
     let mut text = Vec::new();
     let slots = n.replay.iter().flatten().count();
@@ -102,7 +102,7 @@ fn reported(subject: &Subject<'_>) -> Vec<String> {
     text
 }
 
-fn processes(several: &[Subject<'_>]) -> Verdict {
+fn processes(several: &[Subject]) -> Verdict {
     let arm = several.first().map_or("", |first| first.arm.as_str());
     Verdict {
         headline: format!("{} runs of one arm, {arm}.", several.len()),
@@ -114,7 +114,7 @@ fn processes(several: &[Subject<'_>]) -> Verdict {
 const ONE_ARM: &str =
     "There is no other arm to compare with: the runs are described, and nothing is tested.";
 
-fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
+fn replicates(several: &[Subject], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
     let run_count = |answer| {
         several
             .iter()
@@ -152,7 +152,7 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, floor: Option<&Floor>) 
 }
 
 fn comparison_verdict(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     primary: &Scalar,
     pairs: &[Pair],
     limits: Option<&Limits>,
@@ -395,7 +395,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
     format!("{title}, {other} against {reference}: {text}.")
 }
 
-fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
+fn outcomes(subjects: &Subjects) -> Vec<String> {
     let kept_up = || { subjects.all.iter() }.map(|subject| &subject.measured.lifecycle.kept_up);
     let failed = subjects.all.iter().zip(kept_up());
     let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));

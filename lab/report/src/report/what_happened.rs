@@ -14,7 +14,7 @@ const MAX_EVENTS: usize = 200;
 /// More phases mean a validator that flaps.
 const MAX_PHASES: usize = 100;
 
-pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
@@ -34,7 +34,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     cells::section("what-happened", "What happened", blocks)
 }
 
-pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
+pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = match subject.run.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
@@ -74,7 +74,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject<'_>) -> String {
 }
 
 /// Whether the run kept up, or did its work, and how it ended.
-fn outcome_sentence(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
+fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
     let kept_up = &subject.measured.lifecycle.kept_up;
     let verdict = match kept_up.answer {
         Some(true) => format!("It {did}"),
@@ -84,7 +84,7 @@ fn outcome_sentence(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
     format!(" {verdict}: {}. {}", kept_up.why, end_sentence(subject))
 }
 
-fn without_validator(subject: &Subject<'_>) -> String {
+fn without_validator(subject: &Subject) -> String {
     let problems = subject.run.target_problems.join("; ");
     let reported = match problems.as_str() {
         "" => String::new(),
@@ -94,7 +94,7 @@ fn without_validator(subject: &Subject<'_>) -> String {
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-fn end_sentence(subject: &Subject<'_>) -> String {
+fn end_sentence(subject: &Subject) -> String {
     let lifecycle = &subject.measured.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
@@ -119,7 +119,7 @@ fn after(seconds: f64) -> String {
     }
 }
 
-fn outcome(subjects: &Subjects<'_>) -> Table {
+fn outcome(subjects: &Subjects) -> Table {
     let mut outcome = table(
         "outcome",
         "What became of each run",
@@ -153,7 +153,7 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// As [`outcome`] without what only validators have.
-fn process_outcome(subjects: &Subjects<'_>) -> Table {
+fn process_outcome(subjects: &Subjects) -> Table {
     let columns = [
         "Run",
         "Begun",
@@ -174,7 +174,7 @@ fn process_outcome(subjects: &Subjects<'_>) -> Table {
     outcome
 }
 
-fn outcome_row(subject: &Subject<'_>) -> Vec<Cell> {
+fn outcome_row(subject: &Subject) -> Vec<Cell> {
     let lifecycle = &subject.measured.lifecycle;
     let kept_up = match lifecycle.kept_up.answer {
         Some(true) => words("yes"),
@@ -207,7 +207,7 @@ fn outcome_row(subject: &Subject<'_>) -> Vec<Cell> {
     row(&subject.name, cells)
 }
 
-fn phases(subjects: &Subjects<'_>) -> Table {
+fn phases(subjects: &Subjects) -> Table {
     let mut phases = table(
         "phases",
         "Phases",
@@ -252,7 +252,7 @@ fn phases(subjects: &Subjects<'_>) -> Table {
     phases
 }
 
-fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
+fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.measured.lifecycle;
     let (all, is_after_end) = (
         lifecycle.until,
@@ -268,7 +268,7 @@ fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
             .get(phase.ticks.clone())
             .unwrap_or_default(),
     );
-    let faults = |signal| growth(subject.run, signal, phase.span).mean();
+    let faults = |signal| growth(&subject.run, signal, phase.span).mean();
     let span = phase.span;
     let to = span.to.next_down();
     let counts = subject.measured.tps.counts(Span { to, ..span });
@@ -297,7 +297,7 @@ fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
     row(&subject.name, cells)
 }
 
-fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
+fn stalls(subjects: &Subjects) -> Option<Table> {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -315,7 +315,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
          no evidence.",
     );
     for subject in &subjects.all {
-        let run = subject.run;
+        let run = &subject.run;
         let all = subject.measured.lifecycle.stalls.iter().take(MAX_EVENTS);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
@@ -333,7 +333,7 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
 }
 
-fn events(subjects: &Subjects<'_>) -> Option<Table> {
+fn events(subjects: &Subjects) -> Option<Table> {
     let mut events = table(
         "events",
         "Events",
@@ -370,7 +370,7 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
     (!events.rows.is_empty()).then_some(events)
 }
 
-fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
+fn gaps(subjects: &Subjects) -> Option<Table> {
     let mut gaps = table(
         "gaps",
         "Gaps",

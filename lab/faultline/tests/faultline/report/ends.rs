@@ -111,8 +111,8 @@ fn cut() -> Run {
 #[test]
 fn a_run_ends_with_its_process_and_later_samples_do_not_count() {
     let (dead, ended) = (
-        build(&[killed()], &Options::default()),
-        build(&[cut()], &Options::default()),
+        build([killed()], &Options::default()),
+        build([cut()], &Options::default()),
     );
     let mut compared = 0;
     for block in blocks(&ended) {
@@ -165,7 +165,7 @@ fn a_run_ends_with_its_process_and_later_samples_do_not_count() {
 
 #[test]
 fn the_exit_time_is_the_process_end_and_later_data_is_labelled() {
-    let report = build(&[killed()], &Options::default());
+    let report = build([killed()], &Options::default());
     let story = &report.verdict.points[0];
     let end = "In the end, after 2 min: killed by the kernel's OOM killer. The recording continued for 1 min 19 s; \
                that time is drawn but not counted.";
@@ -224,7 +224,7 @@ fn an_unobserved_exit_is_reported_with_its_last_tick() {
         .filter(|tick| tick.at >= 120.0)
         .for_each(|tick| tick.at += 300.0);
     run.ticks = late;
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     assert!(
         report.verdict.points[0].contains("In the end, after 1 min 59 s: the validator was gone"),
         "{report:#?}"
@@ -275,7 +275,7 @@ fn a_validator_frozen_at_the_tip_did_not_keep_up() {
         _ => Some("behind"),
     };
     for run in [frozen(old), frozen(new)] {
-        let report = build(&[run], &Options::default());
+        let report = build([run], &Options::default());
         let headline = &report.verdict.headline;
         let expected = format!(
             "did not keep up: at the tip for only 25.2 % of the time since it was first there; its slot did not advance for \
@@ -330,7 +330,7 @@ fn a_validator_ending_while_frozen_has_unknown_kept_up() {
         (tick.process, tick.phase) = (None, Some("gone".into()));
     }
     keep_points(&mut run, |at| at < 160.0);
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     assert!(
         report
             .verdict
@@ -373,7 +373,7 @@ fn missing_pushes_alone_do_not_end_the_at_tip_phase() {
             value.filter(|_| !(80.0..172.0).contains(&at))
         });
         keep_points(&mut run, |at| !(80.0..172.0).contains(&at));
-        let report = build(&[run], &Options::default());
+        let report = build([run], &Options::default());
         assert_eq!(
             report.verdict.headline, "512, run 1 kept up with the tip.",
             "{:#?}",
@@ -404,7 +404,7 @@ fn a_briefly_unknown_recorded_phase_is_derived_from_slots() {
         set(&mut run, Signal::Processed, |at, _| {
             Some((2.5 * at).floor())
         });
-        let report = build(&[run], &Options::default());
+        let report = build([run], &Options::default());
         let outcome = table(&report, "outcome");
         let column = outcome
             .columns
@@ -430,7 +430,7 @@ fn a_recording_without_slots_keeps_the_phases_that_it_has() {
     keep_points(&mut run, |at| at < 80.0);
     run.points.costs.clear();
     run.points.replay.clear();
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     assert!(
         report.verdict.headline.contains("kept up with the tip"),
         "{}",
@@ -457,7 +457,7 @@ fn a_run_without_executed_transactions_is_excluded_from_averages_and_comparisons
         idle,
         named("arm-1024-1.fltl", "large", "1"),
     ];
-    let report = build(&runs, &Options::default());
+    let report = build(runs, &Options::default());
     let (by_run, by_arm) = (table(&report, "memory"), table(&report, "memory-by-arm"));
     assert_eq!(
         (&by_arm.rows[0][0], &by_arm.rows[0][1]),
@@ -500,7 +500,7 @@ fn a_run_without_executed_transactions_is_excluded_from_averages_and_comparisons
 fn a_p95_over_two_slots_is_omitted_with_a_caveat() {
     let mut run = whole();
     run.points.replay.truncate(2);
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     let row = &table(&report, "replay").rows[0];
     assert!(
         matches!(&row[2], Cell::Missing(why) if why.contains("a p95 needs 20")),
@@ -541,7 +541,7 @@ fn no_interval_of_an_amount_is_below_zero() {
     for (place, point) in run.points.replay.iter_mut().enumerate() {
         point.program_cache_us = Some(if place == 5 { 9_000_000 } else { 1 });
     }
-    let report = build(&[run], &Options::default());
+    let report = build([run], &Options::default());
     let row = &table(&report, "within-run").rows[0];
     let mut estimates = 0;
     for cell in &row[1..] {
@@ -652,10 +652,10 @@ fn a_wall_clock_step_changes_no_data_and_is_a_caveat() {
     ] {
         let run = with_clock(&folder.path().join(format!("{step}.fltl")), step);
         same_times(&run, &still, step);
-        let report = build(std::slice::from_ref(&run), &Options::default());
+        let report = build([run.clone()], &Options::default());
         same_tables(
             &report,
-            &build(std::slice::from_ref(&still), &Options::default()),
+            &build([still.clone()], &Options::default()),
         );
 
         let said = format!("the wall clock was {words} at 2027-01-15 08:00:30 UTC");

@@ -10,14 +10,14 @@ pub(super) const REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
 /// Each run's mean transactions per second over the part that is compared.
-pub(super) fn tps_of_runs(subjects: &Subjects<'_>) -> Vec<f64> {
+pub(super) fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
     let part = subjects.compared_part();
     let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
     tps.map(|tps| tps.mean_of_all).collect()
 }
 
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
-pub(super) fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String, String)> {
+pub(super) fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, String)> {
     let mut found = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
         let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
@@ -36,11 +36,11 @@ pub(super) fn outliers(subjects: &Subjects<'_>, primary: &Scalar) -> Vec<(String
     found
 }
 
-fn known<'b, 'a>(
-    subjects: &'b Subjects<'a>,
+fn known<'s>(
+    subjects: &'s Subjects,
     scalar: &Scalar,
-    arm: &'b str,
-) -> Vec<(&'b Subject<'a>, f64)> {
+    arm: &'s str,
+) -> Vec<(&'s Subject, f64)> {
     let value = |subject| pace::compared_value(subjects, scalar, subject);
     let runs = subjects.averaged_runs(arm);
     runs.filter_map(|subject| Some((subject, value(subject)?)))
@@ -48,9 +48,9 @@ fn known<'b, 'a>(
 }
 
 fn outliers_in(
-    subjects: &Subjects<'_>,
+    subjects: &Subjects,
     scalar: &Scalar,
-    known: &[(&Subject<'_>, f64)],
+    known: &[(&Subject, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(String, String)> {
     let values: Vec<f64> = known.iter().map(|(_, value)| *value).collect();

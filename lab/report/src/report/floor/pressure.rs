@@ -8,7 +8,7 @@ use crate::run::Signal;
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
-pub(crate) fn io_pressure_caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
+pub(crate) fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     let mut turns: Vec<(String, usize, String)> =
         subjects.all.iter().filter_map(turn_key).collect();
     turns.sort_unstable();
@@ -16,7 +16,7 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0usize);
     let mut shared_turns = 0usize;
     for one in turns {
-        let runs: Vec<&Subject<'_>> = subjects
+        let runs: Vec<&Subject> = subjects
             .all
             .iter()
             .filter(|subject| turn_key(subject).as_ref() == Some(&one))
@@ -45,7 +45,7 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
 }
 
 /// The share of the time for which the run waited for I/O.
-fn io_share(subject: &Subject<'_>) -> Option<f64> {
+fn io_share(subject: &Subject) -> Option<f64> {
     let from_experiment = subject
         .run
         .from_experiment
@@ -55,13 +55,13 @@ fn io_share(subject: &Subject<'_>) -> Option<f64> {
     let by_experiment = from_experiment
         .filter(|_| run_seconds > 0.0)
         .map(|seconds| seconds / run_seconds);
-    growth(subject.run, Signal::IoSome, subject.from_execution.window)
+    growth(&subject.run, Signal::IoSome, subject.from_execution.window)
         .mean()
         .or(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
-fn turn_key(subject: &Subject<'_>) -> Option<(String, usize, String)> {
+fn turn_key(subject: &Subject) -> Option<(String, usize, String)> {
     let experiment = subject.run.label("experiment").unwrap_or_default();
     turn(subject).map(|turn| (experiment.to_owned(), turn.len(), turn.to_owned()))
 }

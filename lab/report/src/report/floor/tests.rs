@@ -78,7 +78,7 @@ fn turns(count: u64, effect: f64, bias: f64) -> Vec<Run> {
 
 fn report(runs: &[Run]) -> Report {
     build(
-        runs,
+        runs.to_vec(),
         &Options {
             primary: scalar("cache-time").unwrap(),
             ..Options::default()

@@ -54,7 +54,7 @@ fn blocks(count: u64) -> Vec<Run> {
 }
 
 fn report(runs: &[Run]) -> Report {
-    build(runs, &Options::default())
+    build(runs.to_vec(), &Options::default())
 }
 
 fn table<'r>(report: &'r Report, id: &str) -> Option<&'r Table> {
