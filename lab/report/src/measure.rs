@@ -25,26 +25,14 @@ use std::ops::Add;
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    pub windows: Windows,
-    /// One value per tick of the whole recording.
-    pub series: Series,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Windows {
     /// From the first tick to the last, or to the end of the last process.
     pub all: Span,
     /// From the first execution; `None` if no transaction was recorded.
     pub executing: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
-}
-
-impl Windows {
-    /// `executing`, or `all` if nothing was executed.
-    pub fn from_execution(&self) -> Span {
-        self.executing.unwrap_or(self.all)
-    }
+    /// One value per tick of the whole recording.
+    pub series: Series,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -67,14 +55,6 @@ pub fn measure(run: &Run) -> Measured {
     } else {
         lifecycle.until.max(last)
     };
-    let windows = Windows {
-        all: Span { from: 0.0, to: end },
-        executing: tps.seconds.first().map(|first| Span {
-            from: first.at,
-            to: end,
-        }),
-        from_tip: lifecycle.at_tip.map(|from| Span { from, to: end }),
-    };
     let series = Series {
         rss: rss(run),
         major: rates(run, Signal::Major).per_second,
@@ -85,10 +65,13 @@ pub fn measure(run: &Run) -> Measured {
             |limit, used| limit - used,
         ),
     };
+    let until_end = |from| Span { from, to: end };
     Measured {
+        all: until_end(0.0),
+        executing: tps.seconds.first().map(|first| until_end(first.at)),
+        from_tip: lifecycle.at_tip.map(until_end),
         lifecycle,
         tps,
-        windows,
         series,
     }
 }

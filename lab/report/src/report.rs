@@ -282,7 +282,7 @@ fn card(subject: &Subject) -> RunCard {
         facts.push(("Begun", moment(run.origin_unix_ns)));
     }
     facts.push(("Recorded for", seconds(run.end())));
-    if let Some(ended) = subject.measured.lifecycle.ended {
+    if let Some(ended) = subject.lifecycle.ended {
         facts.push(("Ended after", seconds(ended)));
     }
     if let Some(limit) = subject.limit() {
@@ -291,12 +291,12 @@ fn card(subject: &Subject) -> RunCard {
     if let Some(catch_up) = subject.catch_up() {
         facts.push(("Catch-up", seconds(catch_up)));
     }
-    let kept_up = match subject.measured.lifecycle.kept_up.answer {
+    let kept_up = match subject.lifecycle.kept_up.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    if subject.measured.lifecycle.has_validator || run.is_replay() {
+    if subject.lifecycle.has_validator || run.is_replay() {
         let what = if run.is_replay() {
             "Did all of its work"
         } else {
@@ -304,7 +304,7 @@ fn card(subject: &Subject) -> RunCard {
         };
         facts.push((what, kept_up.to_owned()));
     }
-    facts.push(("End", subject.measured.lifecycle.end.how.clone()));
+    facts.push(("End", subject.lifecycle.end.how.clone()));
     RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),

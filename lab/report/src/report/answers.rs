@@ -20,7 +20,7 @@ pub(crate) fn of(subjects: &Subjects) -> Vec<Answers> {
     let can_change = can_change_capacity(subjects);
     let of_arm = |arm: &String| {
         let runs: Vec<&Subject> = subjects.averaged_runs(arm).collect();
-        let mut ends = subjects.of(arm).map(|run| &run.measured.lifecycle.end);
+        let mut ends = subjects.of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.oom),
             ..inputs(&runs, can_change)
@@ -122,7 +122,7 @@ fn consensus(subject: &Subject) -> Option<Consensus> {
 
 /// Whether the validator was at the tip in the last tick that has a process.
 fn is_at_tip(subject: &Subject) -> Option<bool> {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let ticks = subject.run.ticks.iter().zip(&lifecycle.phase_of);
     let mut followed = ticks.rev().filter(|(tick, _)| tick.process.is_some());
     Some(followed.next()?.1.as_ref()? == &Phase::AtTip)

@@ -129,7 +129,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let title = "Program cache time per slot over time";
     let head = ("cache-time-over-time", title, caption.as_str());
     chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
-        let moments = cache_moments(&subject.run, subject.measured.windows.all);
+        let moments = cache_moments(&subject.run, subject.all.window);
         let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
         let average = moving_average(&us, size).into_iter();
         let ms = average.map(|us| us.map(|us| us / 1e3));

@@ -208,7 +208,7 @@ fn one_after_the_other(first: &str, then: &str) -> Caveat {
 type WhatAndRemedy = (String, &'static str);
 
 fn run_caveats(subject: &Subject, part: Option<RunPart>) -> Vec<RunCaveat> {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let gaps: Vec<f64> = lifecycle
         .gaps_of_the_run()
         .map(|gap| gap.seconds())
@@ -315,12 +315,11 @@ fn unreliable(subjects: &Subjects) -> Option<Caveat> {
 
 fn short_at_tip(subject: &Subject) -> Option<RunCaveat> {
     subject
-        .measured
         .lifecycle
         .kept_up
         .answer
         .filter(|kept_up| *kept_up)?;
-    let seconds = subject.measured.windows.from_tip?.seconds();
+    let seconds = subject.from_tip.as_ref()?.window.seconds();
     (seconds < MIN_TIP_SECONDS).then(|| {
         RunCaveat::new(
             subject,
@@ -389,8 +388,8 @@ fn clock_set(subject: &Subject) -> Option<RunCaveat> {
 }
 
 fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = subject.measured.windows.executing?;
-    let lifecycle = &subject.measured.lifecycle;
+    let window = subject.executing?;
+    let lifecycle = &subject.lifecycle;
     if lifecycle.kept_up.share >= Some(KEPT_UP) {
         return None;
     }

@@ -76,14 +76,14 @@ pub(super) fn proven_bytes(subject: &Subject) -> Option<f64> {
 }
 
 fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
-    let (run, measured) = (&subject.run, &subject.measured);
+    let run = &subject.run;
     let mut unproven = Vec::new();
     let from_start = from_start(subject);
     if !from_start {
         unproven.push("what its start needs: the recording does not cover it".to_owned());
     }
     let window = if from_start {
-        measured.windows.all
+        subject.all.window
     } else {
         from_tip.window
     };
@@ -100,7 +100,7 @@ fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
     let limit = limits.iter().copied().reduce(f64::min);
     let limit_changed =
         limit.is_some_and(|least| limits.iter().any(|limit| *limit > MAX_LIMIT_RATIO * least));
-    let kept_up = measured.lifecycle.kept_up.answer;
+    let kept_up = subject.lifecycle.kept_up.answer;
     let (proven, reason) = proven(kept_up, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
     SufficientMemory {

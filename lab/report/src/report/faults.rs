@@ -80,8 +80,8 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
 
 fn over_time(chapter: &mut Chapter<'_>) {
     let kinds: [(&str, &str, SeriesOf); 2] = [
-        ("major", "Major", |subject| &subject.measured.series.major),
-        ("minor", "Minor", |subject| &subject.measured.series.minor),
+        ("major", "Major", |subject| &subject.series.major),
+        ("minor", "Minor", |subject| &subject.series.minor),
     ];
     let size = averaged_samples(chapter.subjects);
     let at_gaps = match size {

@@ -26,7 +26,7 @@ pub(crate) fn limits(subjects: &Subjects) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
-        let kept_up = subject.measured.lifecycle.kept_up.answer;
+        let kept_up = subject.lifecycle.kept_up.answer;
         match (limit_of(subject), &subject.run.from_experiment) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}

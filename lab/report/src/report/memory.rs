@@ -160,7 +160,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
         "rss-over-time",
         "Resident memory over time",
         "RSS.",
-        &|subject| vec![Trace::ticks(subject, "", &subject.measured.series.rss)],
+        &|subject| vec![Trace::ticks(subject, "", &subject.series.rss)],
     );
     draw(
         "vsz-over-time",
@@ -196,7 +196,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
 pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
 pub(crate) fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
-    let series = &subject.measured.series;
+    let series = &subject.series;
     let values = [
         series.rss.as_slice(),
         subject.run.signal(Signal::Virtual),

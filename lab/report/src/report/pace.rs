@@ -41,7 +41,7 @@ impl Pace {
     }
 
     pub(crate) fn of(subject: &Subject) -> Self {
-        Self::new(&subject.run, subject.measured.lifecycle.slot_seconds)
+        Self::new(&subject.run, subject.lifecycle.slot_seconds)
     }
 
     fn of_arm(subjects: &Subjects, arm: &str) -> Self {
@@ -165,7 +165,7 @@ pub(crate) fn compared_value(
     subject: &Subject,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared_part().of(subject)?)?;
-    let slot_seconds = subject.measured.lifecycle.slot_seconds;
+    let slot_seconds = subject.lifecycle.slot_seconds;
     match scalar.scales_with {
         ScalesWith::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
         ScalesWith::SlotDistance if subjects.per_second => {

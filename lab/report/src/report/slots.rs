@@ -69,7 +69,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         caption,
     );
     chapter.timeline(head, ("Replay time (ms)", "ms"), |subject| {
-        let points = replayed(&subject.run, subject.measured.windows.all);
+        let points = replayed(&subject.run, subject.all.window);
         let times = points.map(|point| {
             let us = point.replay_total_elapsed_us;
             (

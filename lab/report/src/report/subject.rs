@@ -1,6 +1,6 @@
 use super::cells::slug;
 use super::groups::{by_key, distinct};
-use crate::measure::{self, Measured, Numbers};
+use crate::measure::{self, Lifecycle, Numbers, Series, Span, Tps};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 /// A run and its numbers.
 pub(crate) struct Subject {
     pub(crate) run: Run,
-    pub(crate) measured: Measured,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) tps: Tps,
+    pub(crate) series: Series,
+    /// From the first execution; `None` if no transaction was recorded.
+    pub(crate) executing: Option<Span>,
     pub(crate) all: Numbers,
     /// From the first execution; the whole run without one.
     pub(crate) from_execution: Numbers,
@@ -104,7 +108,7 @@ impl Subjects {
     /// Whether the runs are of processes that are no validators.
     pub(crate) fn is_any_process(&self) -> bool {
         let is_validator = |subject: &Subject| {
-            subject.measured.lifecycle.has_validator || subject.run.is_replay()
+            subject.lifecycle.has_validator || subject.run.is_replay()
         };
         let has_process = |subject: &Subject| !subject.run.processes.is_empty();
         self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
@@ -127,11 +131,11 @@ impl Subjects {
     /// Otherwise from the first execution.
     pub(crate) fn compared_part(&self) -> RunPart {
         let is_long_at_tip = |subject: &Subject| {
-            let (all, from_tip) = (
-                subject.from_execution.window.seconds(),
-                subject.measured.windows.from_tip,
-            );
-            from_tip.is_some_and(|from_tip| from_tip.seconds() >= MIN_TIP_SECONDS.min(all / 2.0))
+            let all = subject.from_execution.window.seconds();
+            let from_tip = subject.from_tip.as_ref();
+            from_tip.is_some_and(|from_tip| {
+                from_tip.window.seconds() >= MIN_TIP_SECONDS.min(all / 2.0)
+            })
         };
         let mut averaged_runs = self.all.iter().filter(|subject| self.is_averaged(subject));
         if !self.all.is_empty() && averaged_runs.all(is_long_at_tip) {
@@ -176,13 +180,17 @@ fn subject(
 ) -> Subject {
     let measured = measure::measure(&run);
     let numbers = |window| measure::numbers(&run, &measured, window);
-    let from_execution = numbers(measured.windows.from_execution());
+    let (all, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
+    let from_execution = numbers(measured.executing.unwrap_or(measured.all));
     Subject {
-        all: numbers(measured.windows.all),
-        from_tip: measured.windows.from_tip.map(numbers),
-        estimates: estimates(&run, &measured, &from_execution, plan),
+        all,
+        from_tip,
+        estimates: estimates(&run, &measured.tps, &from_execution, plan),
         from_execution,
-        measured,
+        lifecycle: measured.lifecycle,
+        tps: measured.tps,
+        series: measured.series,
+        executing: measured.executing,
         run,
         position,
         id,
@@ -193,11 +201,11 @@ fn subject(
 
 fn estimates(
     run: &Run,
-    measured: &Measured,
+    tps: &Tps,
     numbers: &Numbers,
     plan: &Plan,
 ) -> [Option<Estimate>; 4] {
-    let tps = measured.tps.counts(numbers.window);
+    let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
     let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_times(run, numbers.window);
@@ -213,12 +221,12 @@ fn estimates(
 impl Subject {
     /// From the first execution until the validator was near the tip, in seconds.
     pub(crate) fn catch_up(&self) -> Option<f64> {
-        let first = self.measured.windows.executing?.from;
-        Some((self.measured.lifecycle.near_tip? - first).max(0.0))
+        let first = self.executing?.from;
+        Some((self.lifecycle.near_tip? - first).max(0.0))
     }
 
     fn executed(&self) -> bool {
-        self.measured.windows.executing.is_some() || !self.run.replayed.slots.is_empty()
+        self.executing.is_some() || !self.run.replayed.slots.is_empty()
     }
 
     pub(crate) fn why_no_quantile(&self) -> &'static str {
@@ -266,7 +274,7 @@ impl Subject {
         for limit in measure::within(
             &self.run,
             self.run.signal(Signal::Limit),
-            self.measured.windows.all,
+            self.all.window,
         )
         .iter()
         .flatten()

@@ -164,7 +164,7 @@ fn origin(subject: &Subject, single: bool) -> f64 {
     if single {
         0.0
     } else {
-        subject.measured.windows.from_execution().from
+        subject.from_execution.window.from
     }
 }
 
@@ -178,7 +178,7 @@ fn line_name(subject: &Subject, name: &str, single: bool) -> String {
 }
 
 fn bands(subject: &Subject, origin: f64, single: bool) -> Vec<Band> {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
         (
             Span {
@@ -223,13 +223,12 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         run: subject.id.clone(),
     };
     // With several runs the axis starts there, so a mark adds nothing.
-    let executing = subject.measured.windows.executing.filter(|_| single);
+    let executing = subject.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start, 15 s before the daemon detected it.
     let is_drawn_stall = |event: &crate::run::Event| {
         event.kind == "stall"
             && subject
-                .measured
                 .lifecycle
                 .stalls
                 .iter()
@@ -253,7 +252,6 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
         .filter(|event| !is_drawn_stall(event))
         .filter_map(|event| Some(mark(event.at, event_words(event)?)));
     let stalls = subject
-        .measured
         .lifecycle
         .stalls
         .iter()

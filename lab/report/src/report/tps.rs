@@ -78,14 +78,14 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     let head = ("tps-distribution", "How often each TPS occurred", caption);
     chapter.histogram(head, ("TPS (/s)", "Seconds", 0.999), |subject| {
-        subject.measured.tps.counts(subject.from_execution.window)
+        subject.tps.counts(subject.from_execution.window)
     });
     over_time(&mut chapter);
     chapter.section("tps", "Transactions per second")
 }
 
 fn why_missing(subject: &Subject) -> &'static str {
-    if !subject.measured.tps.seconds.is_empty() && !subject.measured.tps.distinguishes_zeros {
+    if !subject.tps.seconds.is_empty() && !subject.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
     subject.why_no_points()
@@ -93,8 +93,8 @@ fn why_missing(subject: &Subject) -> &'static str {
 
 fn replay_only(subjects: &Subjects) -> Vec<Block> {
     let without = |subject: &&Subject| {
-        subject.measured.tps.source == TransactionSource::Replay
-            && !subject.measured.tps.seconds.is_empty()
+        subject.tps.source == TransactionSource::Replay
+            && !subject.tps.seconds.is_empty()
     };
     let names: Vec<&str> = subjects
         .all
@@ -130,7 +130,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
 }
 
 fn over_time(chapter: &mut Chapter<'_>) {
-    let seconds = |subject: &Subject| subject.measured.tps.seconds.len();
+    let seconds = |subject: &Subject| subject.tps.seconds.len();
     let longest = { chapter.subjects.all.iter() }.map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = chapter.subjects.averaged_samples(size, seconds);
@@ -143,7 +143,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         caption.as_str(),
     );
     chapter.timeline(head, ("TPS (/s)", "/s"), |subject| {
-        let seconds = &subject.measured.tps.seconds;
+        let seconds = &subject.tps.seconds;
         vec![Trace::moments(subject, "", moving_averages(seconds, size))]
     });
 }

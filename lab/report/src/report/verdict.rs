@@ -35,7 +35,7 @@ pub(crate) fn verdict(
 }
 
 fn single(subject: &Subject) -> Verdict {
-    let (name, lifecycle) = (&subject.name, &subject.measured.lifecycle);
+    let (name, lifecycle) = (&subject.name, &subject.lifecycle);
     let why = &lifecycle.kept_up.why;
     let replay = subject.run.is_replay();
     let headline = match lifecycle.kept_up.answer {
@@ -118,7 +118,7 @@ fn replicates(several: &[Subject], primary: &Scalar, floor: Option<&Floor>) -> V
     let run_count = |answer| {
         several
             .iter()
-            .filter(|subject| subject.measured.lifecycle.kept_up.answer == answer)
+            .filter(|subject| subject.lifecycle.kept_up.answer == answer)
             .count()
     };
     let did = if several.iter().all(|subject| subject.run.is_replay()) {
@@ -396,7 +396,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
 }
 
 fn outcomes(subjects: &Subjects) -> Vec<String> {
-    let kept_up = || { subjects.all.iter() }.map(|subject| &subject.measured.lifecycle.kept_up);
+    let kept_up = || { subjects.all.iter() }.map(|subject| &subject.lifecycle.kept_up);
     let failed = subjects.all.iter().zip(kept_up());
     let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));
     let reasons = by_key(failed.map(|(subject, kept_up)| (&kept_up.why, subject.name.as_str())));

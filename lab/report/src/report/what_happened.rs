@@ -35,7 +35,7 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
 }
 
 pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let mut sentences = match subject.run.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
         [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
@@ -55,7 +55,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
         return sentences
             + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match subject.measured.windows.executing {
+    sentences.push_str(&match subject.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
         None => " No executed transaction was recorded.".to_owned(),
     });
@@ -75,7 +75,7 @@ pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
 
 /// Whether the run kept up, or did its work, and how it ended.
 fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
-    let kept_up = &subject.measured.lifecycle.kept_up;
+    let kept_up = &subject.lifecycle.kept_up;
     let verdict = match kept_up.answer {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
@@ -95,7 +95,7 @@ fn without_validator(subject: &Subject) -> String {
 }
 
 fn end_sentence(subject: &Subject) -> String {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
         faultline_text::seconds(lifecycle.ended.unwrap_or(lifecycle.until)),
@@ -175,7 +175,7 @@ fn process_outcome(subjects: &Subjects) -> Table {
 }
 
 fn outcome_row(subject: &Subject) -> Vec<Cell> {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let kept_up = match lifecycle.kept_up.answer {
         Some(true) => words("yes"),
         Some(false) => Cell::Text(format!("no: {}", lifecycle.kept_up.why)),
@@ -183,7 +183,7 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
     };
     let begun = subject.run.origin_unix_ns;
     let begun = (begun > 0).then(|| moment(begun));
-    let executing = subject.measured.windows.executing;
+    let executing = subject.executing;
     let executing = executing.map(|window| window.from.max(0.0));
     let share = lifecycle.kept_up.share.map(|share| 100.0 * share);
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
@@ -231,7 +231,7 @@ fn phases(subjects: &Subjects) -> Table {
          seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
-        let lifecycle = &subject.measured.lifecycle;
+        let lifecycle = &subject.lifecycle;
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
@@ -253,7 +253,7 @@ fn phases(subjects: &Subjects) -> Table {
 }
 
 fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
-    let lifecycle = &subject.measured.lifecycle;
+    let lifecycle = &subject.lifecycle;
     let (all, is_after_end) = (
         lifecycle.until,
         lifecycle
@@ -262,7 +262,6 @@ fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
     );
     let rss = summary(
         subject
-            .measured
             .series
             .rss
             .get(phase.ticks.clone())
@@ -271,7 +270,7 @@ fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
     let faults = |signal| growth(&subject.run, signal, phase.span).mean();
     let span = phase.span;
     let to = span.to.next_down();
-    let counts = subject.measured.tps.counts(Span { to, ..span });
+    let counts = subject.tps.counts(Span { to, ..span });
     let tps = summary(&counts);
     let why = subject.why_no_samples();
     let name = match is_after_end {
@@ -316,7 +315,7 @@ fn stalls(subjects: &Subjects) -> Option<Table> {
     );
     for subject in &subjects.all {
         let run = &subject.run;
-        let all = subject.measured.lifecycle.stalls.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.stalls.iter().take(MAX_EVENTS);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
@@ -378,7 +377,7 @@ fn gaps(subjects: &Subjects) -> Option<Table> {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        let all = subject.measured.lifecycle.gaps.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.gaps.iter().take(MAX_EVENTS);
         gaps.rows
             .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
     }

@@ -51,7 +51,7 @@ fn io_share(subject: &Subject) -> Option<f64> {
         .from_experiment
         .as_ref()
         .and_then(|from_experiment| from_experiment.io_some);
-    let run_seconds = subject.measured.lifecycle.until;
+    let run_seconds = subject.lifecycle.until;
     let by_experiment = from_experiment
         .filter(|_| run_seconds > 0.0)
         .map(|seconds| seconds / run_seconds);
