@@ -23,8 +23,8 @@ pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -
     let outliers = outliers::outliers(subjects, primary);
     caveats.extend(merged_caveats(subjects, |one| {
         let of_run = outliers.iter().filter(|(id, _)| *id == one.id);
-        let caveat = |(_, what): &(String, String)| RunCaveat::new(one, what, outliers::REMEDY);
-        of_run.map(caveat).collect::<Vec<_>>()
+        let outliers = of_run.map(|(_, what)| (what.clone(), outliers::REMEDY));
+        outliers.collect::<Vec<_>>()
     }));
     if several {
         caveats.extend(arm_caveats(subjects, same_slots));
@@ -39,42 +39,29 @@ pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -
     caveats
 }
 
-struct RunCaveat {
-    run: String,
-    /// Without the run's name and the final full stop.
-    what: String,
-    remedy: &'static str,
-}
-
-impl RunCaveat {
-    fn new(subject: &Subject, what: impl Into<String>, remedy: &'static str) -> Self {
-        Self {
-            run: subject.name.clone(),
-            what: what.into(),
-            remedy,
-        }
-    }
-}
+/// A caveat of one run, without its name and the final full stop, and the remedy.
+type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
 
 /// Merges equal caveats of several runs.
-fn merged_caveats<C: IntoIterator<Item = RunCaveat>>(
+fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     subjects: &Subjects,
     of: impl Fn(&Subject) -> C,
 ) -> Vec<Caveat> {
     let all = subjects.all.len();
-    let singles = subjects.all.iter().flat_map(of);
-    let kinds = by_key(singles.map(|one| (one.remedy, (one.what, one.run))));
-    let caveat = |(remedy, caveat_text): (&'static str, Vec<(String, String)>)| {
-        let caveat_text = by_key(caveat_text);
+    let singles = { subjects.all.iter() }
+        .flat_map(|subject| of(subject).into_iter().map(|one| (one, &*subject.name)));
+    let kinds = by_key(singles.map(|((what, remedy), run)| (remedy, (what, run))));
+    let caveat = |(remedy, runs): (&'static str, Vec<(String, &str)>)| {
+        let by_text = by_key(runs);
         let sentence =
-            |(what, runs): &(String, Vec<String>)| format!("{}: {what}", listed(runs, all));
-        let mut parts: Vec<String> = caveat_text.iter().take(MAX_NAMED).map(sentence).collect();
-        if caveat_text.len() > MAX_NAMED {
+            |(what, runs): &(String, Vec<&str>)| format!("{}: {what}", listed(runs, all));
+        let mut parts: Vec<String> = by_text.iter().take(MAX_NAMED).map(sentence).collect();
+        if by_text.len() > MAX_NAMED {
             parts.push(format!(
                 "and {} likewise",
-                counted((caveat_text.len() - MAX_NAMED) as f64, "more run")
+                counted((by_text.len() - MAX_NAMED) as f64, "more run")
             ));
         }
         Caveat::new(format!("{}.", parts.join("; ")), remedy)
@@ -83,7 +70,7 @@ fn merged_caveats<C: IntoIterator<Item = RunCaveat>>(
 }
 
 /// `all` is the number of all runs.
-fn listed(runs: &[String], all: usize) -> String {
+fn listed(runs: &[&str], all: usize) -> String {
     if all > 1 && runs.len() == all {
         return "Every run".to_owned();
     }
@@ -98,74 +85,54 @@ fn listed(runs: &[String], all: usize) -> String {
 }
 
 fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
-    let with = |runs: usize| -> Vec<String> {
-        subjects
-            .arms
-            .iter()
-            .filter(|arm| subjects.of(arm).count() == runs)
-            .cloned()
-            .collect()
+    let joined = |names: Vec<&str>| (!names.is_empty()).then(|| names.join(", "));
+    let with = |runs: usize| {
+        let arms = subjects.arms.iter().map(String::as_str);
+        joined(
+            arms.filter(|arm| subjects.of(arm).count() == runs)
+                .collect(),
+        )
     };
-    let mut found = Vec::new();
-    let (one, two) = (with(1), with(2));
-    if !one.is_empty() {
-        found.push(one_run(&one));
-    }
-    if !two.is_empty() {
-        found.push(too_few_runs(&two));
-    }
-    if !same_slots && !subjects.is_any_process() {
-        found.push(loads_differ(&outliers::tps_of_runs(subjects)));
-    }
-    let versions = distinct(
-        subjects
-            .all
-            .iter()
-            .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
-    );
-    if versions.len() > 1 {
-        found.push(Caveat::new(
-            format!(
-                "The runs had different validators: {}.",
-                versions.join(", ")
-            ),
-            "Use one validator binary for all arms.",
-        ));
-    }
-    let before: Vec<String> = versions
-        .into_iter()
-        .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
+    let all = subjects.all.iter();
+    let versions = distinct(all.clone().flat_map(|one| &one.run.facts.versions));
+    let versions: Vec<&str> = versions.into_iter().map(String::as_str).collect();
+    let before = { versions.iter().copied() }
+        .filter(|version| counts_hits_as_before_4_4(version) == Some(true));
+    let begun: Vec<(f64, &str)> = all
+        .map(|one| (one.run.origin_unix_ns as f64, one.arm.as_str()))
         .collect();
-    if !before.is_empty() {
-        found.push(hit_counts_differ(&before));
-    }
-    found.extend(pace::caveats(subjects));
-    found.extend(hosts::caveats(subjects));
-    let begun = { subjects.all.iter() }
-        .map(|subject| (subject.run.origin_unix_ns as f64, subject.arm.as_str()));
-    let begun: Vec<(f64, &str)> = begun.collect();
-    found.extend(not_interleaved(&begun).map(|(first, then)| one_after_the_other(first, then)));
+    let found = [
+        with(1).map(|arms| Caveat::new(
+            format!("Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."),
+            "Run each arm at least three times.",
+        )),
+        with(2).map(|arms| Caveat::new(
+            format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
+            "Run each arm at least once more.",
+        )),
+        (!same_slots && !subjects.is_any_process())
+            .then(|| loads_differ(&outliers::tps_of_runs(subjects))),
+        (versions.len() > 1).then(|| Caveat::new(
+            format!("The runs had different validators: {}.", versions.join(", ")),
+            "Use one validator binary for all arms.",
+        )),
+        joined(before.collect()).map(|versions| Caveat::new(
+            format!(
+                "Before 4.4 Agave counts the hits of the program cache in another way ({versions}); hits and hit ratios of these \
+                 runs cannot be compared."
+            ),
+            "Compare misses, evictions and times, or use 4.4 or later in all arms.",
+        )),
+    ];
+    let in_order = not_interleaved(&begun).map(|(first, then)| Caveat::new(
+        format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
+        "Alternate the arms (A B B A), or draw their order by lot.",
+    ));
+    let found = found.into_iter().flatten().chain(pace::caveats(subjects));
     found
-}
-
-fn one_run(arms: &[String]) -> Caveat {
-    let arms = arms.join(", ");
-    Caveat::new(
-        format!(
-            "Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."
-        ),
-        "Run each arm at least three times.",
-    )
-}
-
-fn too_few_runs(arms: &[String]) -> Caveat {
-    let arms = arms.join(", ");
-    Caveat::new(
-        format!(
-            "Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."
-        ),
-        "Run each arm at least once more.",
-    )
+        .chain(hosts::caveats(subjects))
+        .chain(in_order)
+        .collect()
 }
 
 fn loads_differ(tps: &[f64]) -> Caveat {
@@ -184,30 +151,10 @@ fn loads_differ(tps: &[f64]) -> Caveat {
     )
 }
 
-fn hit_counts_differ(versions: &[String]) -> Caveat {
-    Caveat::new(
-        format!(
-            "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
-             cannot be compared.",
-            versions.join(", ")
-        ),
-        "Compare misses, evictions and times, or use 4.4 or later in all arms.",
-    )
-}
-
-fn one_after_the_other(first: &str, then: &str) -> Caveat {
-    Caveat::new(
-        format!(
-            "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
-        ),
-        "Alternate the arms (A B B A), or draw their order by lot.",
-    )
-}
-
-/// A caveat of one run, without its name and the final full stop, and the remedy.
-type WhatAndRemedy = (String, &'static str);
-
-fn run_caveats(subject: &Subject, part: Option<RunPart>) -> Vec<RunCaveat> {
+fn run_caveats(
+    subject: &Subject,
+    part: Option<RunPart>,
+) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
     let gaps: Vec<f64> = lifecycle
         .gaps_of_the_run()
@@ -216,36 +163,39 @@ fn run_caveats(subject: &Subject, part: Option<RunPart>) -> Vec<RunCaveat> {
     let tps = &subject.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let found = [
-        (!gaps.is_empty()).then(|| not_watched(&gaps)),
-        (lifecycle.restarts > 0).then(|| restarted(lifecycle.restarts)),
+        (!gaps.is_empty()).then(|| {
+            (
+                format!(
+                    "{} not watched, {} in all",
+                    times(gaps.len(), "stretch", "stretches"),
+                    faultline_text::seconds(gaps.iter().sum())
+                ),
+                "Give the daemon its own core and a disk with free space, and run again.",
+            )
+        }),
+        (lifecycle.restarts > 0).then(|| {
+            (
+                format!(
+                    "the validator was restarted {}",
+                    times(lifecycle.restarts, "time", "times")
+                ),
+                "Find out why, and run again; or look only at the time after the last restart.",
+            )
+        }),
         consensus_changed(subject),
         not_at_tip(subject, part),
-        unknown.map(|unknown| unknown_seconds(unknown, unknown + tps.known)),
+        unknown.map(|unknown| {
+            (
+                format!(
+                    "of {unknown} of {} seconds it is not known whether anything was executed",
+                    unknown + tps.known
+                ),
+                "Let the validator push its metrics to the daemon all the time.",
+            )
+        }),
         cache_exceeds_its_size(subject),
     ];
-    let found = found.into_iter().flatten();
-    found
-        .map(|(what, remedy)| RunCaveat::new(subject, what, remedy))
-        .collect()
-}
-
-fn not_watched(gaps: &[f64]) -> WhatAndRemedy {
-    let stretches = times(gaps.len(), "stretch", "stretches");
-    (
-        format!(
-            "{stretches} not watched, {} in all",
-            faultline_text::seconds(gaps.iter().sum())
-        ),
-        "Give the daemon its own core and a disk with free space, and run again.",
-    )
-}
-
-fn restarted(restarts: usize) -> WhatAndRemedy {
-    let restarts = times(restarts, "time", "times");
-    (
-        format!("the validator was restarted {restarts}"),
-        "Find out why, and run again; or look only at the time after the last restart.",
-    )
+    found.into_iter().flatten()
 }
 
 fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
@@ -258,27 +208,16 @@ fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn unknown_seconds(unknown: usize, of: usize) -> WhatAndRemedy {
-    (
-        format!("of {unknown} of {of} seconds it is not known whether anything was executed"),
-        "Let the validator push its metrics to the daemon all the time.",
-    )
-}
-
 fn cache_exceeds_its_size(subject: &Subject) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&subject.run, signal).map(|entries| entries as u64);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
-    Some(cache_size(configured, observed))
-}
-
-fn cache_size(configured: u64, observed: u64) -> WhatAndRemedy {
-    (
+    Some((
         format!(
             "the program cache held {observed} entries, more than the {configured} it was meant to have"
         ),
         "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
-    )
+    ))
 }
 
 fn times(n: usize, one: &str, many: &str) -> String {
@@ -299,21 +238,22 @@ fn unreliable(subjects: &Subjects) -> Option<Caveat> {
         _ => format!("{} ({})", lowercase_first(metric), runs.join("; ")),
     };
     let metrics: Vec<String> = metrics.iter().map(metric).collect();
-    (!metrics.is_empty()).then(|| Caveat {
-        what: format!(
-            "Intervals within runs that cannot be fully trusted: {}.{}",
-            metrics.join(", "),
-            if subjects.arms.len() > 1 {
-                " The comparison of arms does not use them."
-            } else {
-                ""
-            }
-        ),
-        remedy: "Record longer; the table below the intervals says why for each.".to_owned(),
+    let unused = match subjects.arms.len() {
+        0 | 1 => "",
+        _ => " The comparison of arms does not use them.",
+    };
+    (!metrics.is_empty()).then(|| {
+        Caveat::new(
+            format!(
+                "Intervals within runs that cannot be fully trusted: {}.{unused}",
+                metrics.join(", ")
+            ),
+            "Record longer; the table below the intervals says why for each.",
+        )
     })
 }
 
-fn short_at_tip(subject: &Subject) -> Option<RunCaveat> {
+fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
     subject
         .lifecycle
         .kept_up
@@ -321,8 +261,7 @@ fn short_at_tip(subject: &Subject) -> Option<RunCaveat> {
         .filter(|kept_up| *kept_up)?;
     let seconds = subject.from_tip.as_ref()?.window.seconds();
     (seconds < MIN_TIP_SECONDS).then(|| {
-        RunCaveat::new(
-            subject,
+        (
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
                 faultline_text::seconds(seconds)
@@ -332,14 +271,11 @@ fn short_at_tip(subject: &Subject) -> Option<RunCaveat> {
     })
 }
 
-fn few_slots(subject: &Subject) -> Option<RunCaveat> {
-    let (slots, needed) = (
-        subject.from_execution.replay.iter().flatten().count(),
-        min_values_for(0.95),
-    );
+fn few_slots(subject: &Subject) -> Option<WhatAndRemedy> {
+    let slots = subject.from_execution.replay.iter().flatten().count();
+    let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
-        RunCaveat::new(
-            subject,
+        (
             format!(
                 "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
                 if slots == 1 { "slot is" } else { "slots are" }
@@ -350,41 +286,32 @@ fn few_slots(subject: &Subject) -> Option<RunCaveat> {
 }
 
 /// A run that executed nothing while others did.
-fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<RunCaveat> {
-    (!subjects.is_averaged(subject)).then(|| RunCaveat::new(
-        subject,
-        "no executed transaction was recorded, so it is in no average of its arm and in no comparison",
-        "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
-    ))
+fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<WhatAndRemedy> {
+    let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
+    let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
+    (!subjects.is_averaged(subject)).then(|| (what.to_owned(), remedy))
 }
 
-fn clock_set(subject: &Subject) -> Option<RunCaveat> {
+fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
     let run = &subject.run;
-    let caveat_text = |step: &ClockStep| {
+    let step = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
-    let all: Vec<String> = run
-        .clock_steps
-        .iter()
-        .take(MAX_NAMED)
-        .map(caveat_text)
-        .collect();
-    let more = run.clock_steps.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 {
-        format!(" and {}", counted(more as f64, "more time"))
-    } else {
-        String::new()
+    let steps = run.clock_steps.iter().take(MAX_NAMED);
+    let all: Vec<String> = steps.map(step).collect();
+    let more = match run.clock_steps.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {}", counted(more as f64, "more time")),
     };
-    (!all.is_empty()).then(|| RunCaveat {
-        run: subject.name.clone(),
-        what: format!(
+    (!all.is_empty()).then(|| (
+        format!(
             "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
              the clock as it was before",
             all.join(", ")
         ),
-        remedy: "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
-    })
+        "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
+    ))
 }
 
 fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy> {
@@ -402,10 +329,8 @@ fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy>
         Some(_) => "Compare only the time at the tip, or record until every run got there.",
         None => "Read the tables of the time at the tip, or record until it gets there.",
     };
-    Some((
-        at_tip(has_phases.then_some(seconds), window.seconds()),
-        remedy,
-    ))
+    let what = at_tip(has_phases.then_some(seconds), window.seconds());
+    Some((what, remedy))
 }
 
 fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
@@ -420,29 +345,22 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     }
 }
 
-fn recording_caveat(subject: &Subject) -> Option<RunCaveat> {
-    let caveat = |what: &str, remedy| Some(RunCaveat::new(subject, what, remedy));
-    if subject.run.facts.demo {
-        return caveat(
-            "recorded from the daemon's demonstration; the numbers mean nothing",
-            "Record a validator.",
-        );
+fn recording_caveat(subject: &Subject) -> Option<WhatAndRemedy> {
+    let run = &subject.run;
+    if run.facts.demo {
+        let what = "recorded from the daemon's demonstration; the numbers mean nothing";
+        return Some((what.to_owned(), "Record a validator."));
     }
-    if let Some(from) = &subject.run.salvaged {
-        let what =
-            format!("salvaged from {from}: rows are missing, and it may end before the run did");
-        return caveat(
-            &what,
+    if let Some(from) = &run.salvaged {
+        return Some((
+            format!("salvaged from {from}: rows are missing, and it may end before the run did"),
             "Use the whole recording if there is one, or run again.",
-        );
+        ));
     }
-    if !subject.run.finished && !subject.run.ticks.is_empty() {
-        return caveat(
-            "the recording was not ended: it is still being written, or was cut off by a kill",
-            "Report again when it has ended; if it was cut off, at most its last second is missing.",
-        );
-    }
-    None
+    let what = "the recording was not ended: it is still being written, or was cut off by a kill";
+    let remedy =
+        "Report again when it has ended; if it was cut off, at most its last second is missing.";
+    (!run.finished && !run.ticks.is_empty()).then(|| (what.to_owned(), remedy))
 }
 
 #[cfg(test)]

@@ -36,11 +36,7 @@ pub(super) fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, St
     found
 }
 
-fn known<'s>(
-    subjects: &'s Subjects,
-    scalar: &Scalar,
-    arm: &'s str,
-) -> Vec<(&'s Subject, f64)> {
+fn known<'s>(subjects: &'s Subjects, scalar: &Scalar, arm: &'s str) -> Vec<(&'s Subject, f64)> {
     let value = |subject| pace::compared_value(subjects, scalar, subject);
     let runs = subjects.averaged_runs(arm);
     runs.filter_map(|subject| Some((subject, value(subject)?)))
