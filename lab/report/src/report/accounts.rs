@@ -123,31 +123,34 @@ pub(crate) fn section(subjects: &Subjects) -> Option<Section> {
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    let head = ("read-cache", "Accounts read cache", note);
-    chapter.numbers(head, RunPart::FromExecution, READ_CACHE);
-    let head = ("read-cache-at-tip", "Accounts read cache at the tip", note);
-    chapter.numbers(head, RunPart::FromTip, READ_CACHE);
+    chapter.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
     chapter.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under other loads cannot be compared by it.";
     let title = "Hit ratio of the read cache against its size";
     let chart = size_against_hits(subjects);
-    chapter.figure(("read-cache-size", title, caption), chart);
+    chapter.figure("read-cache-size", title, caption, chart);
     over_time(&mut chapter);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    let head = ("accounts-loaded", "Where accounts are loaded from", note);
-    chapter.numbers(head, RunPart::FromExecution, LOAD_SOURCES);
+    chapter.numbers(
+        "accounts-loaded",
+        "Where accounts are loaded from",
+        note,
+        LOAD_SOURCES,
+    );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
-    let head = ("write-cache", "Accounts write cache", note);
-    chapter.numbers(head, RunPart::FromExecution, WRITE_CACHE);
+    chapter.numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: entries times their size as the validator estimates it, since \
                 3.1 with unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
                 exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
                 runs with and without an index on disk.";
-    let head = ("accounts-index", "Accounts index", note);
-    chapter.numbers(head, RunPart::FromExecution, INDEX);
+    chapter.numbers("accounts-index", "Accounts index", note, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
-    let head = ("accounts-jobs", "Background jobs of the accounts", note);
-    chapter.numbers(head, RunPart::FromExecution, JOBS);
+    chapter.numbers(
+        "accounts-jobs",
+        "Background jobs of the accounts",
+        note,
+        JOBS,
+    );
     Some(chapter.section("accounts", "Accounts"))
 }
 
@@ -273,25 +276,35 @@ fn over_time(chapter: &mut Chapter<'_>) {
         "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
     );
     let title = "Hit ratio of the read cache over time";
-    let head = ("read-cache-over-time", title, &*caption);
-    chapter.timeline(head, ("Hit ratio (%)", ""), |subject| {
-        let [hits, misses] =
-            [Signal::ReadCacheHits, Signal::ReadCacheMisses].map(|signal| smooth(subject, signal));
-        let ratios = hits.iter().zip(misses);
-        let ratios = ratios.map(|(hits, misses)| {
-            let hits = (*hits)?;
-            ratio(100.0 * hits, hits + misses?)
-        });
-        vec![Trace::ticks(subject, "", &ratios.collect::<Vec<_>>())]
-    });
+    chapter.timeline(
+        "read-cache-over-time",
+        title,
+        &*caption,
+        ("Hit ratio (%)", ""),
+        |subject| {
+            let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
+                .map(|signal| smooth(subject, signal));
+            let ratios = hits.iter().zip(misses);
+            let ratios = ratios.map(|(hits, misses)| {
+                let hits = (*hits)?;
+                ratio(100.0 * hits, hits + misses?)
+            });
+            vec![Trace::ticks(subject, "", &ratios.collect::<Vec<_>>())]
+        },
+    );
     let title = "Size of the accounts caches over time";
-    let head = ("accounts-sizes", title, "As the validator reports them.");
-    chapter.timeline(head, ("Size (GiB)", "B"), |subject| {
-        let trace = |name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
-        vec![
-            trace("read cache", Signal::ReadCacheBytes),
-            trace("write cache", Signal::WriteCacheBytes),
-            trace("index in memory", Signal::IndexBytes),
-        ]
-    });
+    chapter.timeline(
+        "accounts-sizes",
+        title,
+        "As the validator reports them.",
+        ("Size (GiB)", "B"),
+        |subject| {
+            let trace = |name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
+            vec![
+                trace("read cache", Signal::ReadCacheBytes),
+                trace("write cache", Signal::WriteCacheBytes),
+                trace("index in memory", Signal::IndexBytes),
+            ]
+        },
+    );
 }

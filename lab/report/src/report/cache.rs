@@ -100,22 +100,25 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
-    let head = ("cache", "Program cache: misses and evictions", note);
-    chapter.numbers(head, RunPart::FromExecution, COUNTS);
+    chapter.numbers("cache", "Program cache: misses and evictions", note, COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", with_filter(subjects));
-    let head = ("cache-time", "Program cache: time", note.as_str());
-    chapter.numbers(head, RunPart::FromExecution, TIMES);
+    chapter.numbers("cache-time", "Program cache: time", note.as_str(), TIMES);
     let title = "Program cache at the tip: misses and evictions";
-    chapter.numbers(("cache-at-tip", title, ""), RunPart::FromTip, COUNTS);
-    let head = ("cache-time-at-tip", "Program cache at the tip: time", "");
-    chapter.numbers(head, RunPart::FromTip, TIMES);
+    chapter.numbers_of(RunPart::FromTip, "cache-at-tip", title, "", COUNTS);
+    chapter.numbers_of(
+        RunPart::FromTip,
+        "cache-time-at-tip",
+        "Program cache at the tip: time",
+        "",
+        TIMES,
+    );
     pruning(&mut chapter);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    chapter.numbers(("cache-capacity", "Capacity", note), RunPart::All, CAPACITY);
+    chapter.numbers_of(RunPart::All, "cache-capacity", "Capacity", note, CAPACITY);
     over_time(&mut chapter);
     bars(&mut chapter);
     histograms(&mut chapter);
@@ -127,29 +130,37 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let size = chapter.subjects.averaged_samples(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
     let title = "Program cache time per slot over time";
-    let head = ("cache-time-over-time", title, caption.as_str());
-    chapter.timeline(head, ("Program cache time (ms)", "ms"), |subject| {
-        let moments = cache_moments(&subject.run, subject.all.window);
-        let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
-        let average = moving_average(&us, size).into_iter();
-        let ms = average.map(|us| us.map(|us| us / 1e3));
-        vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
-    });
+    chapter.timeline(
+        "cache-time-over-time",
+        title,
+        caption.as_str(),
+        ("Program cache time (ms)", "ms"),
+        |subject| {
+            let moments = cache_moments(&subject.run, subject.all.window);
+            let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
+            let average = moving_average(&us, size).into_iter();
+            let ms = average.map(|us| us.map(|us| us / 1e3));
+            vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
+        },
+    );
 }
 
 fn pruning(chapter: &mut Chapter<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    let head = ("prune-study", "Prune time as the study defines it", note);
-    chapter.numbers(head, RunPart::FromExecution, STUDY_PRUNE);
+    chapter.numbers(
+        "prune-study",
+        "Prune time as the study defines it",
+        note,
+        STUDY_PRUNE,
+    );
     let mut all = chapter.subjects.all.iter();
     if all.any(|subject| !subject.run.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
-        let head = ("prune", "Prune and eviction time", note);
-        chapter.numbers(head, RunPart::FromExecution, PRUNE_AND_EVICTION);
+        chapter.numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
 }
 
@@ -198,7 +209,7 @@ fn bars(chapter: &mut Chapter<'_>) {
         };
         let any = { chart.series.iter() }.any(|one| one.values.iter().any(Option::is_some));
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
-        chapter.figure((id, title, caption), any.then_some(Chart::Bars(chart)));
+        chapter.figure(id, title, caption, any.then_some(Chart::Bars(chart)));
     };
     draw(
         "cache-per-batch",
@@ -245,7 +256,7 @@ fn histograms(chapter: &mut Chapter<'_>) {
                     (label, y_label): (&str, &str),
                     values: fn(&Run, Span) -> Vec<Option<f64>>| {
         let labels = (label, y_label, 0.995);
-        chapter.histogram((id, title, caption), labels, |subject| {
+        chapter.histogram(id, title, caption, labels, |subject| {
             values(&subject.run, subject.from_execution.window)
         });
     };

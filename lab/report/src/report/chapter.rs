@@ -27,9 +27,6 @@ pub(crate) const fn quantity(
     }
 }
 
-/// Id, title, and note or caption of a table or figure.
-pub(crate) type Heading<'h> = (&'h str, &'h str, &'h str);
-
 pub(crate) struct Chapter<'s> {
     pub(crate) subjects: &'s Subjects,
     /// Why a number of a run is missing.
@@ -55,57 +52,95 @@ impl<'s> Chapter<'s> {
     }
 
     /// A figure if there is something to draw.
-    pub(crate) fn figure(&mut self, (id, title, caption): Heading<'_>, chart: Option<Chart>) {
+    pub(crate) fn figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
     /// A figure over time: the label of its vertical axis, the unit, and the traces of each run.
     pub(crate) fn timeline(
         &mut self,
-        head: Heading<'_>,
+        id: &str,
+        title: &str,
+        caption: &str,
         (label, unit): (&str, &str),
         traces: impl Fn(&Subject) -> Vec<Trace>,
     ) {
-        self.figure(head, timeline(self.subjects, label, unit, traces));
+        self.figure(
+            id,
+            title,
+            caption,
+            timeline(self.subjects, label, unit, traces),
+        );
     }
 
     /// A histogram with the labels of its axes. The last class ends at this quantile of all runs.
     pub(crate) fn histogram(
         &mut self,
-        head: Heading<'_>,
+        id: &str,
+        title: &str,
+        caption: &str,
         (x_label, y_label, max_quantile): (&str, &str, f64),
         values: impl Fn(&Subject) -> Vec<Option<f64>>,
     ) {
         let chart = histogram(self.subjects, x_label, y_label, max_quantile, values);
-        self.figure(head, chart);
+        self.figure(id, title, caption, chart);
+    }
+
+    /// From the first execution on; of processes that are no validators over the whole run.
+    pub(crate) fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
+        let part = match self.subjects.is_any_process() {
+            true => RunPart::All,
+            false => RunPart::FromExecution,
+        };
+        self.numbers_of(part, id, title, note, quantities);
+    }
+
+    /// Also a table of the time at the tip.
+    pub(crate) fn numbers_and_at_tip(
+        &mut self,
+        id: &str,
+        title: &str,
+        note: &str,
+        quantities: &[Quantity],
+    ) {
+        self.numbers(id, title, note, quantities);
+        let (id, title) = (format!("{id}-at-tip"), format!("{title} at the tip"));
+        self.numbers_of(RunPart::FromTip, &id, &title, note, quantities);
     }
 
     /// A table by run, and one by arm if an arm has several runs. Nothing if no run has the part.
-    pub(crate) fn numbers(&mut self, head: Heading<'_>, part: RunPart, quantities: &[Quantity]) {
+    pub(crate) fn numbers_of(
+        &mut self,
+        part: RunPart,
+        id: &str,
+        title: &str,
+        note: &str,
+        quantities: &[Quantity],
+    ) {
         let subjects = self.subjects;
-        let part = match subjects.is_any_process() {
-            true if part == RunPart::FromExecution => RunPart::All,
-            _ => part,
-        };
         if subjects.all.iter().all(|one| part.of(one).is_none()) {
             return;
         }
-        self.add([Block::Table(self.by_run(head, part, quantities))]);
+        let note = format!("{} {note}", part.words());
+        self.add([Block::Table(
+            self.by_run(part, id, title, &note, quantities),
+        )]);
         if subjects.arms.len() < subjects.all.len() {
-            self.add([Block::Table(by_arm(subjects, head, part, quantities))]);
+            self.add([Block::Table(by_arm(subjects, part, id, title, quantities))]);
         }
     }
 
     fn by_run(
         &self,
-        (id, title, note): Heading<'_>,
         part: RunPart,
+        id: &str,
+        title: &str,
+        note: &str,
         quantities: &[Quantity],
     ) -> Table {
         let titles = quantities.iter().map(|quantity| quantity.title);
         let columns: Vec<&str> = ["Run"].into_iter().chain(titles).collect();
-        let note = format!("{} {note}", part.words());
-        let mut table = table(id, title, &columns, &note);
+        let mut table = table(id, title, &columns, note);
         for subject in &self.subjects.all {
             let numbers = part.of(subject);
             let cells = quantities.iter().map(|quantity| match numbers {
@@ -124,8 +159,9 @@ impl<'s> Chapter<'s> {
 
 fn by_arm(
     subjects: &Subjects,
-    (id, title, _): Heading<'_>,
     part: RunPart,
+    id: &str,
+    title: &str,
     quantities: &[Quantity],
 ) -> Table {
     let titles = quantities.iter().map(|quantity| quantity.title);

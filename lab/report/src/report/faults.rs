@@ -60,20 +60,13 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    chapter.numbers(
-        ("faults", "Page faults", note),
-        RunPart::FromExecution,
-        RATES,
-    );
-    let head = ("faults-at-tip", "Page faults at the tip", note);
-    chapter.numbers(head, RunPart::FromTip, RATES);
+    chapter.numbers_and_at_tip("faults", "Page faults", note, RATES);
     over_time(&mut chapter);
     add_thread_pools(&mut chapter);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task, \
                 all: no task could run.";
-    let head = ("pressure", "Refaults and pressure", note);
-    chapter.numbers(head, RunPart::FromExecution, PRESSURE);
+    chapter.numbers("pressure", "Refaults and pressure", note, PRESSURE);
     pressure_over_time(&mut chapter);
     chapter.section("faults", "Page faults and memory pressure")
 }
@@ -92,7 +85,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
     for (id, kind, values) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
-        chapter.timeline((&id, &title, &caption), ("Faults (/s)", "/s"), |subject| {
+        chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
             let smoothed = moving_average(values(subject), size);
             vec![Trace::ticks(subject, "", &smoothed)]
         });
@@ -103,7 +96,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        chapter.histogram((&id, &title, caption), (&label, "Ticks", 0.99), |subject| {
+        chapter.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
             within(&subject.run, values(subject), subject.from_execution.window)
         });
     }
@@ -125,7 +118,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
     let mut draw = |kind: &str, label: &str, of: OfPool| {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
         let caption = "Faults of each pool by the seconds from the first execution on; the pools with most of them.";
-        chapter.figure((&id, &title, caption), pool_bars(&pools, label, of));
+        chapter.figure(&id, &title, caption, pool_bars(&pools, label, of));
     };
     draw("major", "Major faults (/s)", |pool| pool.major);
     draw("minor", "Minor faults (/s)", |pool| pool.minor);
@@ -225,36 +218,46 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
             .collect();
         Trace::ticks(subject, name, &moving_average(&rates, size))
     };
-    let head = ("refaults-over-time", "Refaults over time", caption);
-    chapter.timeline(head, ("Refaults (/s)", "/s"), |subject| {
-        vec![
-            smooth(subject, "file", Signal::RefaultFile, 1.0),
-            smooth(subject, "anonymous", Signal::RefaultAnon, 1.0),
-        ]
-    });
+    chapter.timeline(
+        "refaults-over-time",
+        "Refaults over time",
+        caption,
+        ("Refaults (/s)", "/s"),
+        |subject| {
+            vec![
+                smooth(subject, "file", Signal::RefaultFile, 1.0),
+                smooth(subject, "anonymous", Signal::RefaultAnon, 1.0),
+            ]
+        },
+    );
     let title = "Waiting for memory and I/O over time";
-    let head = ("pressure-over-time", title, caption);
-    chapter.timeline(head, ("Time stalled (%)", "%"), |subject| {
-        let has_cgroup_pressure = subject
-            .run
-            .signal(Signal::MemorySome)
-            .iter()
-            .any(Option::is_some);
-        let signals: &[(&str, Signal)] = if has_cgroup_pressure {
-            &[
-                ("memory, some", Signal::MemorySome),
-                ("memory, all", Signal::MemoryFull),
-                ("I/O, some", Signal::IoSome),
-            ]
-        } else {
-            &[
-                ("machine: memory, some", Signal::HostMemorySome),
-                ("machine: I/O, some", Signal::HostIoSome),
-            ]
-        };
-        signals
-            .iter()
-            .map(|(name, signal)| smooth(subject, name, *signal, 100.0))
-            .collect()
-    });
+    chapter.timeline(
+        "pressure-over-time",
+        title,
+        caption,
+        ("Time stalled (%)", "%"),
+        |subject| {
+            let has_cgroup_pressure = subject
+                .run
+                .signal(Signal::MemorySome)
+                .iter()
+                .any(Option::is_some);
+            let signals: &[(&str, Signal)] = if has_cgroup_pressure {
+                &[
+                    ("memory, some", Signal::MemorySome),
+                    ("memory, all", Signal::MemoryFull),
+                    ("I/O, some", Signal::IoSome),
+                ]
+            } else {
+                &[
+                    ("machine: memory, some", Signal::HostMemorySome),
+                    ("machine: I/O, some", Signal::HostIoSome),
+                ]
+            };
+            signals
+                .iter()
+                .map(|(name, signal)| smooth(subject, name, *signal, 100.0))
+                .collect()
+        },
+    );
 }

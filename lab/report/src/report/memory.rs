@@ -61,33 +61,36 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, |subject| subject.why_no_samples());
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
-    let head = ("memory", "RSS and VSZ", gib);
-    chapter.numbers(head, RunPart::FromExecution, RSS_AND_VSZ);
+    chapter.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
-    let head = ("memory-from-start", "RSS and VSZ from the start on", note);
     if !subjects.is_any_process() {
-        chapter.numbers(head, RunPart::All, RSS_AND_VSZ);
+        let title = "RSS and VSZ from the start on";
+        chapter.numbers_of(RunPart::All, "memory-from-start", title, note, RSS_AND_VSZ);
     }
-    let head = ("memory-at-tip", "RSS and VSZ at the tip", gib);
-    chapter.numbers(head, RunPart::FromTip, RSS_AND_VSZ);
+    chapter.numbers_of(
+        RunPart::FromTip,
+        "memory-at-tip",
+        "RSS and VSZ at the tip",
+        gib,
+        RSS_AND_VSZ,
+    );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    let head = ("memory-kinds", "Anonymous against file memory", note);
-    chapter.numbers(head, RunPart::FromExecution, MEMORY_KINDS);
+    chapter.numbers(
+        "memory-kinds",
+        "Anonymous against file memory",
+        note,
+        MEMORY_KINDS,
+    );
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
     let title = "Swap and total as the study defines them";
-    chapter.numbers(
-        ("memory-study", title, note),
-        RunPart::FromExecution,
-        STUDY_SWAP_AND_TOTAL,
-    );
+    chapter.numbers("memory-study", title, note, STUDY_SWAP_AND_TOTAL);
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
-    let head = ("headroom", "Headroom and the limit", note);
-    chapter.numbers(head, RunPart::FromExecution, HEADROOM);
+    chapter.numbers("headroom", "Headroom and the limit", note, HEADROOM);
     chapter.add([binding_levels(subjects)]);
     chapter.add(enough::blocks(subjects));
     timelines(&mut chapter);
@@ -151,11 +154,10 @@ fn timelines(chapter: &mut Chapter<'_>) {
     let mut draw =
         |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject) -> Vec<Trace>| {
             let caption = format!("{caption} {levels}");
-            chapter.timeline((id, title, &caption), ("Memory (GiB)", "B"), traces);
+            chapter.timeline(id, title, &caption, ("Memory (GiB)", "B"), traces);
         };
-    let signal = |subject: &Subject, name, signal| {
-        Trace::ticks(subject, name, subject.run.signal(signal))
-    };
+    let signal =
+        |subject: &Subject, name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
     draw(
         "rss-over-time",
         "Resident memory over time",

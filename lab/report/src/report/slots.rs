@@ -37,57 +37,54 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
                 that is replayed again is another sample. Slots that the node produced itself are left out: they have no \
                 transactions, no entries and no shreds, and no times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
-    let head = ("replay", "Replay time per slot", note);
-    chapter.numbers(head, RunPart::FromExecution, REPLAY);
-    let head = ("replay-at-tip", "Replay time per slot at the tip", note);
-    chapter.numbers(head, RunPart::FromTip, REPLAY);
+    chapter.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
     chapter.add([Block::Table(within_run(subjects))]);
     chapter.add(reliability_text(subjects).map(Block::Table));
     chapter.why = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
-    let head = ("behind", "Slots behind the tip", note);
-    chapter.numbers(head, RunPart::FromExecution, BEHIND);
+    chapter.numbers("behind", "Slots behind the tip", note, BEHIND);
     figures(&mut chapter);
     chapter.section("slots", "Replay and the distance to the tip")
 }
 
 fn figures(chapter: &mut Chapter<'_>) {
     let caption = "At each tick at which it was known. The start shows the catching up.";
-    let head = (
+    chapter.timeline(
         "behind-over-time",
         "Slots behind the tip over time",
         caption,
+        ("Slots behind the tip", ""),
+        |subject| {
+            let behind = subject.run.signal(Signal::Behind);
+            vec![Trace::ticks(subject, "", behind)]
+        },
     );
-    chapter.timeline(head, ("Slots behind the tip", ""), |subject| {
-        let behind = subject.run.signal(Signal::Behind);
-        vec![Trace::ticks(subject, "", behind)]
-    });
     let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
-    let head = (
+    chapter.timeline(
         "replay-over-time",
         "Replay time per slot over time",
         caption,
+        ("Replay time (ms)", "ms"),
+        |subject| {
+            let points = replayed(&subject.run, subject.all.window);
+            let times = points.map(|point| {
+                let us = point.replay_total_elapsed_us;
+                (
+                    subject.run.at(point.time_unix_ns),
+                    us.map(|us| us as f64 / 1e3),
+                )
+            });
+            vec![Trace::moments(subject, "", times)]
+        },
     );
-    chapter.timeline(head, ("Replay time (ms)", "ms"), |subject| {
-        let points = replayed(&subject.run, subject.all.window);
-        let times = points.map(|point| {
-            let us = point.replay_total_elapsed_us;
-            (
-                subject.run.at(point.time_unix_ns),
-                us.map(|us| us as f64 / 1e3),
-            )
-        });
-        vec![Trace::moments(subject, "", times)]
-    });
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
-    let head = (
+    chapter.histogram(
         "replay-histogram",
         "How often each replay time occurred",
         caption,
+        ("Replay time (ms)", "Slots", 0.995),
+        |subject| subject.from_execution.replay.clone(),
     );
-    chapter.histogram(head, ("Replay time (ms)", "Slots", 0.995), |subject| {
-        subject.from_execution.replay.clone()
-    });
 }
 
 fn reliability_text(subjects: &Subjects) -> Option<Table> {

@@ -65,21 +65,20 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
-    let head = ("tps", "Transactions per second", note);
-    chapter.numbers(head, RunPart::FromExecution, QUANTITIES);
-    let head = ("tps-at-tip", "Transactions per second at the tip", note);
-    chapter.numbers(head, RunPart::FromTip, QUANTITIES);
+    chapter.numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    let head = ("tps-study", "TPS as the study defines it", note);
-    chapter.numbers(head, RunPart::FromExecution, STUDY);
+    chapter.numbers("tps-study", "TPS as the study defines it", note, STUDY);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
-    let head = ("tps-distribution", "How often each TPS occurred", caption);
-    chapter.histogram(head, ("TPS (/s)", "Seconds", 0.999), |subject| {
-        subject.tps.counts(subject.from_execution.window)
-    });
+    chapter.histogram(
+        "tps-distribution",
+        "How often each TPS occurred",
+        caption,
+        ("TPS (/s)", "Seconds", 0.999),
+        |subject| subject.tps.counts(subject.from_execution.window),
+    );
     over_time(&mut chapter);
     chapter.section("tps", "Transactions per second")
 }
@@ -93,8 +92,7 @@ fn why_missing(subject: &Subject) -> &'static str {
 
 fn replay_only(subjects: &Subjects) -> Vec<Block> {
     let without = |subject: &&Subject| {
-        subject.tps.source == TransactionSource::Replay
-            && !subject.tps.seconds.is_empty()
+        subject.tps.source == TransactionSource::Replay && !subject.tps.seconds.is_empty()
     };
     let names: Vec<&str> = subjects
         .all
@@ -137,13 +135,14 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let seconds_of_clock = "seconds of the validator's clock";
     let average = averaged(size, "second of the validator's clock", seconds_of_clock);
     let caption = format!("{average}. The line breaks where nothing is known.");
-    let head = (
+    chapter.timeline(
         "tps-over-time",
         "Transactions per second over time",
         caption.as_str(),
+        ("TPS (/s)", "/s"),
+        |subject| {
+            let seconds = &subject.tps.seconds;
+            vec![Trace::moments(subject, "", moving_averages(seconds, size))]
+        },
     );
-    chapter.timeline(head, ("TPS (/s)", "/s"), |subject| {
-        let seconds = &subject.tps.seconds;
-        vec![Trace::moments(subject, "", moving_averages(seconds, size))]
-    });
 }
