@@ -31,18 +31,6 @@ pub struct Measured {
     pub executing: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
-    /// One value per tick of the whole recording.
-    pub series: Series,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Series {
-    /// Anonymous, file and shared memory together. Bytes.
-    pub rss: Vec<Option<f64>>,
-    pub major: Vec<Option<f64>>,
-    pub minor: Vec<Option<f64>>,
-    /// Effective limit minus unreclaimable memory, in bytes.
-    pub headroom: Vec<Option<f64>>,
 }
 
 pub fn measure(run: &Run) -> Measured {
@@ -55,16 +43,6 @@ pub fn measure(run: &Run) -> Measured {
     } else {
         lifecycle.until.max(last)
     };
-    let series = Series {
-        rss: rss(run),
-        major: rates(run, Signal::Major).per_second,
-        minor: rates(run, Signal::Minor).per_second,
-        headroom: combine(
-            run.signal(Signal::Limit),
-            run.signal(Signal::Unreclaimable),
-            |limit, used| limit - used,
-        ),
-    };
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
@@ -72,7 +50,6 @@ pub fn measure(run: &Run) -> Measured {
         from_tip: lifecycle.at_tip.map(until_end),
         lifecycle,
         tps,
-        series,
     }
 }
 
@@ -108,7 +85,8 @@ pub(crate) fn max_tick_step(run: &Run) -> f64 {
     2.5 * run.interval()
 }
 
-fn rss(run: &Run) -> Vec<Option<f64>> {
+/// Anonymous, file and shared memory together, in bytes.
+pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
     let signal = |signal| run.signal(signal);
     let anon_and_file = combine(signal(Signal::RssAnon), signal(Signal::RssFile), f64::add);
     combine(&anon_and_file, signal(Signal::RssShmem), f64::add)

@@ -45,6 +45,7 @@ pub struct Levels {
     pub rss_and_vsz: Summary,
     /// Unreclaimable memory of the cgroup with the effective limit.
     pub unreclaimable: Summary,
+    /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
 }
 
@@ -118,7 +119,7 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     Numbers {
         window,
         tps: tps(run, measured, window),
-        levels: levels(run, measured, window),
+        levels: levels(run, window),
         major: growth(Signal::Major),
         minor: growth(Signal::Minor),
         cpu: cpu[0].zip(cpu[1]).map(|(user, system)| user + system),
@@ -144,9 +145,10 @@ pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
     }
 }
 
-fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
+fn levels(run: &Run, window: Span) -> Levels {
     let of = |values: &[Option<f64>]| summary::summary(&within(run, values, window));
-    let rss = measured.series.rss.as_slice();
+    let rss = &super::rss(run);
+    let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
     let vsz = run.signal(Signal::Virtual);
     Levels {
         rss: of(rss),
@@ -157,8 +159,10 @@ fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
         swap: of(run.signal(Signal::Swap)),
         vsz_less_rss: of(&super::combine(vsz, rss, |vsz, rss| vsz - rss)),
         rss_and_vsz: of(&super::combine(vsz, rss, |vsz, rss| vsz + rss)),
-        unreclaimable: of(run.signal(Signal::Unreclaimable)),
-        headroom: of(&measured.series.headroom),
+        unreclaimable: of(unreclaimable),
+        headroom: of(&super::combine(limit, unreclaimable, |limit, used| {
+            limit - used
+        })),
     }
 }
 

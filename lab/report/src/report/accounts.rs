@@ -2,13 +2,12 @@
 
 use super::cells::{GIB, number, row, table};
 use super::chapter::{Chapter, Quantity, quantity};
-use super::faults::averaged_samples;
+use super::faults::{averaged_samples, smoothed};
 use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
-use crate::measure::{Numbers, growth, rates, replayed, within};
+use crate::measure::{Numbers, growth, replayed, within};
 use crate::run::Signal;
-use faultline_stats::smooth::moving_average;
 use faultline_stats::summary::{self, Summary};
 
 /// Arms whose misses per slot differ by less show nothing about the cost of a miss.
@@ -268,10 +267,6 @@ fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
 
 fn over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
-    let smooth = |subject: &Subject, signal| {
-        let rates = rates(&subject.run, signal).per_second;
-        moving_average(&rates, size)
-    };
     let caption = format!(
         "Hits by lookups, both averaged over {size} samples: the validator reports every 10 s."
     );
@@ -279,11 +274,11 @@ fn over_time(chapter: &mut Chapter<'_>) {
     chapter.timeline(
         "read-cache-over-time",
         title,
-        &*caption,
+        &caption,
         ("Hit ratio (%)", ""),
         |subject| {
             let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
-                .map(|signal| smooth(subject, signal));
+                .map(|signal| smoothed(subject, signal, 1.0, size));
             let ratios = hits.iter().zip(misses);
             let ratios = ratios.map(|(hits, misses)| {
                 let hits = (*hits)?;

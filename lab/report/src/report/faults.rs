@@ -24,8 +24,6 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type OfPool = fn(&PoolFaults) -> Option<f64>;
 
-type SeriesOf = fn(&Subject) -> &[Option<f64>];
-
 const RATES: &[Quantity] = &[
     quantity("Major faults", 0, |_, n| n.major.known()),
     quantity("Major mean [/s]", 3, |_, n| n.major.mean()),
@@ -71,10 +69,22 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     chapter.section("faults", "Page faults and memory pressure")
 }
 
+/// The rates of a counter, times a scale, as a moving average.
+pub(crate) fn smoothed(
+    subject: &Subject,
+    signal: Signal,
+    scale: f64,
+    size: usize,
+) -> Vec<Option<f64>> {
+    let rates = rates(&subject.run, signal).per_second.into_iter();
+    let scaled: Vec<_> = rates.map(|rate| rate.map(|rate| rate * scale)).collect();
+    moving_average(&scaled, size)
+}
+
 fn over_time(chapter: &mut Chapter<'_>) {
-    let kinds: [(&str, &str, SeriesOf); 2] = [
-        ("major", "Major", |subject| &subject.series.major),
-        ("minor", "Minor", |subject| &subject.series.minor),
+    let kinds = [
+        ("major", "Major", Signal::Major),
+        ("minor", "Minor", Signal::Minor),
     ];
     let size = averaged_samples(chapter.subjects);
     let at_gaps = match size {
@@ -82,22 +92,26 @@ fn over_time(chapter: &mut Chapter<'_>) {
         _ => "; at the ends, and around gaps, over those that there are",
     };
     let caption = averaged(size, "sample", "samples") + at_gaps + ".";
-    for (id, kind, values) in kinds {
+    for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            let smoothed = moving_average(values(subject), size);
-            vec![Trace::ticks(subject, "", &smoothed)]
+            vec![Trace::ticks(
+                subject,
+                "",
+                &smoothed(subject, signal, 1.0, size),
+            )]
         });
     }
     let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
                    above is counted and not drawn.";
-    for (kind, title, values) in kinds {
+    for (kind, title, signal) in kinds {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         chapter.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            within(&subject.run, values(subject), subject.from_execution.window)
+            let rates = rates(&subject.run, signal).per_second;
+            within(&subject.run, &rates, subject.from_execution.window)
         });
     }
 }
@@ -210,13 +224,8 @@ fn bars_of(
 fn pressure_over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
     let caption = &*(averaged(size, "sample", "samples") + ".");
-    let smooth = |subject: &Subject, name, signal, scale: f64| {
-        let rates: Vec<_> = rates(&subject.run, signal)
-            .per_second
-            .iter()
-            .map(|rate| rate.map(|rate| rate * scale))
-            .collect();
-        Trace::ticks(subject, name, &moving_average(&rates, size))
+    let smooth = |subject: &Subject, name, signal, scale| {
+        Trace::ticks(subject, name, &smoothed(subject, signal, scale, size))
     };
     chapter.timeline(
         "refaults-over-time",

@@ -6,7 +6,7 @@ use super::enough;
 use super::model::{Block, Chart, Matrix, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
-use crate::measure::{Numbers, within};
+use crate::measure::{Numbers, rates, rss, within};
 use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
 
@@ -162,7 +162,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
         "rss-over-time",
         "Resident memory over time",
         "RSS.",
-        &|subject| vec![Trace::ticks(subject, "", &subject.series.rss)],
+        &|subject| vec![Trace::ticks(subject, "", &rss(&subject.run))],
     );
     draw(
         "vsz-over-time",
@@ -198,14 +198,11 @@ fn timelines(chapter: &mut Chapter<'_>) {
 pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor faults"];
 
 pub(crate) fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
-    let series = &subject.series;
-    let values = [
-        series.rss.as_slice(),
-        subject.run.signal(Signal::Virtual),
-        &series.major,
-        &series.minor,
-    ];
-    let values = values.map(|values| within(&subject.run, values, numbers.window));
+    let run = &subject.run;
+    let [major, minor] = [Signal::Major, Signal::Minor].map(|signal| rates(run, signal).per_second);
+    let vsz = run.signal(Signal::Virtual);
+    let values = [&rss(run), vsz, &major, &minor];
+    let values = values.map(|values| within(run, values, numbers.window));
     correlation::matrix(&values.each_ref().map(Vec::as_slice))
 }
 

@@ -1,6 +1,6 @@
 use super::cells::slug;
 use super::groups::{by_key, distinct};
-use crate::measure::{self, Lifecycle, Numbers, Series, Span, Tps};
+use crate::measure::{self, Lifecycle, Numbers, Span, Tps};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
@@ -12,7 +12,6 @@ pub(crate) struct Subject {
     pub(crate) run: Run,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) tps: Tps,
-    pub(crate) series: Series,
     /// From the first execution; `None` if no transaction was recorded.
     pub(crate) executing: Option<Span>,
     pub(crate) all: Numbers,
@@ -51,11 +50,7 @@ pub(crate) const AA_SUFFIX: &str = " (A/A)";
 
 impl Subjects {
     /// `order` names the arms, if given.
-    pub(crate) fn new(
-        runs: impl IntoIterator<Item = Run>,
-        plan: &Plan,
-        order: &[String],
-    ) -> Self {
+    pub(crate) fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(position, run)| (arm_of(&run), (position, run))));
         let by_arm = sorted(by_arm, order);
@@ -70,7 +65,10 @@ impl Subjects {
                 *times += 1;
                 let (id, name) = match *times {
                     1 => (slug(&name), name),
-                    times => (format!("{}-{times}", slug(&name)), format!("{name} ({times})")),
+                    times => (
+                        format!("{}-{times}", slug(&name)),
+                        format!("{name} ({times})"),
+                    ),
                 };
                 all.push(subject(run, plan, position, id, name, arm.clone()));
             }
@@ -107,9 +105,8 @@ impl Subjects {
 
     /// Whether the runs are of processes that are no validators.
     pub(crate) fn is_any_process(&self) -> bool {
-        let is_validator = |subject: &Subject| {
-            subject.lifecycle.has_validator || subject.run.is_replay()
-        };
+        let is_validator =
+            |subject: &Subject| subject.lifecycle.has_validator || subject.run.is_replay();
         let has_process = |subject: &Subject| !subject.run.processes.is_empty();
         self.all.iter().any(has_process) && !self.all.iter().any(is_validator)
     }
@@ -133,9 +130,8 @@ impl Subjects {
         let is_long_at_tip = |subject: &Subject| {
             let all = subject.from_execution.window.seconds();
             let from_tip = subject.from_tip.as_ref();
-            from_tip.is_some_and(|from_tip| {
-                from_tip.window.seconds() >= MIN_TIP_SECONDS.min(all / 2.0)
-            })
+            from_tip
+                .is_some_and(|from_tip| from_tip.window.seconds() >= MIN_TIP_SECONDS.min(all / 2.0))
         };
         let mut averaged_runs = self.all.iter().filter(|subject| self.is_averaged(subject));
         if !self.all.is_empty() && averaged_runs.all(is_long_at_tip) {
@@ -162,10 +158,7 @@ impl Subjects {
     }
 
     /// The runs of an arm that are in its averages.
-    pub(crate) fn averaged_runs<'s>(
-        &'s self,
-        arm: &'s str,
-    ) -> impl Iterator<Item = &'s Subject> {
+    pub(crate) fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
         self.of(arm).filter(|subject| self.is_averaged(subject))
     }
 }
@@ -189,7 +182,6 @@ fn subject(
         from_execution,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
-        series: measured.series,
         executing: measured.executing,
         run,
         position,
@@ -199,12 +191,7 @@ fn subject(
     }
 }
 
-fn estimates(
-    run: &Run,
-    tps: &Tps,
-    numbers: &Numbers,
-    plan: &Plan,
-) -> [Option<Estimate>; 4] {
+fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
     let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
@@ -271,13 +258,9 @@ impl Subject {
             return Some(limit as f64);
         }
         let mut ticks_by_limit = BTreeMap::<u64, usize>::new();
-        for limit in measure::within(
-            &self.run,
-            self.run.signal(Signal::Limit),
-            self.all.window,
-        )
-        .iter()
-        .flatten()
+        for limit in measure::within(&self.run, self.run.signal(Signal::Limit), self.all.window)
+            .iter()
+            .flatten()
         {
             *ticks_by_limit.entry(*limit as u64).or_default() += 1;
         }

@@ -2,7 +2,7 @@ use super::cells::{self, GIB, count, known, missing, number, row, table, text, w
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
-use crate::measure::{PhaseSpan, Span, growth};
+use crate::measure::{PhaseSpan, Span, growth, rss};
 use crate::run::Signal;
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
@@ -236,11 +236,11 @@ fn phases(subjects: &Subjects) -> Table {
             phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
         };
         let all: Vec<&PhaseSpan> = lifecycle.phases.iter().filter(is_listed).collect();
-        phases.rows.extend(
-            all.iter()
-                .take(MAX_PHASES)
-                .map(|phase| phase_row(subject, phase)),
-        );
+        let rss = rss(&subject.run);
+        let listed = all.iter().take(MAX_PHASES);
+        phases
+            .rows
+            .extend(listed.map(|phase| phase_row(subject, &rss, phase)));
         if all.len() > MAX_PHASES {
             phases.note.push_str(&format!(
                 " {}: {} more are left out.",
@@ -252,7 +252,7 @@ fn phases(subjects: &Subjects) -> Table {
     phases
 }
 
-fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
+fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let (all, is_after_end) = (
         lifecycle.until,
@@ -260,13 +260,7 @@ fn phase_row(subject: &Subject, phase: &PhaseSpan) -> Vec<Cell> {
             .ended
             .is_some_and(|ended| phase.span.from >= ended),
     );
-    let rss = summary(
-        subject
-            .series
-            .rss
-            .get(phase.ticks.clone())
-            .unwrap_or_default(),
-    );
+    let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| growth(&subject.run, signal, phase.span).mean();
     let span = phase.span;
     let to = span.to.next_down();
