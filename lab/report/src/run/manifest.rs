@@ -43,8 +43,8 @@ impl SystemFacts {
         SystemFacts {
             demo: session["demo"] == Value::Bool(true)
                 || session["daemon"]["demo"] == Value::Bool(true),
-            host: host_facts(session),
-            validator: validator_facts(process),
+            host: facts(session, &HOST_FACTS),
+            validator: facts(process, &VALIDATOR_FACTS),
             cpu: json_text(&host["cpu"]["model"]),
             kernel: json_text(&host["kernel"]["release"]),
             memory: host["memory"]["total_bytes"].as_u64(),
@@ -74,79 +74,74 @@ pub(crate) fn json_text(value: &Value) -> Option<String> {
     }
 }
 
-fn host_facts(session: &Value) -> Vec<(&'static str, String)> {
-    let host = &session["host"];
-    let (cpu, memory, kernel) = (&host["cpu"], &host["memory"], &host["kernel"]);
-    let bytes = |value: &Value| value.as_u64().map(faultline_text::bytes);
-    let mhz = |value: &Value| value.as_f64().map(|mhz| format!("{:.2} GHz", mhz / 1000.0));
-    let facts = [
-        ("Host", json_text(&host["name"])),
-        ("System", json_text(&host["system"])),
-        ("Kernel", json_text(&kernel["release"])),
-        ("CPU", json_text(&cpu["model"])),
-        ("Sockets", json_text(&cpu["sockets"])),
-        ("Cores", json_text(&cpu["cores"])),
-        ("Threads", json_text(&cpu["threads"])),
-        ("Base clock", mhz(&cpu["base_mhz"])),
-        ("Highest clock", mhz(&cpu["max_mhz"])),
-        ("Governor", json_text(&cpu["governor"])),
-        ("Memory", bytes(&memory["total_bytes"])),
-        (
-            "NUMA nodes",
-            memory["numa"]
-                .as_array()
-                .map(|nodes| nodes.len().to_string()),
-        ),
-        ("Swap", bytes(&memory["swap_total_bytes"])),
-        ("Swappiness", json_text(&memory["swappiness"])),
-        (
-            "Transparent huge pages",
-            json_text(&memory["transparent_hugepages"]),
-        ),
-        ("Most mappings", json_text(&memory["max_map_count"])),
-        ("Cgroup version", json_text(&kernel["cgroup"])),
-        ("Pressure information", json_text(&kernel["pressure"])),
-        ("Clock source", json_text(&session["clock"]["source"])),
-        (
-            "Clock synchronised",
-            json_text(&session["clock"]["synchronised"]),
-        ),
-    ];
+/// Title, path in the manifest, and how the value is shown.
+type FactRow = (&'static str, &'static str, fn(&Value) -> Option<String>);
+
+const HOST_FACTS: [FactRow; 20] = [
+    ("Host", "/host/name", json_text),
+    ("System", "/host/system", json_text),
+    ("Kernel", "/host/kernel/release", json_text),
+    ("CPU", "/host/cpu/model", json_text),
+    ("Sockets", "/host/cpu/sockets", json_text),
+    ("Cores", "/host/cpu/cores", json_text),
+    ("Threads", "/host/cpu/threads", json_text),
+    ("Base clock", "/host/cpu/base_mhz", gigahertz),
+    ("Highest clock", "/host/cpu/max_mhz", gigahertz),
+    ("Governor", "/host/cpu/governor", json_text),
+    ("Memory", "/host/memory/total_bytes", bytes),
+    ("NUMA nodes", "/host/memory/numa", count),
+    ("Swap", "/host/memory/swap_total_bytes", bytes),
+    ("Swappiness", "/host/memory/swappiness", json_text),
+    (
+        "Transparent huge pages",
+        "/host/memory/transparent_hugepages",
+        json_text,
+    ),
+    ("Most mappings", "/host/memory/max_map_count", json_text),
+    ("Cgroup version", "/host/kernel/cgroup", json_text),
+    ("Pressure information", "/host/kernel/pressure", json_text),
+    ("Clock source", "/clock/source", json_text),
+    ("Clock synchronised", "/clock/synchronised", json_text),
+];
+
+const VALIDATOR_FACTS: [FactRow; 10] = [
+    ("Program", "/exe", json_text),
+    ("Program", "/comm", json_text),
+    ("Version", "/validator/version", json_text),
+    ("Client", "/validator/client", json_text),
+    ("Identity", "/validator/identity", json_text),
+    ("SHA-256 of the program", "/binary/sha256", json_text),
+    ("Arguments", "/arguments", joined),
+    ("RUST_LOG", "/environment/values/RUST_LOG", json_text),
+    (
+        "AGAVE_PROGRAM_CACHE_ENTRIES",
+        "/environment/values/AGAVE_PROGRAM_CACHE_ENTRIES",
+        json_text,
+    ),
+    ("Cgroup", "/cgroup", json_text),
+];
+
+/// Of two rows with one title, the first that is known counts.
+fn facts(manifest: &Value, rows: &[FactRow]) -> Vec<(&'static str, String)> {
+    let known = |(title, path, shown): &FactRow| Some((*title, shown(manifest.pointer(path)?)?));
+    let mut facts: Vec<_> = rows.iter().filter_map(known).collect();
+    facts.dedup_by_key(|(title, _)| *title);
     facts
-        .into_iter()
-        .filter_map(|(name, fact)| Some((name, fact?)))
-        .collect()
 }
 
-fn validator_facts(process: &Value) -> Vec<(&'static str, String)> {
-    let validator = &process["validator"];
-    let arguments = list(&process["arguments"])
-        .filter_map(Value::as_str)
-        .collect::<Vec<_>>()
-        .join(" ");
-    let environment = &process["environment"]["values"];
-    let facts = [
-        (
-            "Program",
-            json_text(&process["exe"]).or_else(|| json_text(&process["comm"])),
-        ),
-        ("Version", json_text(&validator["version"])),
-        ("Client", json_text(&validator["client"])),
-        ("Identity", json_text(&validator["identity"])),
-        (
-            "SHA-256 of the program",
-            json_text(&process["binary"]["sha256"]),
-        ),
-        ("Arguments", (!arguments.is_empty()).then_some(arguments)),
-        ("RUST_LOG", json_text(&environment["RUST_LOG"])),
-        (
-            "AGAVE_PROGRAM_CACHE_ENTRIES",
-            json_text(&environment["AGAVE_PROGRAM_CACHE_ENTRIES"]),
-        ),
-        ("Cgroup", json_text(&process["cgroup"])),
-    ];
-    facts
-        .into_iter()
-        .filter_map(|(name, fact)| Some((name, fact?)))
-        .collect()
+fn bytes(value: &Value) -> Option<String> {
+    value.as_u64().map(faultline_text::bytes)
+}
+
+fn gigahertz(value: &Value) -> Option<String> {
+    value.as_f64().map(|mhz| format!("{:.2} GHz", mhz / 1000.0))
+}
+
+fn count(value: &Value) -> Option<String> {
+    value.as_array().map(|all| all.len().to_string())
+}
+
+fn joined(value: &Value) -> Option<String> {
+    let words: Vec<&str> = list(value).filter_map(Value::as_str).collect();
+    Some(words.join(" ")).filter(|words| !words.is_empty())
 }
