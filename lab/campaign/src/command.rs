@@ -12,7 +12,7 @@ use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::{print, say};
 use faultline_report::report::{Scalar, releases};
-use faultline_stats::arms::welch_test;
+use faultline_stats::arms::welch_p;
 use faultline_stats::holm;
 use faultline_text::{counted, number as grouped, p_value, table};
 use itertools::Itertools;
@@ -355,8 +355,8 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricCompari
         .collect();
     let is_comparable = |metric: &Scalar| release.is_comparable_with(other, metric);
     let p = known.iter().map(|(metric, own, other)| {
-        let test = welch_test(other.rounds.all(), own.rounds.all());
-        test.filter(|_| is_comparable(metric)).map(|test| test.p)
+        let p = welch_p(other.rounds.all(), own.rounds.all());
+        p.filter(|_| is_comparable(metric))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     let checked = known.into_iter().zip(adjusted);

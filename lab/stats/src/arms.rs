@@ -4,10 +4,10 @@ mod rank;
 mod welch;
 
 use crate::holm;
-use crate::summary::{finite, mean_and_variance, quantile, total};
-pub use rank::{MannWhitney, cliffs_delta, hodges_lehmann, mann_whitney};
+use crate::summary::{finite, mean_and_variance, total};
+pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
-pub use welch::{Welch, equivalence_p, mean_difference, ratio_of_means, welch_test};
+pub use welch::{equivalence_p, mean_difference, ratio_of_means, welch_p};
 
 /// Minimum runs of an arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
@@ -31,15 +31,11 @@ impl Default for Settings {
     }
 }
 
-/// Summary of an arm's runs. Fields are `None` without a value; `sd` needs two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Arm {
     pub runs: usize,
+    /// `None` without a run.
     pub mean: Option<f64>,
-    pub median: Option<f64>,
-    pub min: Option<f64>,
-    pub max: Option<f64>,
-    pub sd: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -75,9 +71,9 @@ pub struct Comparison {
     /// Of Welch's test, or of that of the blocks. Decides about a difference; `None` with fewer than
     /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
     pub difference_p: Option<f64>,
-    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each its p-value
-    /// cannot be below 0.1.
-    pub mann_whitney: Option<MannWhitney>,
+    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
+    /// below 0.1.
+    pub mann_whitney_p: Option<f64>,
     /// The larger p-value of two one-sided tests of the ratio against the margin. Decides about
     /// equivalence; `None` like [`Comparison::difference_p`], and if the reference's mean is not
     /// positive.
@@ -141,8 +137,8 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
         ratio: ratio_of_means(&a, &b, settings.level),
         shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
-        difference_p: { welch_test(&a, &b).map(|test| test.p) }.filter(|_| has_enough_runs),
-        mann_whitney: mann_whitney(&a, &b).filter(|_| has_enough_runs),
+        difference_p: welch_p(&a, &b).filter(|_| has_enough_runs),
+        mann_whitney_p: mann_whitney_p(&a, &b).filter(|_| has_enough_runs),
         equivalence_p: equivalence_p(&a, &b, settings.margin).filter(|_| has_enough_runs),
         runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
@@ -185,14 +181,9 @@ fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
 
 impl Arm {
     pub fn of(runs: &[f64]) -> Arm {
-        let some: Vec<Option<f64>> = runs.iter().copied().map(Some).collect();
         Arm {
             runs: runs.len(),
             mean: (!runs.is_empty()).then(|| total(runs) / runs.len() as f64),
-            median: quantile(&some, 0.5),
-            min: runs.iter().copied().reduce(f64::min),
-            max: runs.iter().copied().reduce(f64::max),
-            sd: mean_and_variance(runs).map(|(_, variance)| variance.sqrt()),
         }
     }
 }

@@ -1,14 +1,10 @@
-use crate::summary::{quantile_sorted, sorted};
+use crate::summary::{finite_values, quantile_sorted, sorted};
 
-/// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last class also has its upper edge.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
-    /// Ascending: one more than there are classes; empty if there is no class.
-    pub edges: Vec<f64>,
+    /// Class `i` holds `edges[i] <= value < edges[i + 1]`; the last class also has its upper edge.
     pub counts: Vec<u64>,
-    pub below: u64,
     pub above: u64,
-    pub missing: u64,
 }
 
 /// `classes` of equal width; empty unless `low < high`, both finite, and there is a class.
@@ -54,45 +50,23 @@ pub fn freedman_diaconis(
     linear_edges(low, high, (classes as usize).clamp(1, max_classes.max(1)))
 }
 
-/// `edges` ascend. With fewer than two there is no class, and every value counts as above.
+/// `edges` ascend. With fewer than two there is no class, and every value counts as above. Values
+/// below the first are not counted.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
     let mut histogram = Histogram {
-        edges: edges.to_vec(),
         counts: vec![0; classes],
-        ..Histogram::default()
+        above: 0,
     };
-    if classes == 0 {
-        histogram.edges.clear();
-    }
-    for value in values {
-        match value.filter(|v| v.is_finite()) {
-            None => histogram.missing += 1,
-            Some(value) => histogram.add(value),
+    for value in finite_values(values) {
+        let class = edges.partition_point(|edge| *edge <= value);
+        match class.min(classes).checked_sub(1) {
+            Some(class) if edges.last().is_some_and(|last| value <= *last) => {
+                histogram.counts[class] += 1;
+            }
+            None if classes > 0 => {}
+            _ => histogram.above += 1,
         }
     }
     histogram
-}
-
-impl Histogram {
-    fn add(&mut self, value: f64) {
-        let (Some(first), Some(last)) = (self.edges.first(), self.edges.last()) else {
-            self.above += 1;
-            return;
-        };
-        if value < *first {
-            self.below += 1;
-        } else if value > *last {
-            self.above += 1;
-        } else {
-            let class = self
-                .edges
-                .partition_point(|edge| *edge <= value)
-                .saturating_sub(1);
-            let class = class.min(self.counts.len().saturating_sub(1));
-            if let Some(count) = self.counts.get_mut(class) {
-                *count += 1;
-            }
-        }
-    }
 }

@@ -31,7 +31,7 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
         shift: None,
         cliffs_delta: None,
         difference_p: test.and_then(|test| test.p),
-        mann_whitney: None,
+        mann_whitney_p: None,
         equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, settings.margin)),
         runs_needed: { of_ratios.and_then(sd_of_runs) }
             .and_then(|sd| runs_needed(sd, settings.margin)),

@@ -20,10 +20,6 @@ pub struct Rates {
     /// Duration of the steps that have a rate. `increase / seconds` is the mean rate (a ratio of
     /// sums, not a mean of ratios).
     pub seconds: f64,
-    /// Increase across gaps within an epoch, at unknown times.
-    pub increase_in_gaps: f64,
-    pub gaps: usize,
-    pub resets: usize,
 }
 
 /// A step longer than `max_step` seconds is a gap. A missing reading lengthens its step. A clock
@@ -51,16 +47,7 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
 
 impl Rates {
     fn step(&mut self, seconds: f64, rise: f64, max_step: f64) -> Option<f64> {
-        if rise < 0.0 {
-            self.resets += 1;
-            return None;
-        }
-        if seconds > max_step {
-            self.gaps += 1;
-            self.increase_in_gaps += rise;
-            return None;
-        }
-        if seconds.is_nan() || seconds <= 0.0 {
+        if rise < 0.0 || seconds > max_step || seconds.is_nan() || seconds <= 0.0 {
             return None;
         }
         self.increase += rise;

@@ -16,7 +16,6 @@ pub struct Summary {
 pub struct MeanWithoutPeaks {
     pub mean: f64,
     pub mean_of_all: f64,
-    pub limit: f64,
     pub left_out: usize,
     pub n: usize,
     /// Of all values, including those left out.
@@ -100,7 +99,6 @@ pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<MeanWith
     Some(MeanWithoutPeaks {
         mean: total(&retained) / retained.len() as f64,
         mean_of_all,
-        limit,
         left_out: finite.len() - retained.len(),
         n: retained.len(),
         max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -51,30 +51,29 @@ fn mean_and_deviation_match_nists_certified_values() {
     }
 }
 
-/// Student (1908), the sleep data; t, degrees of freedom, p and the interval are those that R prints for `t.test(extra ~
+/// Student (1908), the sleep data; p and the interval are those that R prints for `t.test(extra ~
 /// group, data = sleep)`.
 #[test]
 fn welchs_test_of_students_sleep_data_matches_textbooks() {
     let first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
     let second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
-    let welch = arms::welch_test(&second, &first).unwrap();
-    near(welch.t, -1.8608, 5e-5);
-    near(welch.freedom, 17.776, 5e-4);
-    near(welch.p, 0.07939, 5e-6);
+    near(arms::welch_p(&second, &first).unwrap(), 0.07939, 5e-6);
     let difference = arms::mean_difference(&second, &first, 0.95).unwrap();
     near(difference.low, -3.365_483_2, 5e-8);
     near(difference.high, 0.205_483_2, 5e-8);
 }
 
 /// Hollander and Wolfe (1973), page 69: permeability of the human chorioamnion. R's manual page of `wilcox.test` has the data;
-/// W = 35, two-sided p = 0.2544, shift 0.305 with an interval from -0.15 to 0.76.
+/// Two-sided p = 0.2544, shift 0.305 with an interval from -0.15 to 0.76.
 #[test]
 fn the_rank_test_matches_hollander_and_wolfes_chorioamnion_example() {
     let at_term = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
     let before = [1.15, 0.88, 0.90, 0.74, 1.21];
-    let test = arms::mann_whitney(&before, &at_term).unwrap();
-    near(test.u, 35.0, 0.0);
-    near(test.p, 0.2544, 5e-5);
+    near(
+        arms::mann_whitney_p(&before, &at_term).unwrap(),
+        0.2544,
+        5e-5,
+    );
     let shift = arms::hodges_lehmann(&before, &at_term, 0.95).unwrap();
     near(shift.value, 0.305, 1e-12);
     near(shift.low, -0.15, 1e-12);

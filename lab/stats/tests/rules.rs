@@ -47,7 +47,7 @@ fn a_counter_reset_has_no_rate_instead_of_a_negative_one() {
         1.5,
     );
     assert_eq!(found.per_second, [None, None, Some(2.0)]);
-    assert_eq!((found.resets, found.gaps, found.increase), (1, 0, 2.0));
+    assert_eq!((found.increase, found.seconds), (2.0, 1.0));
 }
 
 #[test]
@@ -61,11 +61,10 @@ fn no_rate_is_computed_across_a_process_change() {
         1.5,
     );
     assert_eq!(found.per_second, [None, None, Some(10.0)]);
-    assert_eq!(found.resets, 0, "another process is no reset");
 }
 
 #[test]
-fn an_increase_across_a_gap_counts_without_a_rate() {
+fn an_increase_across_a_gap_does_not_count() {
     let found = rates(
         &readings(&[
             (0.0, Some(0.0), 1),
@@ -76,15 +75,7 @@ fn an_increase_across_a_gap_counts_without_a_rate() {
         1.5,
     );
     assert_eq!(found.per_second, [None, Some(1.0), None, Some(1.0)]);
-    assert_eq!(
-        (
-            found.gaps,
-            found.increase_in_gaps,
-            found.increase,
-            found.seconds
-        ),
-        (1, 89.0, 2.0, 2.0)
-    );
+    assert_eq!((found.increase, found.seconds), (2.0, 2.0));
 }
 
 #[test]
@@ -127,14 +118,8 @@ fn the_studys_mean_excludes_values_above_three_times_the_mean() {
     )
     .unwrap();
     assert_eq!(
-        (
-            found.mean_of_all,
-            found.limit,
-            found.left_out,
-            found.n,
-            found.max
-        ),
-        (5.5, 16.5, 1, 9, 40.0)
+        (found.mean_of_all, found.left_out, found.n, found.max),
+        (5.5, 1, 9, 40.0)
     );
     assert_eq!(found.mean, 15.0 / 9.0);
     let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0]), 3.0).unwrap();
@@ -172,10 +157,7 @@ fn a_histogram_bin_includes_its_lower_edge_and_the_last_both_edges() {
         None,
     ];
     let found = histogram::count(&values, &histogram::linear_edges(0.0, 3.0, 3));
-    assert_eq!(
-        (found.counts, found.below, found.above, found.missing),
-        (vec![1, 2, 1], 1, 1, 1)
-    );
+    assert_eq!((found.counts, found.above), (vec![1, 2, 1], 1));
 }
 
 #[test]

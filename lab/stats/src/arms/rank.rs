@@ -6,37 +6,20 @@ use crate::summary::{ascending, quantile_sorted};
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MannWhitney {
-    /// Pairs of runs in which the other's is higher; equal ones count half.
-    pub u: f64,
-    /// Two-sided: twice the smaller tail, at most 1.
-    pub p: f64,
-    /// Whether `p` is exact: up to 60 runs, from all assignments of runs to arms, ties included.
-    /// Otherwise it is the normal approximation, corrected for ties and continuity.
-    pub exact: bool,
-}
-
-/// Tests whether runs of one arm tend to be higher. `None` if an arm has no run.
-pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
-    let (n, m) = (reference.len(), other.len());
-    if n == 0 || m == 0 {
+/// Tests whether runs of one arm tend to be higher: twice the smaller tail, at most 1. Exact up to 60
+/// runs, from all assignments of runs to arms, ties included. Otherwise the normal approximation,
+/// corrected for ties and continuity. `None` if an arm has no run.
+pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
+    let m = other.len();
+    if m == 0 || reference.is_empty() {
         return None;
     }
     let all: Vec<f64> = other.iter().chain(reference).copied().collect();
     let ranks = ranks(&all);
     let rank_sum: f64 = ranks.iter().take(m).sum();
-    let min_rank_sum = (m * (m + 1)) as f64 / 2.0;
-    let exact = n + m <= MAX_EXACT_RUNS;
-    let p = if exact {
-        exact_p(&ranks, m, rank_sum)
-    } else {
-        normal_p(&ranks, m, rank_sum)
-    };
-    Some(MannWhitney {
-        u: rank_sum - min_rank_sum,
-        p,
-        exact,
+    Some(match all.len() <= MAX_EXACT_RUNS {
+        true => exact_p(&ranks, m, rank_sum),
+        false => normal_p(&ranks, m, rank_sum),
     })
 }
 

@@ -4,13 +4,6 @@ use super::Interval;
 use crate::distribution::{t_above, t_quantile};
 use crate::summary::mean_and_variance;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Welch {
-    pub t: f64,
-    pub freedom: f64,
-    pub p: f64,
-}
-
 /// Contrast of the means, `other - factor * reference`, with its standard error and Satterthwaite's
 /// degrees of freedom.
 struct Contrast {
@@ -35,20 +28,14 @@ impl Contrast {
     }
 }
 
-/// Test of equal means; `t` is positive if the other's mean is higher. `None` with fewer than two
-/// runs in an arm, or if neither arm varies.
-pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
+/// Welch's test of equal means. `None` with fewer than two runs in an arm, or if neither arm varies.
+pub fn welch_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.error;
-    let p = (2.0 * t_above(t.abs(), contrast.freedom)?).min(1.0);
-    Some(Welch {
-        t,
-        freedom: contrast.freedom,
-        p,
-    })
+    Some((2.0 * t_above(t.abs(), contrast.freedom)?).min(1.0))
 }
 
-/// The other's mean minus the reference's, with Welch's interval. `None` as for [`welch_test`].
+/// The other's mean minus the reference's, with Welch's interval. `None` as for [`welch_p`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let half_width = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
@@ -63,7 +50,7 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 
 /// The other's mean over the reference's, with the interval of Fieller (1954). The degrees of
 /// freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
-/// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_test`],
+/// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_p`],
 /// and if the reference's own interval reaches 0.
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((a, variance_a), (b, variance_b)) =
@@ -112,7 +99,7 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
 
 /// Two one-sided Welch tests of the ratio of means: above `1 - margin`, and below `1 + margin`
 /// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` as for
-/// [`welch_test`], without a positive margin, or if the reference's mean is not positive.
+/// [`welch_p`], without a positive margin, or if the reference's mean is not positive.
 pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
     if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {
         return None;
