@@ -19,10 +19,8 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     if let Some(subject) = subjects.single() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
     }
-    if subjects.is_any_process() {
-        blocks.push(Block::Table(process_outcome(subjects)));
-    } else {
-        blocks.push(Block::Table(outcome(subjects)));
+    blocks.push(Block::Table(outcome(subjects)));
+    if !subjects.is_any_process() {
         blocks.push(Block::Table(phases(subjects)));
     }
     blocks.extend(
@@ -119,57 +117,48 @@ fn after(seconds: f64) -> String {
     }
 }
 
-fn outcome(subjects: &Subjects) -> Table {
-    let mut outcome = table(
-        "outcome",
-        "What became of each run",
-        &[
-            "Run",
-            "Begun",
-            "Recorded for [s]",
-            "Ended after [s]",
-            "First execution after [s]",
-            "Catch-up time [s]",
-            "Kept up",
-            "At the tip [%]",
-            "Restarts",
-            "Gaps [s]",
-            "End",
-            "Evidence",
-        ],
-        "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
-         recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
-         replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
-         The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
-         there, restarts included, and not OOM-killed; not known while the answer depends on time without \
-         data. At the tip: that share. Gaps: time between ticks more \
-         than 2.5 intervals apart, or between two sessions of the daemon.",
-    );
-    outcome.rows = subjects.all.iter().map(outcome_row).collect();
-    outcome
-}
-
 /// From "First execution" to "At the tip".
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
-/// As [`outcome`] without what only validators have.
-fn process_outcome(subjects: &Subjects) -> Table {
+/// What became of each run; of a process that is no validator without what only validators have.
+fn outcome(subjects: &Subjects) -> Table {
     let columns = [
         "Run",
         "Begun",
         "Recorded for [s]",
         "Ended after [s]",
+        "First execution after [s]",
+        "Catch-up time [s]",
+        "Kept up",
+        "At the tip [%]",
         "Restarts",
         "Gaps [s]",
         "End",
         "Evidence",
     ];
-    let note = "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
-                and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon.";
+    let is_any_process = subjects.is_any_process();
+    let note = match is_any_process {
+        true => {
+            "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
+             and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
+        }
+        false => {
+            "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
+             recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
+             replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
+             The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
+             there, restarts included, and not OOM-killed; not known while the answer depends on time without \
+             data. At the tip: that share. Gaps: time between ticks more \
+             than 2.5 intervals apart, or between two sessions of the daemon."
+        }
+    };
     let mut outcome = table("outcome", "What became of each run", &columns, note);
     outcome.rows = subjects.all.iter().map(outcome_row).collect();
-    for row in &mut outcome.rows {
-        row.drain(VALIDATOR_COLUMNS);
+    if is_any_process {
+        outcome.columns.drain(VALIDATOR_COLUMNS);
+        for row in &mut outcome.rows {
+            row.drain(VALIDATOR_COLUMNS);
+        }
     }
     outcome
 }
