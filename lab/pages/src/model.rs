@@ -231,7 +231,10 @@ impl Line {
     /// stretch, all breaks, and both ends. Times are rounded to milliseconds, values to seven
     /// digits.
     pub fn thinned(&self, most: usize) -> Line {
-        let points: Vec<(f64, Option<f64>)> = { self.x.iter().copied() }
+        let points: Vec<(f64, Option<f64>)> = self
+            .x
+            .iter()
+            .copied()
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
             .collect();

@@ -33,7 +33,8 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
         difference_p: test.and_then(|test| test.p),
         mann_whitney_p: None,
         equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, settings.margin)),
-        runs_needed: { of_ratios.and_then(sd_of_runs) }
+        runs_needed: of_ratios
+            .and_then(sd_of_runs)
             .and_then(|sd| runs_needed(sd, settings.margin)),
         conclusion: Conclusion::NoValues,
     };

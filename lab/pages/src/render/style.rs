@@ -99,7 +99,11 @@ impl SeriesStyles {
                 styles_by_name.arms.push(run.arm.clone());
             }
             let arm = styles_by_name.arms.iter().position(|arm| *arm == run.arm);
-            let before = { report.runs.iter().take(at) }.filter(|other| other.arm == run.arm);
+            let before = report
+                .runs
+                .iter()
+                .take(at)
+                .filter(|other| other.arm == run.arm);
             let series_style = SeriesStyle {
                 weight: before.count().min(WEIGHTS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())

@@ -80,7 +80,8 @@ impl DatasetRun {
         );
         days.dedup_by_key(|(_, day)| *day);
         let columns = [("host", host), ("run", format!("{name}-{began}"))];
-        let folders: Vec<String> = { columns.iter() }
+        let folders: Vec<String> = columns
+            .iter()
             .map(|(name, value)| Ok(format!("{name}={}", folder_name(value)?)))
             .collect::<anyhow::Result<_>>()
             .at(recording.path())?;

@@ -228,8 +228,9 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
             let begins = tick_index(span.from);
             let before = begins.saturating_sub(3).max(ticks.start)..begins;
             let within = phases.get(begins..tick_index(span.to)).unwrap_or_default();
-            let was_at_tip =
-                { phases.get(before) }.is_some_and(|before| before.contains(&Some(Phase::AtTip)));
+            let was_at_tip = phases
+                .get(before)
+                .is_some_and(|before| before.contains(&Some(Phase::AtTip)));
             let phase = [Some(Phase::Behind), None]
                 .into_iter()
                 .find(|phase| within.contains(phase));

@@ -202,12 +202,16 @@ fn bars(chapter: &mut Chapter<'_>) {
         let chart = Bars {
             y_label: label.to_owned(),
             categories: subjects.arms.clone(),
-            series: { parts.iter() }
+            series: parts
+                .iter()
                 .map(|(name, of)| bar_series(subjects, name, *of, scale))
                 .collect(),
             log: false,
         };
-        let any = { chart.series.iter() }.any(|one| one.values.iter().any(Option::is_some));
+        let any = chart
+            .series
+            .iter()
+            .any(|one| one.values.iter().any(Option::is_some));
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
         chapter.figure(id, title, caption, any.then_some(Chart::Bars(chart)));
     };

@@ -98,8 +98,10 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows =
-            { prediction.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
+        let rows = prediction
+            .self_test
+            .iter()
+            .map(|counter| row(&subject.name, cells(counter)));
         table.rows.extend(rows);
     }
     Block::Table(table)
@@ -229,7 +231,8 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
             x_label: "Entries of the program cache".to_owned(),
             y_label: label.to_owned(),
             unit: unit.to_owned(),
-            series: { passed.iter() }
+            series: passed
+                .iter()
                 .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
                 .collect(),
             ..Curves::default()

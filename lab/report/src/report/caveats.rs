@@ -50,7 +50,9 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     of: impl Fn(&Subject) -> C,
 ) -> Vec<Caveat> {
     let all = subjects.all.len();
-    let singles = { subjects.all.iter() }
+    let singles = subjects
+        .all
+        .iter()
         .flat_map(|subject| of(subject).into_iter().map(|one| (one, &*subject.name)));
     let kinds = by_key(singles.map(|((what, remedy), run)| (remedy, (what, run))));
     let caveat = |(remedy, runs): (&'static str, Vec<(String, &str)>)| {
@@ -96,7 +98,9 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
     let all = subjects.all.iter();
     let versions = distinct(all.clone().flat_map(|one| &one.run.facts.versions));
     let versions: Vec<&str> = versions.into_iter().map(String::as_str).collect();
-    let before = { versions.iter().copied() }
+    let before = versions
+        .iter()
+        .copied()
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true));
     let begun: Vec<(f64, &str)> = all
         .map(|one| (one.run.origin_unix_ns as f64, one.arm.as_str()))

@@ -95,7 +95,7 @@ pub(crate) fn pairs(
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
                 by_block: matches!(design, Design::ByBlock),
                 per_second: subjects.per_second,
-                refused: { scalars_of(subjects) }
+                refused: scalars_of(subjects)
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
                     .collect(),
             }
@@ -345,7 +345,7 @@ fn definitions(subjects: &Subjects) -> Table {
         &columns,
         "One number a run each.",
     );
-    listed.rows = (scalars_of(subjects))
+    listed.rows = scalars_of(subjects)
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
                 .map(cells::words)
@@ -374,7 +374,7 @@ pub(crate) fn uppercase_first(text: &str) -> String {
 
 pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
     let compared = || in_every_block(pair, comparison);
-    let text = { pair.refusal(scalar).map(str::to_owned) }.or_else(compared);
+    let text = pair.refusal(scalar).map(str::to_owned).or_else(compared);
     text.unwrap_or_else(|| words(comparison, scalar))
 }
 

@@ -9,7 +9,9 @@ use faultline_text::number;
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<String> {
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
-    let is_lower = { comparison.ratio }.map_or(other < reference, |ratio| ratio.value < 1.0);
+    let is_lower = comparison
+        .ratio
+        .map_or(other < reference, |ratio| ratio.value < 1.0);
     let direction = match is_lower {
         true => Direction::Lower,
         false => Direction::Higher,

@@ -117,7 +117,10 @@ fn over_time(chapter: &mut Chapter<'_>) {
 }
 
 fn add_thread_pools(chapter: &mut Chapter<'_>) {
-    let pools: Vec<(&Subject, Vec<PoolFaults>)> = { chapter.subjects.all.iter() }
+    let pools: Vec<(&Subject, Vec<PoolFaults>)> = chapter
+        .subjects
+        .all
+        .iter()
         .map(|subject| {
             (
                 subject,
@@ -185,7 +188,8 @@ fn pool_bars(pools: &[(&Subject, Vec<PoolFaults>)], label: &str, of: OfPool) -> 
         let faults = of(pool).filter(|faults| *faults > 0.0)?;
         Some((pool.name.clone(), faults))
     });
-    let mut largest_pools: Vec<(String, f64)> = { by_key(faults).into_iter() }
+    let mut largest_pools: Vec<(String, f64)> = by_key(faults)
+        .into_iter()
         .map(|(name, faults)| (name, faults.iter().sum()))
         .collect();
     largest_pools.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

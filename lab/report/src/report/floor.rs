@@ -404,7 +404,10 @@ pub(crate) fn withdraw_below_floor(
         }
         let names = (pair.reference.clone(), pair.other.clone());
         let metrics = std::iter::once((primary, &mut pair.primary));
-        let others = { pair.others.iter_mut() }.map(|(scalar, comparison)| (*scalar, comparison));
+        let others = pair
+            .others
+            .iter_mut()
+            .map(|(scalar, comparison)| (*scalar, comparison));
         for (scalar, comparison) in metrics.chain(others) {
             let Conclusion::Differs { p, .. } = comparison.conclusion else {
                 continue;

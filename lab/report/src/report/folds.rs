@@ -83,7 +83,7 @@ fn group(block: &Block) -> Option<Group> {
 /// Index of the first table, or of its variant `<id>-by-arm` if the section has one.
 fn first_table(blocks: &[Block]) -> Option<usize> {
     let ids = || {
-        { blocks.iter() }.map(|block| match block {
+        blocks.iter().map(|block| match block {
             Block::Table(table) => table.id.as_str(),
             _ => "",
         })

@@ -57,7 +57,9 @@ pub(crate) fn design(subjects: &Subjects, reference: &str, other: &str) -> Desig
     if common >= RUNS_FOR_A_TEST {
         return Design::ByBlock;
     }
-    let runs = { subjects.averaged_runs(reference) }.chain(subjects.averaged_runs(other));
+    let runs = subjects
+        .averaged_runs(reference)
+        .chain(subjects.averaged_runs(other));
     let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label block)"),
@@ -75,7 +77,10 @@ fn paired_by_block(
     value: impl Fn(&Subject) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let of_arm = |arm| {
-        let runs = { subjects.all.iter() }.filter(move |subject| subject.arm == arm);
+        let runs = subjects
+            .all
+            .iter()
+            .filter(move |subject| subject.arm == arm);
         let counted = runs.filter(|subject| subjects.is_averaged(subject));
         by_key(counted.filter_map(|subject| Some((block_of(subject)?, value(subject)?))))
     };
@@ -118,7 +123,8 @@ pub(crate) fn table_of_hosts(
         pace::title(primary, subjects.per_second)
     );
     let mut listed = table("hosts", "How unlike the hosts are", &columns, &note);
-    listed.rows = { by_host.iter() }
+    listed.rows = by_host
+        .iter()
         .map(|(host, values)| {
             let ratio = hosts::host_ratio(first_values, values, &common, settings.level);
             let ratio = ratio.filter(|_| host != first).map(|ratio| ratio.ends());
@@ -134,7 +140,7 @@ pub(crate) fn table_of_hosts(
             ]
         })
         .collect();
-    let twins = { subjects.arms.iter() }.filter_map(|arm| {
+    let twins = subjects.arms.iter().filter_map(|arm| {
         let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         let ratio = hosts::compare(&pairs, settings).ratio;
         (!pairs.is_empty()).then(|| {
@@ -184,9 +190,12 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
 
 /// Of several hosts.
 fn in_no_block(subjects: &Subjects) -> Option<Caveat> {
-    let hosts = { subjects.arms.iter() }.flat_map(|arm| hosts_of(subjects, arm));
+    let hosts = subjects.arms.iter().flat_map(|arm| hosts_of(subjects, arm));
     let is_several = distinct(hosts).len() > 1;
-    let runs = { subjects.arms.iter() }.flat_map(|arm| subjects.averaged_runs(arm));
+    let runs = subjects
+        .arms
+        .iter()
+        .flat_map(|arm| subjects.averaged_runs(arm));
     let names = runs.filter(|run| block_of(run).is_none());
     let names: Vec<&str> = names.map(|run| &*run.name).collect();
     (is_several && !names.is_empty()).then(|| {

@@ -94,7 +94,10 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
     chapter.add([binding_levels(subjects)]);
     chapter.add(enough::blocks(subjects));
     timelines(&mut chapter);
-    let matrices = { subjects.all.iter() }.filter_map(|subject| matrix(subjects, subject));
+    let matrices = subjects
+        .all
+        .iter()
+        .filter_map(|subject| matrix(subjects, subject));
     chapter.add(matrices);
     chapter.section("memory", "Memory")
 }

@@ -208,7 +208,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         ));
     }
     let of_arms = || with_arms(subjects, |arm| Some(names(&pace(arm), "not known")));
-    let mut known = { paces.iter() }.filter(|pace| !pace.consensus.is_empty());
+    let mut known = paces.iter().filter(|pace| !pace.consensus.is_empty());
     let first = known.next();
     if known.any(|pace| first.is_some_and(|first| first.consensus != pace.consensus)) {
         found.push(Caveat::new(
@@ -316,8 +316,12 @@ mod tests {
             headline.contains("slots of 0.20 s with new and of 0.40 s with old"),
             "{headline}"
         );
-        let has_caveat =
-            |text: &str| { report.caveats.iter() }.any(|caveat| caveat.what.contains(text));
+        let has_caveat = |text: &str| {
+            report
+                .caveats
+                .iter()
+                .any(|caveat| caveat.what.contains(text))
+        };
         assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
     }
 
@@ -440,7 +444,10 @@ mod tests {
             let report = of_arms(&runs_of(arms), false);
             assert!(!report.verdict.headline.contains("not compared"));
             let wanted = "The consensus was not known with old, tower with new.";
-            { report.caveats.iter() }.any(|caveat| caveat.what.contains(wanted))
+            report
+                .caveats
+                .iter()
+                .any(|caveat| caveat.what.contains(wanted))
         };
         assert!(has_caveat([&[], &["tower"]]));
         assert!(!has_caveat([&[], &[]]) && !has_caveat([&["tower"], &["tower"]]));

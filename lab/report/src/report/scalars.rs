@@ -53,7 +53,9 @@ const OF_ANY_PROCESS: [&str; 8] = [
 /// The metrics that these runs can have.
 pub(crate) fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
     let all = !subjects.is_any_process();
-    { SCALARS.iter() }.filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))
+    SCALARS
+        .iter()
+        .filter(move |scalar| all || OF_ANY_PROCESS.contains(&scalar.id))
 }
 
 impl Scalar {

@@ -303,7 +303,8 @@ fn sorted<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
         return arms;
     }
     let number = |arm: &str| split_at_number(arm).map_or(0.0, |(_, number)| number);
-    let names: Option<Vec<&str>> = { arms.iter() }
+    let names: Option<Vec<&str>> = arms
+        .iter()
         .map(|(arm, _)| Some(split_at_number(arm)?.0))
         .collect();
     if names.is_some_and(|names| distinct(names).len() == 1) {

@@ -129,7 +129,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
 
 fn over_time(chapter: &mut Chapter<'_>) {
     let seconds = |subject: &Subject| subject.tps.seconds.len();
-    let longest = { chapter.subjects.all.iter() }.map(seconds).max();
+    let longest = chapter.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = chapter.subjects.averaged_samples(size, seconds);
     let seconds_of_clock = "seconds of the validator's clock";

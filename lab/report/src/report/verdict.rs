@@ -396,7 +396,12 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
 }
 
 fn outcomes(subjects: &Subjects) -> Vec<String> {
-    let kept_up = || { subjects.all.iter() }.map(|subject| &subject.lifecycle.kept_up);
+    let kept_up = || {
+        subjects
+            .all
+            .iter()
+            .map(|subject| &subject.lifecycle.kept_up)
+    };
     let failed = subjects.all.iter().zip(kept_up());
     let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));
     let reasons = by_key(failed.map(|(subject, kept_up)| (&kept_up.why, subject.name.as_str())));

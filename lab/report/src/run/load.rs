@@ -263,7 +263,9 @@ fn consensus(
     rows: &[TickRow],
     ticks: &[Tick],
 ) -> Result<Vec<(f64, String)>, Error> {
-    let times: HashMap<i64, f64> = { rows.iter().zip(ticks) }
+    let times: HashMap<i64, f64> = rows
+        .iter()
+        .zip(ticks)
         .map(|(row, tick)| (row.id, tick.at))
         .collect();
     let mut protocols: Vec<(f64, String)> = Vec::new();

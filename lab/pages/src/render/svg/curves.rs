@@ -12,7 +12,9 @@ use crate::model::{Curve, Curves};
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);
-    let recorded: Vec<(f64, f64)> = { chart.series.iter() }
+    let recorded: Vec<(f64, f64)> = chart
+        .series
+        .iter()
         .filter_map(|curve| curve.recorded)
         .collect();
     let values = points.clone().flat_map(|(_, bar)| {

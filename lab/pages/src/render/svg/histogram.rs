@@ -16,7 +16,10 @@ use crate::model::{Counts, Histogram};
 const MAX_FILLED: usize = 3;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, series_styles: &SeriesStyles) {
-    let counts = { chart.series.iter() }.flat_map(|series| series.counts.iter().copied());
+    let counts = chart
+        .series
+        .iter()
+        .flat_map(|series| series.counts.iter().copied());
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);

@@ -12,7 +12,10 @@ pub(super) const REMEDY: &str =
 /// Each run's mean transactions per second over the part that is compared.
 pub(super) fn tps_of_runs(subjects: &Subjects) -> Vec<f64> {
     let part = subjects.compared_part();
-    let tps = { subjects.all.iter() }.filter_map(|subject| part.of(subject)?.tps.all_known);
+    let tps = subjects
+        .all
+        .iter()
+        .filter_map(|subject| part.of(subject)?.tps.all_known);
     tps.map(|tps| tps.mean_of_all).collect()
 }
 
@@ -21,7 +24,8 @@ pub(super) fn outliers(subjects: &Subjects, primary: &Scalar) -> Vec<(String, St
     let mut found = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.is_any_process()) {
         let arms = distinct(subjects.all.iter().map(|subject| subject.arm.as_str()));
-        let arms: Vec<_> = { arms.into_iter() }
+        let arms: Vec<_> = arms
+            .into_iter()
             .map(|arm| known(subjects, load, arm))
             .collect();
         let all: Vec<f64> = arms.iter().flatten().map(|(_, value)| *value).collect();
