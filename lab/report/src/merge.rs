@@ -1,13 +1,13 @@
 use crate::args::MergeArgs;
 use faultline_recording::merge;
 use faultline_text::{counted, time};
+use itertools::Itertools as _;
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let merged = merge(&args.files, &args.out)?;
-    let gaps: Vec<String> = merged.gaps.iter().map(|gap| time(*gap)).collect();
+    let gaps = merged.gaps.iter().map(|gap| time(*gap)).join(", ");
     let (sessions, ticks) = (merged.sessions as f64, merged.ticks as f64);
     let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "tick"));
-    let gaps = gaps.join(", ");
     Ok(format!(
         "{}: {sessions} with {ticks}; not recorded in between: {gaps}\n",
         args.out.display()

@@ -22,6 +22,7 @@ use faultline_phase::Rules;
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
+use itertools::Itertools as _;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -206,7 +207,7 @@ impl Run {
     }
 
     pub fn tick_pairs(&self) -> impl Iterator<Item = (&Tick, &Tick)> {
-        self.ticks.iter().zip(self.ticks.iter().skip(1))
+        self.ticks.iter().tuple_windows()
     }
 
     pub fn end(&self) -> f64 {

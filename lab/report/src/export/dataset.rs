@@ -5,6 +5,7 @@ use crate::run::json_text;
 use anyhow::bail;
 use faultline_common::files::AtPath;
 use faultline_recording::Recording;
+use itertools::Itertools as _;
 use std::path::{Path, PathBuf};
 
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;
@@ -63,14 +64,10 @@ impl DatasetRun {
         let host = label("host").or_else(name).unwrap_or("unknown".to_owned());
         let started = session.map_or(0, |session| session.started.as_nanos() as i64);
         let began = ticks.first().map_or(started, |tick| tick.unix_ns);
-        let named: Vec<String> = ["experiment", "arm", "run"]
-            .into_iter()
-            .filter_map(label)
-            .collect();
-        let name = if named.is_empty() {
-            "run".to_owned()
-        } else {
-            named.join("-")
+        let named = ["experiment", "arm", "run"].into_iter().filter_map(label);
+        let name = match named.join("-") {
+            name if name.is_empty() => "run".to_owned(),
+            name => name,
         };
         let mut days = vec![(i64::MIN, began.div_euclid(DAY_NS))];
         days.extend(

@@ -3,6 +3,7 @@ use crate::measure::timeline;
 use crate::run::load_evidence;
 use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
 use faultline_text::counted;
+use itertools::Itertools as _;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,14 +130,6 @@ impl Summary {
         summary.missing = missing(&summary);
         Ok(summary)
     }
-
-    /// 0 for an unknown table.
-    pub fn rows(&self, table: &str) -> u64 {
-        self.tables
-            .iter()
-            .find(|found| found.name == table)
-            .map_or(0, |found| found.rows)
-    }
 }
 
 fn nanos(since: Duration) -> i64 {
@@ -212,7 +205,7 @@ fn missing(summary: &Summary) -> Vec<String> {
             .tables
             .iter()
             .filter(|table| table.name.ends_with(what) && table.rows == 0);
-        names.map(|table| table.name).collect::<Vec<_>>().join(", ")
+        names.map(|table| table.name).join(", ")
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
     if !samples.is_empty() {

@@ -1,5 +1,6 @@
 use super::summary::Summary;
 use faultline_text::{bytes, clean, count, counted, moment, time};
+use itertools::Itertools as _;
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
@@ -91,11 +92,8 @@ fn file(out: &mut String, summary: &Summary) {
         ),
     );
     if !summary.labels.is_empty() {
-        let labels: Vec<String> = summary
-            .labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
+        let labels = summary.labels.iter();
+        let labels = labels.map(|(key, value)| format!("{key}={value}"));
         line(out, "labels", &labels.join(", "));
     }
     for (key, value) in &summary.meta {
@@ -258,10 +256,7 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
             .iter()
             .for_each(|(key, value)| flatten(&child_path(key), value, lines)),
         Value::Array(all) if all.iter().all(|one| !one.is_object() && !one.is_array()) => {
-            lines.push((
-                path.to_owned(),
-                all.iter().map(words).collect::<Vec<_>>().join(" "),
-            ));
+            lines.push((path.to_owned(), all.iter().map(words).join(" ")));
         }
         Value::Array(all) => all
             .iter()
@@ -287,11 +282,9 @@ fn detail(value: &Value) -> String {
             format!("{key}={value}")
         }
     });
-    let pairs: Vec<String> = pairs.collect();
-    if pairs.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", pairs.join(", "))
+    match pairs.join(", ") {
+        pairs if pairs.is_empty() => pairs,
+        pairs => format!(": {pairs}"),
     }
 }
 

@@ -5,6 +5,7 @@ use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{Subject, Subjects};
 use faultline_cache_prediction::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
+use itertools::Itertools as _;
 
 const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
@@ -134,14 +135,10 @@ fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String
         });
     }
     if !prediction.unknown.is_empty() {
-        let sizes: Vec<String> = prediction
-            .unknown
-            .iter()
-            .map(|entries| count(*entries))
-            .collect();
+        let sizes = prediction.unknown.iter().map(|entries| count(*entries));
         words.push(format!(
             "Nothing can be said of {} entries: what the cache held when the recording began decides.",
-            sizes.join(", ")
+            sizes.format(", ")
         ));
     }
     let name = |words: String| {
@@ -155,21 +152,16 @@ fn sentences((subject, prediction): &Predicted<'_>, several: bool) -> Vec<String
 }
 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
-    let seeds: Vec<String> = passed
-        .iter()
-        .map(|(_, prediction)| count(prediction.seeds))
-        .collect();
-    let same = seeds.windows(2).all(|pair| pair.first() == pair.last());
-    let seeds = if same {
-        seeds.into_iter().take(1).collect()
-    } else {
-        seeds
+    let seeds = passed.iter().map(|(_, prediction)| count(prediction.seeds));
+    let shown = match seeds.clone().all_equal() {
+        true => 1,
+        false => passed.len(),
     };
     let note = format!(
         "Means of {} simulated runs; one real run is within the interval with 95 %, if the load is the same. Cache time is \
          program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in the cache at \
          the end; compiled code is several times as large.",
-        seeds.join(", ")
+        seeds.take(shown).format(", ")
     );
     let columns = [
         "Run",

@@ -14,6 +14,7 @@ use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::min_values_for;
 use faultline_text::{counted, moment, number};
+use itertools::Itertools as _;
 
 pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
@@ -241,17 +242,14 @@ fn unreliable(subjects: &Subjects) -> Option<Caveat> {
         n if n > 2 => format!("{} ({n} of {all} runs)", lowercase_first(metric)),
         _ => format!("{} ({})", lowercase_first(metric), runs.join("; ")),
     };
-    let metrics: Vec<String> = metrics.iter().map(metric).collect();
+    let metrics = metrics.iter().map(metric).join(", ");
     let unused = match subjects.arms.len() {
         0 | 1 => "",
         _ => " The comparison of arms does not use them.",
     };
     (!metrics.is_empty()).then(|| {
         Caveat::new(
-            format!(
-                "Intervals within runs that cannot be fully trusted: {}.{unused}",
-                metrics.join(", ")
-            ),
+            format!("Intervals within runs that cannot be fully trusted: {metrics}.{unused}"),
             "Record longer; the table below the intervals says why for each.",
         )
     })
@@ -303,16 +301,15 @@ fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
     let steps = run.clock_steps.iter().take(MAX_NAMED);
-    let all: Vec<String> = steps.map(step).collect();
+    let all = steps.map(step).join(", ");
     let more = match run.clock_steps.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {}", counted(more as f64, "more time")),
     };
     (!all.is_empty()).then(|| (
         format!(
-            "the wall clock was {}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
-             the clock as it was before",
-            all.join(", ")
+            "the wall clock was {all}{more}; durations and rates are by the monotonic clock, and times of day after it are by \
+             the clock as it was before"
         ),
         "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
     ))

@@ -8,6 +8,7 @@ use super::scalars::{Better, Scalar, scalars_of};
 use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
+use itertools::Itertools as _;
 
 #[derive(Clone)]
 pub(crate) struct Pair {
@@ -41,12 +42,9 @@ impl Pair {
 }
 
 pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
-    let mut reasons: Vec<&str> = pairs
-        .iter()
-        .filter_map(|pair| pair.refusal(primary))
-        .collect();
-    reasons.dedup();
-    (!reasons.is_empty()).then(|| reasons.join("; "))
+    let reasons = pairs.iter().filter_map(|pair| pair.refusal(primary));
+    let reasons = reasons.dedup().join("; ");
+    (!reasons.is_empty()).then_some(reasons)
 }
 
 pub(crate) fn reference<'a>(
@@ -122,20 +120,13 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
 
 /// Empty if the first arm is the reference.
 fn without_values(subjects: &Subjects, reference: &str, primary: &Scalar) -> String {
-    let before: Vec<&str> = subjects
-        .arms
-        .iter()
-        .map(String::as_str)
-        .take_while(|arm| *arm != reference)
-        .collect();
+    let arms = subjects.arms.iter();
+    let before = arms.take_while(|arm| *arm != reference).join(", ");
     if before.is_empty() {
-        return String::new();
+        return before;
     }
-    format!(
-        ", the first that has values of {}: no run of {} has any",
-        lowercase_first(primary.title),
-        before.join(", ")
-    )
+    let title = lowercase_first(primary.title);
+    format!(", the first that has values of {title}: no run of {before} has any")
 }
 
 pub(crate) fn section(

@@ -18,6 +18,7 @@ use faultline_stats::decision::Decision;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 use faultline_stats::summary::mean;
 use faultline_text::number as grouped;
+use itertools::Itertools as _;
 
 pub(crate) use pressure::io_pressure_caveats;
 
@@ -148,7 +149,7 @@ impl Floor {
             "{} per slot, with a bias floor of {} from the A/A pair: {}.",
             quantity.name,
             amount(quantity, floor),
-            verdicts.collect::<Vec<_>>().join("; ")
+            verdicts.format("; ")
         );
         let tested = rows.iter().all(|row| row.turns >= RUNS_FOR_A_TEST);
         let real = rows
@@ -217,13 +218,12 @@ impl Floor {
         let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
         let one = |row: &Row| format!("{} {}", lowercase_first(row.quantity.name), difference(row));
         let of = |(other, reference): (&str, &str)| {
-            let verdicts: Vec<String> = rows()
+            let verdicts = rows()
                 .filter(|row| row.other == other && row.reference == reference)
-                .map(one)
-                .collect();
+                .map(one);
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
-                verdicts.join("; ")
+                verdicts.format("; ")
             )
         };
         arms.into_iter().map(of).collect()

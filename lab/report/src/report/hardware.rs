@@ -5,6 +5,7 @@ use super::groups::{by_key, distinct};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use crate::run::{SystemFacts, json_text};
+use itertools::Itertools as _;
 use serde_json::Value;
 
 pub(crate) fn section(subjects: &Subjects) -> Section {
@@ -121,7 +122,7 @@ fn folders(subjects: &Subjects) -> Block {
 fn folder(folder: &Value) -> Vec<Cell> {
     let mount = &folder["mount"];
     let options = ["options", "file_system_options"].map(|name| json_text(&mount[name]));
-    let options = options.into_iter().flatten().collect::<Vec<_>>().join(",");
+    let options = options.into_iter().flatten().join(",");
     vec![
         Cell::Text(named(&folder["what"]).replace('_', " ")),
         Cell::Text(named(&folder["path"])),

@@ -11,6 +11,7 @@ use crate::run::SystemFacts;
 use faultline_stats::arms::{RUNS_FOR_A_TEST, Settings};
 use faultline_stats::hosts;
 use faultline_stats::summary::mean;
+use itertools::Itertools as _;
 
 /// How two arms are compared.
 pub(crate) enum Design {
@@ -162,19 +163,16 @@ pub(crate) fn table_of_hosts(
 
 pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
-    let machines: Vec<String> = [
+    let machines = [
         ("CPU", values_by_host(subjects, |facts| facts.cpu.clone())),
         ("memory", values_by_host(subjects, memory)),
     ]
     .into_iter()
     .filter_map(|(what, values)| Some(format!("{what}: {}", values?)))
-    .collect();
+    .join("; ");
     let machines = (!machines.is_empty()).then(|| {
         Caveat::new(
-            format!(
-                "The runs were on different machines: {}.",
-                machines.join("; ")
-            ),
+            format!("The runs were on different machines: {machines}."),
             "Use one machine for all arms, or swap the machines between arms.",
         )
     });
@@ -197,13 +195,12 @@ fn in_no_block(subjects: &Subjects) -> Option<Caveat> {
         .iter()
         .flat_map(|arm| subjects.averaged_runs(arm));
     let names = runs.filter(|run| block_of(run).is_none());
-    let names: Vec<&str> = names.map(|run| &*run.name).collect();
+    let names = names.map(|run| &run.name).join(", ");
     (is_several && !names.is_empty()).then(|| {
         Caveat::new(
             format!(
                 "On several hosts, only runs with the labels host and block are compared. These \
-                 lack one: {}.",
-                names.join(", ")
+                 lack one: {names}."
             ),
             "Run all arms of a replicate on one host, with the labels host and block.",
         )

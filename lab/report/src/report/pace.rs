@@ -7,6 +7,7 @@ use super::subject::{Subject, Subjects};
 use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use faultline_text::number as grouped;
+use itertools::Itertools as _;
 
 /// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
 const MAX_SLOT_TIME_RATIO: f64 = 1.1;
@@ -233,7 +234,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
 fn with_arms(subjects: &Subjects, of: impl Fn(&String) -> Option<String>) -> String {
     let arms = subjects.arms.iter();
     let arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
-    arms.collect::<Vec<_>>().join(", ")
+    arms.join(", ")
 }
 
 #[cfg(test)]

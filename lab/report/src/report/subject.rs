@@ -5,6 +5,7 @@ use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
 use faultline_text::number as grouped;
+use itertools::Itertools as _;
 use std::collections::BTreeMap;
 
 /// A run and its numbers.
@@ -257,16 +258,12 @@ impl Subject {
         {
             return Some(limit as f64);
         }
-        let mut ticks_by_limit = BTreeMap::<u64, usize>::new();
-        for limit in measure::within(&self.run, self.run.signal(Signal::Limit), self.all.window)
-            .iter()
-            .flatten()
-        {
-            *ticks_by_limit.entry(*limit as u64).or_default() += 1;
-        }
+        let limits = self.run.signal(Signal::Limit);
+        let limits = measure::within(&self.run, limits, self.all.window).into_iter();
+        let ticks_by_limit = limits.flatten().counts_by(|limit| limit as u64);
         ticks_by_limit
             .into_iter()
-            .max_by_key(|(_, ticks)| *ticks)
+            .max_by_key(|(limit, ticks)| (*ticks, *limit))
             .map(|(limit, _)| limit as f64)
     }
 }

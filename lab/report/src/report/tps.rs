@@ -6,6 +6,7 @@ use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Second, TransactionSource};
 use faultline_stats::smooth::moving_average;
+use itertools::Itertools as _;
 
 /// In seconds: about the time between two pushes.
 const MIN_AVERAGED_SECONDS: usize = 10;
@@ -90,23 +91,15 @@ fn why_missing(subject: &Subject) -> &'static str {
     subject.why_no_points()
 }
 
-fn replay_only(subjects: &Subjects) -> Vec<Block> {
+fn replay_only(subjects: &Subjects) -> Option<Block> {
     let without = |subject: &&Subject| {
         subject.tps.source == TransactionSource::Replay && !subject.tps.seconds.is_empty()
     };
-    let names: Vec<&str> = subjects
-        .all
-        .iter()
-        .filter(without)
-        .map(|subject| subject.name.as_str())
-        .collect();
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let names = names.join(", ");
-    vec![Block::Text(format!(
+    let names = subjects.all.iter().filter(without);
+    let names = names.map(|subject| &subject.name).join(", ");
+    (!names.is_empty()).then(|| Block::Text(format!(
         "{names}: no cost_tracker_stats was recorded, so transactions are those of replay-slot-stats, without own slots."
-    ))]
+    )))
 }
 
 /// No average spans the time between two processes.

@@ -13,6 +13,7 @@ use super::what_happened::lifecycle_sentences;
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::{counted, number as grouped};
+use itertools::Itertools as _;
 
 pub(crate) fn verdict(
     subjects: &Subjects,
@@ -314,7 +315,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         let text = in_every_block(pair, &pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     };
-    let alike: Vec<String> = pairs.iter().filter_map(alike).collect();
+    let alike = pairs.iter().filter_map(alike).join("; ");
     let refused = refusals(pairs, primary);
     let parts = [
         differ(Direction::Lower),
@@ -326,7 +327,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
                 "without a spread with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
-        (!alike.is_empty()).then(|| alike.join("; ")),
+        (!alike.is_empty()).then_some(alike),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
@@ -337,11 +338,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
             .filter(|_| refused.is_none())
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
     ];
-    format!(
-        "{}: {}.",
-        title,
-        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
-    )
+    format!("{title}: {}.", parts.into_iter().flatten().format("; "))
 }
 
 fn joined_by_and(names: &[&str]) -> String {
@@ -446,7 +443,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
             .others
             .iter()
             .filter(|(scalar, _)| UNTESTED_METRICS.contains(&scalar.id));
-        let reported: Vec<String> = shown
+        let reported = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
                 let text = |value| with_unit(value, pair, scalar);
@@ -457,15 +454,10 @@ fn described(pairs: &[Pair]) -> Vec<String> {
                     text(reference)
                 ))
             })
-            .collect();
-        (!reported.is_empty()).then(|| {
-            format!(
-                "As described, {} against {}: {}.",
-                pair.other,
-                pair.reference,
-                reported.join("; ")
-            )
-        })
+            .join("; ");
+        let (other, reference) = (&pair.other, &pair.reference);
+        (!reported.is_empty())
+            .then(|| format!("As described, {other} against {reference}: {reported}."))
     };
     pairs.iter().filter(untested).filter_map(one).collect()
 }
@@ -483,14 +475,10 @@ fn differing(pairs: &[Pair]) -> Vec<String> {
                     )),
                     _ => None,
                 });
-        let differ: Vec<String> = differ.collect();
+        let differ = differ.join("; ");
+        let (other, reference) = (&pair.other, &pair.reference);
         (!differ.is_empty()).then(|| {
-            format!(
-                "Of the other metrics these differ, {} against {}: {}.",
-                pair.other,
-                pair.reference,
-                differ.join("; ")
-            )
+            format!("Of the other metrics these differ, {other} against {reference}: {differ}.")
         })
     };
     pairs.iter().filter_map(shown).collect()

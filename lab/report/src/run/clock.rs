@@ -5,6 +5,7 @@
 
 use super::ClockStep;
 use faultline_recording::{SessionRow, TickRow};
+use itertools::Itertools as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ impl Clock {
     }
 
     pub(super) fn steps(&self) -> Vec<ClockStep> {
-        let pairs = self.periods.iter().zip(self.periods.iter().skip(1));
+        let pairs = self.periods.iter().tuple_windows();
         let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
             at: after.from as f64 / 1e9,
             seconds: after.wall_ahead_ns.saturating_sub(before.wall_ahead_ns) as f64 / 1e9,

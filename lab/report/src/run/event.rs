@@ -1,4 +1,5 @@
 use faultline_text::{counted, number, seconds, short};
+use itertools::Itertools as _;
 use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,7 +21,7 @@ impl Event {
             Value::Object(fields) => {
                 let pairs = fields.iter().filter(|(_, value)| !value.is_null());
                 let pairs = pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
-                pairs.collect::<Vec<_>>().join(", ")
+                pairs.join(", ")
             }
             _ => self.detail.clone(),
         })

@@ -1,6 +1,7 @@
 //! Every key of the manifest is optional.
 
 use faultline_recording::{ProcessRow, SessionRow};
+use itertools::Itertools as _;
 use serde_json::Value;
 
 /// From the first session and the first identified process.
@@ -142,6 +143,6 @@ fn count(value: &Value) -> Option<String> {
 }
 
 fn joined(value: &Value) -> Option<String> {
-    let words: Vec<&str> = list(value).filter_map(Value::as_str).collect();
-    Some(words.join(" ")).filter(|words| !words.is_empty())
+    let words = list(value).filter_map(Value::as_str).join(" ");
+    Some(words).filter(|words| !words.is_empty())
 }
