@@ -1,7 +1,7 @@
 use crate::args::MergeArgs;
 use faultline_recording::merge;
 use faultline_text::{counted, time};
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let merged = merge(&args.files, &args.out)?;

@@ -22,7 +22,7 @@ use faultline_phase::Rules;
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
-use itertools::Itertools as _;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::run::json_text;
 use anyhow::bail;
 use faultline_common::files::AtPath;
 use faultline_recording::Recording;
-use itertools::Itertools as _;
+use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;

@@ -3,7 +3,7 @@ use crate::measure::timeline;
 use crate::run::load_evidence;
 use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
 use faultline_text::counted;
-use itertools::Itertools as _;
+use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 use super::summary::Summary;
 use faultline_text::{bytes, clean, count, counted, moment, time};
-use itertools::Itertools as _;
+use itertools::Itertools;
 use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;

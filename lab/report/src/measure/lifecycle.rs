@@ -1,13 +1,11 @@
 mod kept_up;
 
+use super::max_tick_step;
 use super::span::Span;
 use super::timeline::{Stall, Timeline, timeline};
 use crate::run::{ExperimentOutcome, Run, Signal, Tick};
-use faultline_phase::phase_name;
+use faultline_phase::{Phase, phase_name};
 use std::ops::Range;
-
-/// In intervals: a longer step between ticks is a gap.
-const GAP_INTERVALS: f64 = 2.5;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpan {
@@ -37,7 +35,7 @@ pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
     /// The phase from each tick to the next; `None` without evidence.
-    pub phase_of: Vec<Option<faultline_phase::Phase>>,
+    pub phase_of: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
     /// Median slot time.
     pub slot_seconds: Option<f64>,
@@ -58,7 +56,6 @@ pub struct Lifecycle {
 }
 
 pub fn lifecycle(run: &Run) -> Lifecycle {
-    let gaps = gaps(run);
     let Timeline {
         phases: phase_of,
         stalls,
@@ -67,48 +64,37 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let has_validator = has_validator(run, &phases);
-    let mut end = end(
-        run,
-        if has_validator || run.processes.is_empty() {
-            "validator"
-        } else {
-            "process"
-        },
-    );
-    // A recording cannot always tell an OOM kill from one elsewhere on the host.
-    end.oom = run
-        .from_experiment
-        .as_ref()
-        .map_or(end.oom, |from_experiment| from_experiment.oom);
-    let restarts = run.processes.len().saturating_sub(1);
+    let what = match has_validator || run.processes.is_empty() {
+        true => "validator",
+        false => "process",
+    };
     let first = phase_of
         .iter()
-        .position(|phase| *phase == Some(faultline_phase::Phase::AtTip));
-    let at_tip = first
-        .and_then(|first| run.ticks.get(first))
-        .map(|tick| tick.at);
-    let near_tip = first.and_then(|first| near_tip(run, first));
-    let kept_up = KeptUp::default();
+        .position(|phase| *phase == Some(Phase::AtTip));
     let mut lifecycle = Lifecycle {
         phases,
         phase_of,
         stalls,
         slot_seconds,
-        gaps,
-        at_tip,
-        near_tip,
-        kept_up,
-        end,
+        gaps: gaps(run),
+        at_tip: first.and_then(|first| Some(run.ticks.get(first)?.at)),
+        near_tip: first.and_then(|first| near_tip(run, first)),
+        kept_up: KeptUp::default(),
+        end: end(run, what),
         ended,
         until,
-        restarts,
+        restarts: run.processes.len().saturating_sub(1),
         has_validator,
     };
-    lifecycle.kept_up = kept_up::kept_up(run, &lifecycle);
-    match &run.from_experiment {
-        Some(from_experiment) => apply_experiment(lifecycle, from_experiment),
-        None => lifecycle,
+    // A recording cannot always tell an OOM kill from one elsewhere on the host.
+    if let Some(experiment) = &run.from_experiment {
+        lifecycle.end.oom = experiment.oom;
     }
+    lifecycle.kept_up = kept_up::kept_up(run, &lifecycle);
+    if let Some(experiment) = &run.from_experiment {
+        lifecycle.apply(experiment);
+    }
+    lifecycle
 }
 
 /// The time from which on the same process was near the tip, until this tick at the tip.
@@ -121,18 +107,6 @@ fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
     let known = of_process.filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)));
     let near = known.take_while(|(_, behind)| *behind <= near);
     Some(near.last().map_or(tick.at, |(at, _)| at))
-}
-
-fn apply_experiment(mut lifecycle: Lifecycle, from_experiment: &ExperimentOutcome) -> Lifecycle {
-    if let Some(answer) = from_experiment.kept_up {
-        lifecycle.kept_up.answer = Some(answer);
-        lifecycle.kept_up.why.clone_from(&from_experiment.why);
-    }
-    if !from_experiment.end.is_empty() {
-        lifecycle.end.how.clone_from(&from_experiment.end);
-        lifecycle.end.evidence.clone_from(&from_experiment.evidence);
-    }
-    lifecycle
 }
 
 /// Phases that any process can have. Others show that it is a validator.
@@ -149,7 +123,7 @@ fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
 
 /// Whether the time between two ticks is a gap.
 pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
-    before.session != after.session || after.at - before.at > GAP_INTERVALS * run.interval()
+    before.session != after.session || after.at - before.at > max_tick_step(run)
 }
 
 /// When the last process was gone, and the last moment that still counts. `None` if a process runs
@@ -184,7 +158,7 @@ fn gaps(run: &Run) -> Vec<Span> {
         .collect()
 }
 
-fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSpan> {
+fn phases(run: &Run, phase_of: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
@@ -212,8 +186,19 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSp
 }
 
 impl Lifecycle {
+    fn apply(&mut self, experiment: &ExperimentOutcome) {
+        if let Some(answer) = experiment.kept_up {
+            self.kept_up.answer = Some(answer);
+            self.kept_up.why.clone_from(&experiment.why);
+        }
+        if !experiment.end.is_empty() {
+            self.end.how.clone_from(&experiment.end);
+            self.end.evidence.clone_from(&experiment.evidence);
+        }
+    }
+
     /// In seconds. A phase lasts from its tick to the next one.
-    pub fn time_in(&self, run: &Run, phase: faultline_phase::Phase, window: Span) -> f64 {
+    pub fn time_in(&self, run: &Run, phase: Phase, window: Span) -> f64 {
         run.tick_pairs()
             .zip(&self.phase_of)
             .filter(|((before, after), known)| {

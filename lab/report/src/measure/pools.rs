@@ -1,5 +1,5 @@
-use super::Span;
-use crate::run::{Pool, PoolRow, Run};
+use super::{Span, epoch};
+use crate::run::{Pool, Run};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,19 +29,12 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     pools
 }
 
-type Epoch = (i64, Option<i64>);
-
-fn epoch(run: &Run, row: &PoolRow) -> Option<(Epoch, f64)> {
-    let tick = run.ticks.get(row.tick)?;
-    Some(((tick.session, tick.process), tick.at))
-}
-
 /// First tick of each process with pool data; a pool that appears later began at zero.
-fn first_ticks(run: &Run) -> BTreeMap<Epoch, usize> {
+fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
     let mut first_ticks = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
-        if let Some((epoch, _)) = epoch(run, row) {
-            let first = first_ticks.entry(epoch).or_insert(row.tick);
+        if let Some(tick) = run.ticks.get(row.tick) {
+            let first = first_ticks.entry(epoch(tick)).or_insert(row.tick);
             *first = (*first).min(row.tick);
         }
     }
@@ -52,53 +45,40 @@ fn pool_growth(
     run: &Run,
     pool: &Pool,
     window: Span,
-    first_ticks: &BTreeMap<Epoch, usize>,
+    first_ticks: &BTreeMap<u64, usize>,
 ) -> PoolFaults {
-    let mut growth = PoolFaults {
-        name: pool.name.clone(),
-        ..PoolFaults::default()
-    };
-    let mut before: Option<(Epoch, PoolRow)> = None;
+    let (mut threads, mut sums) = (None, [None; 3]);
+    let mut before: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
-        let Some((epoch, at)) = epoch(run, row) else {
+        let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
+        let (epoch, now) = (epoch(tick), [row.major, row.minor, row.cpu]);
         let last = match before {
-            Some((same, last)) if same == epoch => Some(last),
-            _ if first_ticks.get(&epoch) == Some(&row.tick) => None,
-            _ => Some(PoolRow {
-                major: Some(0.0),
-                minor: Some(0.0),
-                cpu: Some(0.0),
-                ..PoolRow::default()
-            }),
+            Some((same, last)) if same == epoch => last,
+            _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],
+            _ => [Some(0.0); 3],
         };
-        before = Some((epoch, *row));
-        if at > window.to {
+        before = Some((epoch, now));
+        if tick.at > window.to {
             break;
         }
         // A row holds until the next one: a pool without a new row gained nothing.
-        growth.threads = row.threads;
-        start_at_zero(&mut growth, row);
-        if let Some(last) = last.filter(|_| at >= window.from) {
-            add(&mut growth.major, last.major, row.major);
-            add(&mut growth.minor, last.minor, row.minor);
-            add(&mut growth.cpu, last.cpu, row.cpu);
+        threads = row.threads;
+        for ((sum, last), now) in sums.iter_mut().zip(last).zip(now) {
+            let Some(now) = now else { continue };
+            let sum = sum.get_or_insert(0.0);
+            if let Some(last) = last.filter(|last| tick.at >= window.from && now >= *last) {
+                *sum = *sum + now - last;
+            }
         }
     }
-    growth
-}
-
-fn start_at_zero(growth: &mut PoolFaults, row: &PoolRow) {
-    growth.major = growth.major.or(row.major.map(|_| 0.0));
-    growth.minor = growth.minor.or(row.minor.map(|_| 0.0));
-    growth.cpu = growth.cpu.or(row.cpu.map(|_| 0.0));
-}
-
-fn add(sum: &mut Option<f64>, before: Option<f64>, now: Option<f64>) {
-    if let (Some(before), Some(now)) = (before, now)
-        && now >= before
-    {
-        *sum = Some(sum.unwrap_or(0.0) + now - before);
+    let [major, minor, cpu] = sums;
+    PoolFaults {
+        name: pool.name.clone(),
+        threads,
+        major,
+        minor,
+        cpu,
     }
 }

@@ -5,7 +5,7 @@ use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{Subject, Subjects};
 use faultline_cache_prediction::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";

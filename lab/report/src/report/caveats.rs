@@ -14,7 +14,7 @@ use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::min_values_for;
 use faultline_text::{counted, moment, number};
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 pub(crate) fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;

@@ -8,7 +8,7 @@ use super::scalars::{Better, Scalar, scalars_of};
 use super::subject::{RunPart, Subjects};
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 #[derive(Clone)]
 pub(crate) struct Pair {

@@ -39,13 +39,8 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub(crate) fn means(
-    pair: &Pair,
-    scalar: &Scalar,
-    comparison: &Comparison,
-    conjunction: &str,
-) -> Option<String> {
-    let means = [comparison.reference.mean?, comparison.other.mean?];
+pub(crate) fn means(pair: &Pair, scalar: &Scalar, conjunction: &str) -> Option<String> {
+    let means = [pair.primary.reference.mean?, pair.primary.other.mean?];
     let (unit, decimals) = (pair.unit(scalar), scalar.decimals);
     Some(effects::means_text(means, &unit, decimals, conjunction))
 }

@@ -18,7 +18,7 @@ use faultline_stats::decision::Decision;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 use faultline_stats::summary::mean;
 use faultline_text::number as grouped;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 pub(crate) use pressure::io_pressure_caveats;
 

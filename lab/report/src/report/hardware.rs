@@ -5,7 +5,7 @@ use super::groups::{by_key, distinct};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use crate::run::{SystemFacts, json_text};
-use itertools::Itertools as _;
+use itertools::Itertools;
 use serde_json::Value;
 
 pub(crate) fn section(subjects: &Subjects) -> Section {

@@ -11,7 +11,7 @@ use crate::run::SystemFacts;
 use faultline_stats::arms::{RUNS_FOR_A_TEST, Settings};
 use faultline_stats::hosts;
 use faultline_stats::summary::mean;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 /// How two arms are compared.
 pub(crate) enum Design {
@@ -72,18 +72,14 @@ pub(crate) fn design(subjects: &Subjects, reference: &str, other: &str) -> Desig
 }
 
 /// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
-fn paired_by_block(
-    subjects: &Subjects,
-    arms: [&str; 2],
+fn paired_by_block<'s>(
+    subjects: &'s Subjects,
+    arms: [&'s str; 2],
     value: impl Fn(&Subject) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let of_arm = |arm| {
-        let runs = subjects
-            .all
-            .iter()
-            .filter(move |subject| subject.arm == arm);
-        let counted = runs.filter(|subject| subjects.is_averaged(subject));
-        by_key(counted.filter_map(|subject| Some((block_of(subject)?, value(subject)?))))
+        let runs = subjects.averaged_runs(arm);
+        by_key(runs.filter_map(|subject| Some((block_of(subject)?, value(subject)?))))
     };
     let [reference, other] = arms.map(of_arm);
     let common = reference.iter().filter_map(|(block, values)| {

@@ -7,7 +7,7 @@ use super::subject::{Subject, Subjects};
 use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use faultline_text::number as grouped;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 /// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
 const MAX_SLOT_TIME_RATIO: f64 = 1.1;

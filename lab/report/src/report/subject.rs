@@ -5,7 +5,7 @@ use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
 use faultline_stats::block::{self, Estimate, Plan};
 use faultline_text::number as grouped;
-use itertools::Itertools as _;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// A run and its numbers.

@@ -6,7 +6,7 @@ use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::Trace;
 use crate::measure::{Second, TransactionSource};
 use faultline_stats::smooth::moving_average;
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 /// In seconds: about the time between two pushes.
 const MIN_AVERAGED_SECONDS: usize = 10;

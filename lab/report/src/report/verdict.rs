@@ -13,7 +13,7 @@ use super::what_happened::lifecycle_sentences;
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::{counted, number as grouped};
-use itertools::Itertools as _;
+use itertools::Itertools;
 
 pub(crate) fn verdict(
     subjects: &Subjects,
@@ -29,8 +29,7 @@ pub(crate) fn verdict(
             ..Verdict::default()
         },
         ([one], _) => single(one),
-        (several, []) if subjects.is_any_process() => processes(several),
-        (several, []) => replicates(several, primary, floor),
+        (_, []) => replicates(subjects, primary, floor),
         (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, settings),
     }
 }
@@ -103,40 +102,32 @@ fn reported(subject: &Subject) -> Vec<String> {
     text
 }
 
-fn processes(several: &[Subject]) -> Verdict {
+fn replicates(subjects: &Subjects, primary: &Scalar, floor: Option<&Floor>) -> Verdict {
+    let several = &subjects.all;
     let arm = several.first().map_or("", |first| first.arm.as_str());
-    Verdict {
-        headline: format!("{} runs of one arm, {arm}.", several.len()),
-        points: vec![ONE_ARM.to_owned()],
-        standing: VerdictKind::Described,
+    let mut headline = format!("{} runs of one arm, {arm}", several.len());
+    if !subjects.is_any_process() {
+        let run_count = |answer| {
+            let runs = several.iter();
+            runs.filter(|subject| subject.lifecycle.kept_up.answer == answer)
+                .count()
+        };
+        let did = match several.iter().all(|subject| subject.run.is_replay()) {
+            true => "did all of their work",
+            false => "kept up",
+        };
+        headline += &format!(
+            ": {} {did}, {} did not, of {} it is not known",
+            run_count(Some(true)),
+            run_count(Some(false)),
+            run_count(None)
+        );
     }
-}
-
-const ONE_ARM: &str =
-    "There is no other arm to compare with: the runs are described, and nothing is tested.";
-
-fn replicates(several: &[Subject], primary: &Scalar, floor: Option<&Floor>) -> Verdict {
-    let run_count = |answer| {
-        several
-            .iter()
-            .filter(|subject| subject.lifecycle.kept_up.answer == answer)
-            .count()
-    };
-    let did = if several.iter().all(|subject| subject.run.is_replay()) {
-        "did all of their work"
-    } else {
-        "kept up"
-    };
-    let headline = format!(
-        "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
-        several.len(),
-        several.first().map_or("", |first| first.arm.as_str()),
-        run_count(Some(true)),
-        run_count(Some(false)),
-        run_count(None)
-    );
-    if let Some((answer, standing)) = floor.and_then(|floor| floor.aa_headline(primary)) {
-        let mut points = floor.map(Floor::points).unwrap_or_default();
+    headline.push('.');
+    if let Some((floor, (answer, standing))) =
+        floor.and_then(|floor| Some((floor, floor.aa_headline(primary)?)))
+    {
+        let mut points = floor.points();
         points.push(headline);
         return Verdict {
             headline: answer,
@@ -144,10 +135,11 @@ fn replicates(several: &[Subject], primary: &Scalar, floor: Option<&Floor>) -> V
             standing,
         };
     }
-    let points = vec![ONE_ARM.to_owned()];
+    let points =
+        "There is no other arm to compare with: the runs are described, and nothing is tested.";
     Verdict {
         headline,
-        points,
+        points: vec![points.to_owned()],
         standing: VerdictKind::Described,
     }
 }
@@ -224,7 +216,7 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
         Conclusion::Differs { direction, .. } => {
             let effect = effect::effect(pair, primary, &pair.primary);
             let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
-            let means = effect::means(pair, primary, &pair.primary, "instead of");
+            let means = effect::means(pair, primary, "instead of");
             effects::sentence(
                 title,
                 &effect,
@@ -234,7 +226,7 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
         }
         Conclusion::Equivalent { .. } => {
             let margin = margin(settings);
-            let means = effect::means(pair, primary, &pair.primary, "and");
+            let means = effect::means(pair, primary, "and");
             let means = means.map_or_else(String::new, |means| format!(": {means}"));
             format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
         }
@@ -249,7 +241,7 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
-            let means = effect::means(pair, primary, &pair.primary, "against");
+            let means = effect::means(pair, primary, "against");
             let means = means.map_or_else(String::new, |means| format!(" {title}: {means}."));
             format!(
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
@@ -268,7 +260,7 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
 fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (reference, other) = (&pair.reference, &pair.other);
     if pair.by_block {
-        let means = effect::means(pair, scalar, &pair.primary, "against").unwrap_or_default();
+        let means = effect::means(pair, scalar, "against").unwrap_or_default();
         let text = conclusion(pair, &pair.primary, scalar);
         return format!("{other} against {reference}: {text} ({means}).");
     }

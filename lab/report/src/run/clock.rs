@@ -5,7 +5,7 @@
 
 use super::ClockStep;
 use faultline_recording::{SessionRow, TickRow};
-use itertools::Itertools as _;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 use faultline_text::{counted, number, seconds, short};
-use itertools::Itertools as _;
+use itertools::Itertools;
 use serde_json::Value;
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -38,13 +38,9 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     let processes = recording.processes()?;
     let first_rows = first_rows(&processes);
     let ticks = ticks(&rows, &clock, &first_rows);
-    let index_of: HashMap<i64, usize> = rows
-        .iter()
-        .enumerate()
-        .map(|(index, row)| (row.id, index))
-        .collect();
+    let index_of = index_of(&rows);
     let mut run = Run {
-        consensus: consensus(&recording, &rows, &ticks)?,
+        consensus: consensus(&recording, &index_of, &ticks)?,
         file: path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -59,10 +55,10 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         ticks,
         stopped: stopped(&recording, &rows)?,
         binding_levels: binding_levels(&recording, &rows)?,
-        signals: signals(&recording, &rows, Signal::ALL)?,
+        signals: signals(&recording, &index_of, Signal::ALL)?,
         pools: pools(&recording, &index_of)?,
         points: points(&recording, &clock, &rows)?,
-        slot_times: slot_times(&recording, &rows)?,
+        slot_times: slot_times(&recording, &index_of)?,
         ..Run::default()
     };
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
@@ -122,13 +118,13 @@ fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Strin
 /// Loads only sessions, ticks and the signals for the phases.
 pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
     let (sessions, rows) = (recording.sessions()?, recording.ticks()?);
-    let clock = Clock::new(&sessions, &rows);
+    let (clock, index_of) = (Clock::new(&sessions, &rows), index_of(&rows));
     let mut run = Run {
         origin_unix_ns: clock.origin,
         ticks: ticks(&rows, &clock, &first_rows(&recording.processes()?)),
         stopped: stopped(recording, &rows)?,
-        signals: signals(recording, &rows, &EVIDENCE_SIGNALS)?,
-        slot_times: slot_times(recording, &rows)?,
+        signals: signals(recording, &index_of, &EVIDENCE_SIGNALS)?,
+        slot_times: slot_times(recording, &index_of)?,
         ..Run::default()
     };
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
@@ -257,27 +253,29 @@ fn ticks(rows: &[TickRow], clock: &Clock, first_rows: &HashMap<i64, i64>) -> Vec
     ticks
 }
 
+fn index_of(rows: &[TickRow]) -> HashMap<i64, usize> {
+    (0..)
+        .zip(rows)
+        .map(|(index, row)| (row.id, index))
+        .collect()
+}
+
 /// Start of each consensus protocol. A protocol lasts until another is seen.
 fn consensus(
     recording: &Recording,
-    rows: &[TickRow],
+    index_of: &HashMap<i64, usize>,
     ticks: &[Tick],
 ) -> Result<Vec<(f64, String)>, Error> {
-    let times: HashMap<i64, f64> = rows
-        .iter()
-        .zip(ticks)
-        .map(|(row, tick)| (row.id, tick.at))
-        .collect();
     let mut protocols: Vec<(f64, String)> = Vec::new();
     for row in recording.series_of(&CONSENSUS)? {
         let labels: Value = serde_json::from_str(&row.labels).unwrap_or_default();
         let protocol = labels["protocol"].as_str();
-        let (Some(1.0), Some(protocol), Some(at)) = (row.value, protocol, times.get(&row.tick))
-        else {
+        let tick = index_of.get(&row.tick).and_then(|index| ticks.get(*index));
+        let (Some(1.0), Some(protocol), Some(tick)) = (row.value, protocol, tick) else {
             continue;
         };
         if protocols.last().is_none_or(|(_, last)| last != protocol) {
-            protocols.push((*at, protocol.to_owned()));
+            protocols.push((tick.at, protocol.to_owned()));
         }
     }
     Ok(protocols)
@@ -285,13 +283,12 @@ fn consensus(
 
 fn slot_times(
     recording: &Recording,
-    ticks: &[TickRow],
+    index_of: &HashMap<i64, usize>,
 ) -> Result<BTreeMap<usize, Duration>, Error> {
-    let indices: HashMap<i64, usize> = (0..).zip(ticks).map(|(at, tick)| (tick.id, at)).collect();
     let rows = recording.series_of(&SLOT_SECONDS)?;
     let of_tick = rows.iter().filter_map(|row| {
         let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
-        Some((*indices.get(&row.tick)?, slot_time))
+        Some((*index_of.get(&row.tick)?, slot_time))
     });
     Ok(of_tick.collect())
 }
@@ -356,10 +353,10 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
 /// not wanted.
 fn signals(
     recording: &Recording,
-    ticks: &[TickRow],
+    index_of: &HashMap<i64, usize>,
     wanted_signals: &[Signal],
 ) -> Result<Vec<Vec<Option<f64>>>, Error> {
-    let mut signals = vec![vec![None; ticks.len()]; Signal::ALL.len()];
+    let mut signals = vec![vec![None; index_of.len()]; Signal::ALL.len()];
     for table in faultline_recording::Table::ALL {
         let wanted: Vec<(usize, &str)> = (Signal::ALL.iter().enumerate())
             .filter(|(_, signal)| wanted_signals.contains(signal))
@@ -375,28 +372,16 @@ fn signals(
         }
         let names: Vec<&str> = wanted.iter().map(|(_, name)| *name).collect();
         let columns = recording.columns(table, &names)?;
-        let indices = indices(ticks, &columns.ticks);
+        let ticks: Vec<Option<&usize>> = columns.ticks.iter().map(|id| index_of.get(id)).collect();
         for ((index, _), values) in wanted.iter().zip(columns.values) {
-            for (index_of, value) in indices.iter().zip(values) {
-                if let (Some(index_of), Some(value)) = (index_of, value) {
-                    signals[*index][*index_of] = Some(value);
+            for (tick, value) in ticks.iter().zip(values) {
+                if let (Some(tick), Some(value)) = (tick, value) {
+                    signals[*index][**tick] = Some(value);
                 }
             }
         }
     }
     Ok(signals)
-}
-
-fn indices(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
-    let mut next = 0;
-    rows.iter()
-        .map(|id| {
-            while ticks.get(next).is_some_and(|tick| tick.id < *id) {
-                next += 1;
-            }
-            ticks.get(next).filter(|tick| tick.id == *id).map(|_| next)
-        })
-        .collect()
 }
 
 fn pools(recording: &Recording, index_of: &HashMap<i64, usize>) -> Result<Vec<Pool>, Error> {

@@ -1,7 +1,7 @@
 //! Every key of the manifest is optional.
 
 use faultline_recording::{ProcessRow, SessionRow};
-use itertools::Itertools as _;
+use itertools::Itertools;
 use serde_json::Value;
 
 /// From the first session and the first identified process.
