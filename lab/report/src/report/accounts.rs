@@ -5,7 +5,7 @@ use super::chapter::{Chapter, Quantity, quantity};
 use super::faults::{averaged_samples, smoothed};
 use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::Trace;
+use super::timeline::line_of_ticks;
 use crate::measure::{Numbers, growth, replayed, within};
 use crate::run::Signal;
 use faultline_stats::summary::{self, Summary};
@@ -284,7 +284,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
                 let hits = (*hits)?;
                 ratio(100.0 * hits, hits + misses?)
             });
-            vec![Trace::ticks(subject, "", &ratios.collect::<Vec<_>>())]
+            vec![line_of_ticks(subject, "", &ratios.collect::<Vec<_>>())]
         },
     );
     let title = "Size of the accounts caches over time";
@@ -294,7 +294,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         "As the validator reports them.",
         ("Size (GiB)", "B"),
         |subject| {
-            let trace = |name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
+            let trace = |name, signal| line_of_ticks(subject, name, subject.run.signal(signal));
             vec![
                 trace("read cache", Signal::ReadCacheBytes),
                 trace("write cache", Signal::WriteCacheBytes),

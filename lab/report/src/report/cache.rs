@@ -3,7 +3,7 @@
 use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{BarSeries, Bars, Chart, Section};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::Trace;
+use super::timeline::line_of_moments;
 use crate::measure::{Numbers, Span, cache_moments, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
 use faultline_stats::smooth::moving_average;
@@ -140,7 +140,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) = moments.unzip();
             let average = moving_average(&us, size).into_iter();
             let ms = average.map(|us| us.map(|us| us / 1e3));
-            vec![Trace::moments(subject, "", at.into_iter().zip(ms))]
+            vec![line_of_moments(subject, at.into_iter().zip(ms))]
         },
     );
 }

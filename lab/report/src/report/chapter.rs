@@ -2,9 +2,9 @@
 
 use super::cells::{count, figure, missing, number, row, section, table};
 use super::classes::histogram;
-use super::model::{Block, Chart, Section, Table};
+use super::model::{Block, Chart, Line, Section, Table};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::{Trace, timeline};
+use super::timeline::timeline;
 use crate::measure::Numbers;
 use faultline_stats::summary::mean;
 
@@ -56,20 +56,20 @@ impl<'s> Chapter<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// A figure over time: the label of its vertical axis, the unit, and the traces of each run.
+    /// A figure over time: the label of its vertical axis, the unit, and the lines of each run.
     pub(crate) fn timeline(
         &mut self,
         id: &str,
         title: &str,
         caption: &str,
         (label, unit): (&str, &str),
-        traces: impl Fn(&Subject) -> Vec<Trace>,
+        lines: impl Fn(&Subject) -> Vec<Line>,
     ) {
         self.figure(
             id,
             title,
             caption,
-            timeline(self.subjects, label, unit, traces),
+            timeline(self.subjects, label, unit, lines),
         );
     }
 

@@ -5,7 +5,7 @@ use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::Trace;
+use super::timeline::line_of_ticks;
 use crate::measure::{PoolFaults, growth, pool_faults, rates, within};
 use crate::run::Signal;
 use faultline_agave::threads::purpose;
@@ -96,7 +96,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
         chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            vec![Trace::ticks(
+            vec![line_of_ticks(
                 subject,
                 "",
                 &smoothed(subject, signal, 1.0, size),
@@ -229,7 +229,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
     let size = averaged_samples(chapter.subjects);
     let caption = &*(averaged(size, "sample", "samples") + ".");
     let smooth = |subject: &Subject, name, signal, scale| {
-        Trace::ticks(subject, name, &smoothed(subject, signal, scale, size))
+        line_of_ticks(subject, name, &smoothed(subject, signal, scale, size))
     };
     chapter.timeline(
         "refaults-over-time",

@@ -3,9 +3,9 @@
 use super::cells::{GIB, figure, known, missing, number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::enough;
-use super::model::{Block, Chart, Matrix, Section};
+use super::model::{Block, Chart, Line, Matrix, Section};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::Trace;
+use super::timeline::line_of_ticks;
 use crate::measure::{Numbers, rates, rss, within};
 use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
@@ -154,18 +154,17 @@ fn level_title(level: &BindingLevel) -> String {
 
 fn timelines(chapter: &mut Chapter<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
-    let mut draw =
-        |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject) -> Vec<Trace>| {
-            let caption = format!("{caption} {levels}");
-            chapter.timeline(id, title, &caption, ("Memory (GiB)", "B"), traces);
-        };
+    let mut draw = |id: &str, title: &str, caption: &str, lines: &dyn Fn(&Subject) -> Vec<Line>| {
+        let caption = format!("{caption} {levels}");
+        chapter.timeline(id, title, &caption, ("Memory (GiB)", "B"), lines);
+    };
     let signal =
-        |subject: &Subject, name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
+        |subject: &Subject, name, signal| line_of_ticks(subject, name, subject.run.signal(signal));
     draw(
         "rss-over-time",
         "Resident memory over time",
         "RSS.",
-        &|subject| vec![Trace::ticks(subject, "", &rss(&subject.run))],
+        &|subject| vec![line_of_ticks(subject, "", &rss(&subject.run))],
     );
     draw(
         "vsz-over-time",

@@ -2,7 +2,7 @@ use super::cells::{estimate_or, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section, Table};
 use super::subject::{ESTIMATED_METRICS, RunPart, Subjects};
-use super::timeline::Trace;
+use super::timeline::{line_of_moments, line_of_ticks};
 use crate::measure::replayed;
 use crate::run::Signal;
 use faultline_stats::caveat::reliability_text as why_unreliable;
@@ -56,7 +56,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         ("Slots behind the tip", ""),
         |subject| {
             let behind = subject.run.signal(Signal::Behind);
-            vec![Trace::ticks(subject, "", behind)]
+            vec![line_of_ticks(subject, "", behind)]
         },
     );
     let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
@@ -74,7 +74,7 @@ fn figures(chapter: &mut Chapter<'_>) {
                     us.map(|us| us as f64 / 1e3),
                 )
             });
-            vec![Trace::moments(subject, "", times)]
+            vec![line_of_moments(subject, times)]
         },
     );
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";

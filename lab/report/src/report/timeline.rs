@@ -30,64 +30,52 @@ const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
 
-pub(crate) struct Trace {
-    name: &'static str,
-    x: Vec<f64>,
-    y: Vec<Option<f64>>,
+fn empty_line(subject: &Subject, name: &str) -> Line {
+    Line {
+        name: name.to_owned(),
+        run: subject.id.clone(),
+        ..Line::default()
+    }
 }
 
-impl Trace {
-    pub(crate) fn ticks(
-        subject: &Subject,
-        name: &'static str,
-        values: &[Option<f64>],
-    ) -> Trace {
-        let ticks = &subject.run.ticks;
-        let mut trace = Trace {
-            name,
-            x: Vec::with_capacity(ticks.len()),
-            y: Vec::with_capacity(ticks.len()),
-        };
-        for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
-            let before = index.checked_sub(1).and_then(|before| ticks.get(before));
-            if let Some(before) = before.filter(|before| is_gap(&subject.run, before, tick)) {
-                trace.push(f64::midpoint(before.at, tick.at), None);
-            }
-            trace.push(tick.at, *value);
-        }
-        trace
-    }
+fn push(line: &mut Line, x: f64, y: Option<f64>) {
+    line.x.push(x);
+    line.y.push(y);
+}
 
-    /// Values at any times. The line breaks at gaps and where no process was followed.
-    pub(crate) fn moments(
-        subject: &Subject,
-        name: &'static str,
-        moments: impl IntoIterator<Item = (f64, Option<f64>)>,
-    ) -> Trace {
-        let mut unrecorded_spans = unrecorded_spans(&subject.run).into_iter().peekable();
-        let mut trace = Trace {
-            name,
-            x: Vec::new(),
-            y: Vec::new(),
-        };
-        for (at, value) in moments {
-            if let Some(before) = trace.x.last().copied() {
-                while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
-                let between = unrecorded_spans.peek().filter(|span| span.from < at);
-                // The validator's points can lie within a daemon gap.
-                if between.is_some() && at - before > MAX_CONNECTED_SECONDS {
-                    trace.push(f64::midpoint(before, at), None);
-                }
-            }
-            trace.push(at, value);
+/// One value per tick.
+pub(crate) fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> Line {
+    let ticks = &subject.run.ticks;
+    let mut line = empty_line(subject, name);
+    for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
+        let before = index.checked_sub(1).and_then(|before| ticks.get(before));
+        if let Some(before) = before.filter(|before| is_gap(&subject.run, before, tick)) {
+            push(&mut line, f64::midpoint(before.at, tick.at), None);
         }
-        trace
+        push(&mut line, tick.at, *value);
     }
+    line
+}
 
-    fn push(&mut self, x: f64, y: Option<f64>) {
-        self.x.push(x);
-        self.y.push(y);
+/// Values at any times. The line breaks at gaps and where no process was followed.
+pub(crate) fn line_of_moments(
+    subject: &Subject,
+    moments: impl IntoIterator<Item = (f64, Option<f64>)>,
+) -> Line {
+    let mut unrecorded_spans = unrecorded_spans(&subject.run).into_iter().peekable();
+    let mut line = empty_line(subject, "");
+    for (at, value) in moments {
+        if let Some(before) = line.x.last().copied() {
+            while unrecorded_spans.next_if(|span| span.to <= before).is_some() {}
+            let between = unrecorded_spans.peek().filter(|span| span.from < at);
+            // The validator's points can lie within a daemon gap.
+            if between.is_some() && at - before > MAX_CONNECTED_SECONDS {
+                push(&mut line, f64::midpoint(before, at), None);
+            }
+        }
+        push(&mut line, at, value);
     }
+    line
 }
 
 fn unrecorded_spans(run: &Run) -> Vec<Span> {
@@ -118,7 +106,7 @@ pub(crate) fn timeline(
     subjects: &Subjects,
     y_label: &str,
     unit: &str,
-    traces: impl Fn(&Subject) -> Vec<Trace>,
+    lines: impl Fn(&Subject) -> Vec<Line>,
 ) -> Option<Chart> {
     let single = subjects.single().is_some();
     let max_points = if single {
@@ -132,52 +120,36 @@ pub(crate) fn timeline(
         ..Timeline::default()
     };
     for subject in &subjects.all {
-        let origin = origin(subject, single);
-        for trace in traces(subject) {
-            let from = trace.x.partition_point(|x| *x < origin);
-            let line = Line {
-                name: line_name(subject, trace.name, single),
-                run: subject.id.clone(),
-                x: trace.x[from..].iter().map(|x| x - origin).collect(),
-                y: trace.y[from..].to_vec(),
+        let origin = match single {
+            true => 0.0,
+            false => subject.from_execution.window.from,
+        };
+        for mut line in lines(subject) {
+            let from = line.x.partition_point(|x| *x < origin);
+            line.x.drain(..from);
+            line.y.drain(..from);
+            line.x.iter_mut().for_each(|x| *x -= origin);
+            line.name = match line.name.as_str() {
+                "" => subject.name.clone(),
+                name if single => name.to_owned(),
+                name => format!("{}: {name}", subject.name),
             };
             if line.y.iter().any(Option::is_some) {
                 chart.series.push(line.thinned(max_points));
             }
         }
-        chart.bands.extend(bands(subject, origin, single));
+        chart.bands.extend(bands(subject, origin));
         chart.marks.extend(marks(subject, origin, single));
     }
-    x_label(single || subjects.is_any_process()).clone_into(&mut chart.x_label);
+    chart.x_label = match single || subjects.is_any_process() {
+        true => "Time since the first tick",
+        false => "Time since the run's first execution",
+    }
+    .to_owned();
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-fn x_label(from_first_tick: bool) -> &'static str {
-    if from_first_tick {
-        "Time since the first tick"
-    } else {
-        "Time since the run's first execution"
-    }
-}
-
-fn origin(subject: &Subject, single: bool) -> f64 {
-    if single {
-        0.0
-    } else {
-        subject.from_execution.window.from
-    }
-}
-
-fn line_name(subject: &Subject, name: &str, single: bool) -> String {
-    match (single, name) {
-        (true, "") => subject.name.clone(),
-        (true, name) => name.to_owned(),
-        (false, "") => subject.name.clone(),
-        (false, name) => format!("{}: {name}", subject.name),
-    }
-}
-
-fn bands(subject: &Subject, origin: f64, single: bool) -> Vec<Band> {
+fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
         (
@@ -202,13 +174,9 @@ fn bands(subject: &Subject, origin: f64, single: bool) -> Vec<Band> {
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
     let shown = phases
         .chain(gaps)
-        .filter(|(span, _)| span.to > span.from && (single || span.to > origin));
+        .filter(|(span, _)| span.to > span.from.max(origin));
     let band = |(span, name): (Span, &str)| Band {
-        from: if single {
-            span.from
-        } else {
-            (span.from - origin).max(0.0)
-        },
+        from: (span.from - origin).max(0.0),
         to: span.to - origin,
         name: name.replace('_', " "),
         run: subject.id.clone(),

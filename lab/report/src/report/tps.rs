@@ -3,7 +3,7 @@
 use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{Block, Section};
 use super::subject::{RunPart, Subject, Subjects};
-use super::timeline::Trace;
+use super::timeline::line_of_moments;
 use crate::measure::{Second, TransactionSource};
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;
@@ -135,7 +135,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         ("TPS (/s)", "/s"),
         |subject| {
             let seconds = &subject.tps.seconds;
-            vec![Trace::moments(subject, "", moving_averages(seconds, size))]
+            vec![line_of_moments(subject, moving_averages(seconds, size))]
         },
     );
 }
