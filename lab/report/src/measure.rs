@@ -15,7 +15,7 @@ pub use pools::{PoolFaults, pool_faults};
 pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
 pub use span::Span;
 pub(crate) use timeline::timeline;
-pub use tps::{Second, Tps, TransactionSource};
+pub use tps::{Second, Tps};
 
 use crate::run::{Point, Run, Signal};
 use faultline_stats::rate::{self, Reading};

@@ -2,7 +2,6 @@ use super::lifecycle::{Lifecycle, is_gap};
 use super::span::Span;
 use crate::run::{ClockStep, Run, Signal, Tick};
 use faultline_agave::points::SlotPeaks;
-use faultline_recording::{CostTrackerPoint, ReplaySlotPoint};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND: i64 = 1_000_000_000;
@@ -16,15 +15,6 @@ const MAX_POINT_OFFSET: f64 = 3600.0;
 /// Later seconds are left out: about four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TransactionSource {
-    /// `transaction_count` of `cost_tracker_stats`: every frozen bank, own ones included.
-    #[default]
-    CostTracker,
-    /// `total_transactions` of `replay-slot-stats`, without own slots.
-    Replay,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     pub at: f64,
@@ -36,7 +26,6 @@ pub struct Second {
 /// Each process counts from its first execution on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tps {
-    pub source: TransactionSource,
     /// Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,
     /// Whether zero and unknown seconds can be told apart; if not, all count as zero.
@@ -59,7 +48,7 @@ impl Tps {
 }
 
 pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
-    let (source, counts) = counts(run);
+    let counts = counts(run);
     let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
     for (from, until) in processes(run) {
@@ -92,32 +81,27 @@ pub(super) fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         })
         .collect();
     Tps {
-        source,
         seconds,
         distinguishes_zeros,
     }
 }
 
-/// The transactions of each Unix second in which some were executed.
-fn counts(run: &Run) -> (TransactionSource, BTreeMap<i64, u64>) {
-    let (costs, replay) = (run.points.costs.iter(), run.points.replay.iter());
-    let (source, points): (_, Vec<_>) = if run.points.costs.is_empty() {
-        let of =
-            |point: &ReplaySlotPoint| (point.time_unix_ns, point.slot, point.total_transactions);
-        (TransactionSource::Replay, replay.map(of).collect())
-    } else {
-        let of = |point: &CostTrackerPoint| {
-            (point.time_unix_ns, point.bank_slot, point.transaction_count)
-        };
-        (TransactionSource::CostTracker, costs.map(of).collect())
-    };
+/// The transactions of each Unix second in which some were executed: `transaction_count` of
+/// `cost_tracker_stats`, of every frozen bank. Without it, `total_transactions` of
+/// `replay-slot-stats`, without own slots.
+fn counts(run: &Run) -> BTreeMap<i64, u64> {
+    let (costs, replay) = (&run.points.costs, &run.points.replay);
+    let replay = replay.iter().filter(|_| costs.is_empty());
+    let replay = replay.map(|point| (point.time_unix_ns, point.slot, point.total_transactions));
+    let costs = costs.iter();
+    let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
     let plausible_range = plausible_range(run);
     let mut counts = BTreeMap::<i64, u64>::new();
     let mut of_processes: Vec<(i64, SlotPeaks)> = processes(run)
         .into_iter()
         .map(|(_, until)| (until, SlotPeaks::default()))
         .collect();
-    for (time, slot, count) in points {
+    for (time, slot, count) in costs.chain(replay) {
         let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
         let Some(count) = count.filter(is_known) else {
             continue;
@@ -131,7 +115,7 @@ fn counts(run: &Run) -> (TransactionSource, BTreeMap<i64, u64>) {
         let sum = counts.entry(second).or_default();
         *sum = sum.saturating_add(added);
     }
-    (source, counts)
+    counts
 }
 
 fn plausible_range(run: &Run) -> Span {
@@ -237,22 +221,19 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
     }
     let seen: BTreeSet<i64> = times(run).map(|time| time.div_euclid(SECOND)).collect();
     let at = |second: i64| run.at(second.saturating_mul(SECOND));
-    let push_delay = MAX_SETTLE_SECONDS as f64;
     for gap in gaps {
-        let begin = seconds.partition_point(|(second, _)| at(*second) < gap.from);
+        let first = seconds.partition_point(|(second, _)| at(*second) < gap.from);
         let end = seconds.partition_point(|(second, _)| at(*second) <= gap.to);
-        let empty =
-            |(second, known): &(i64, Option<u64>)| *known == Some(0) && !seen.contains(second);
-        let before = seconds[..begin].iter_mut().rev();
+        let settled = gap.from - MAX_SETTLE_SECONDS as f64;
+        let before = seconds[..first].iter().rev();
         let before =
-            before.take_while(|one| at(one.0) >= gap.from - push_delay && !seen.contains(&one.0));
-        before
-            .filter(|one| empty(one))
-            .for_each(|(_, known)| *known = None);
-        seconds[begin..end]
-            .iter_mut()
-            .filter(|one| empty(one))
-            .for_each(|(_, known)| *known = None);
+            before.take_while(|(second, _)| at(*second) >= settled && !seen.contains(second));
+        let first = first - before.count();
+        for (second, known) in &mut seconds[first..end] {
+            if *known == Some(0) && !seen.contains(second) {
+                *known = None;
+            }
+        }
     }
 }
 

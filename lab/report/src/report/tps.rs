@@ -4,7 +4,7 @@ use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{Block, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::line_of_moments;
-use crate::measure::{Second, TransactionSource};
+use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;
 
@@ -92,9 +92,8 @@ fn why_missing(subject: &Subject) -> &'static str {
 }
 
 fn replay_only(subjects: &Subjects) -> Option<Block> {
-    let without = |subject: &&Subject| {
-        subject.tps.source == TransactionSource::Replay && !subject.tps.seconds.is_empty()
-    };
+    let without =
+        |subject: &&Subject| subject.run.points.costs.is_empty() && !subject.tps.seconds.is_empty();
     let names = subjects.all.iter().filter(without);
     let names = names.map(|subject| &subject.name).join(", ");
     (!names.is_empty()).then(|| Block::Text(format!(
