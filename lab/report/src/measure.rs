@@ -8,8 +8,7 @@ mod tps;
 
 pub use lifecycle::{End, KeptUp, Lifecycle, PhaseSpan};
 pub use numbers::{
-    Cache, Growth, Levels, Numbers, TpsNumbers, cache_moments, cache_times, growth, numbers,
-    prune_us,
+    Cache, Levels, Numbers, TpsNumbers, cache_moments, cache_times, growth, numbers, prune_us,
 };
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
@@ -51,10 +50,6 @@ pub fn measure(run: &Run) -> Measured {
         lifecycle,
         tps,
     }
-}
-
-pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
-    rate::rates(&readings(run, signal, Span::ALWAYS), max_tick_step(run))
 }
 
 pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {

@@ -173,7 +173,7 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
         }
         let at_20 = seconds.iter().find(|second| second.at == 20.0).unwrap();
         assert_eq!((at_20.count, at_20.executed), (Some(9), true));
-        let tps = numbers(&run, &measured, Span::ALWAYS).tps;
+        let tps = numbers(&run, &measured.tps, Span::ALWAYS).tps;
         let zero = total(&readings, "agave_zero_tps_seconds_total", None);
         assert_eq!((tps.zero, zero), (Some(5), 5.0));
         assert_eq!((tps.known, tps.unknown), (65, Some(0)));
@@ -183,7 +183,7 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
 #[test]
 fn the_work_of_repeated_slots_agrees_with_the_daemon() {
     let (readings, run, measured) = recorded(true);
-    let numbers = numbers(&run, &measured, Span::ALWAYS);
+    let numbers = numbers(&run, &measured.tps, Span::ALWAYS);
     let banks = 5.0 * 60.0;
     let replay = total(&readings, "agave_replay_slot_seconds", Some("total"));
     let reported: f64 = numbers.replay.iter().flatten().sum();

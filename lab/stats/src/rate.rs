@@ -17,8 +17,7 @@ pub struct Rates {
     pub per_second: Vec<Option<f64>>,
     /// Sum over the steps that have a rate.
     pub increase: f64,
-    /// Duration of the steps that have a rate. `increase / seconds` is the mean rate (a ratio of
-    /// sums, not a mean of ratios).
+    /// Duration of the steps that have a rate.
     pub seconds: f64,
 }
 
@@ -46,6 +45,16 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
 }
 
 impl Rates {
+    /// The increase; `None` without a step that has a rate.
+    pub fn known(&self) -> Option<f64> {
+        (self.seconds > 0.0).then_some(self.increase)
+    }
+
+    /// The ratio of sums; `None` without a step that has a rate.
+    pub fn mean(&self) -> Option<f64> {
+        Some(self.known()? / self.seconds)
+    }
+
     fn step(&mut self, seconds: f64, rise: f64, max_step: f64) -> Option<f64> {
         if rise < 0.0 || seconds > max_step || seconds.is_nan() || seconds <= 0.0 {
             return None;

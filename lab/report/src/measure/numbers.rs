@@ -1,34 +1,12 @@
 use super::replay::with_transactions;
-use super::{
-    Measured, Second, Span, column, max_tick_step, points_within, readings, replayed, within,
-};
+use super::{Second, Span, Tps, column, max_tick_step, points_within, readings, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
-use faultline_stats::rate;
+use faultline_stats::rate::{self, Rates};
 use faultline_stats::summary::{self, MeanWithoutPeaks, Summary};
 
 /// The study leaves out samples above this multiple of the average.
 const PEAK_FACTOR: f64 = 3.0;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Growth {
-    /// Without steps across gaps.
-    pub increase: f64,
-    pub seconds: f64,
-    pub rates: Summary,
-}
-
-impl Growth {
-    /// `None` without a step.
-    pub fn known(&self) -> Option<f64> {
-        (self.seconds > 0.0).then_some(self.increase)
-    }
-
-    /// Per second, as the ratio of sums. `None` without a step.
-    pub fn mean(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.increase / self.seconds)
-    }
-}
 
 /// In bytes, over the ticks of a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -92,8 +70,8 @@ pub struct Numbers {
     pub window: Span,
     pub tps: TpsNumbers,
     pub levels: Levels,
-    pub major: Growth,
-    pub minor: Growth,
+    pub major: Rates,
+    pub minor: Rates,
     /// Cores in use: CPU seconds per second.
     pub cpu: Option<f64>,
     pub cache: Cache,
@@ -112,13 +90,13 @@ impl Numbers {
     }
 }
 
-pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
+pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
     let growth = |signal| growth(run, signal, window);
     let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
     let points = points_within(run, &run.points.replay, window);
     Numbers {
         window,
-        tps: tps(run, measured, window),
+        tps: tps(run, seconds, window),
         levels: levels(run, window),
         major: growth(Signal::Major),
         minor: growth(Signal::Minor),
@@ -136,13 +114,8 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     }
 }
 
-pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
-    let rates = rate::rates(&readings(run, signal, window), max_tick_step(run));
-    Growth {
-        increase: rates.increase,
-        seconds: rates.seconds,
-        rates: summary::summary(&rates.per_second),
-    }
+pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
+    rate::rates(&readings(run, signal, window), max_tick_step(run))
 }
 
 fn levels(run: &Run, window: Span) -> Levels {
@@ -166,8 +139,8 @@ fn levels(run: &Run, window: Span) -> Levels {
     }
 }
 
-fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
-    let seconds = || measured.tps.within(window);
+fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
+    let seconds = || all.within(window);
     let count = |second: &Second| second.count.map(|count| count as f64);
     let known: Vec<Option<f64>> = seconds().map(count).filter(Option::is_some).collect();
     let executed = seconds().filter(|second| second.executed);
@@ -177,8 +150,8 @@ fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
     let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
-        zero: measured.tps.distinguishes_zeros.then_some(zero),
-        unknown: measured.tps.distinguishes_zeros.then_some(unknown),
+        zero: all.distinguishes_zeros.then_some(zero),
+        unknown: all.distinguishes_zeros.then_some(unknown),
         all_known: summary::mean_without_peaks(&known, PEAK_FACTOR),
         active: summary::mean_without_peaks(&active, PEAK_FACTOR),
         by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAK_FACTOR),

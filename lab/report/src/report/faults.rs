@@ -6,10 +6,11 @@ use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::line_of_ticks;
-use crate::measure::{PoolFaults, growth, pool_faults, rates, within};
+use crate::measure::{PoolFaults, Span, growth, pool_faults, within};
 use crate::run::Signal;
 use faultline_agave::threads::purpose;
 use faultline_stats::smooth::moving_average;
+use faultline_stats::summary::summary;
 
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
@@ -27,10 +28,10 @@ type OfPool = fn(&PoolFaults) -> Option<f64>;
 const RATES: &[Quantity] = &[
     quantity("Major faults", 0, |_, n| n.major.known()),
     quantity("Major mean [/s]", 3, |_, n| n.major.mean()),
-    quantity("Major max [/s]", 1, |_, n| n.major.rates.max),
+    quantity("Major max [/s]", 1, |_, n| summary(&n.major.per_second).max),
     quantity("Minor faults", 0, |_, n| n.minor.known()),
     quantity("Minor mean [/s]", 1, |_, n| n.minor.mean()),
-    quantity("Minor max [/s]", 1, |_, n| n.minor.rates.max),
+    quantity("Minor max [/s]", 1, |_, n| summary(&n.minor.per_second).max),
 ];
 
 /// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
@@ -76,7 +77,9 @@ pub(crate) fn smoothed(
     scale: f64,
     size: usize,
 ) -> Vec<Option<f64>> {
-    let rates = rates(&subject.run, signal).per_second.into_iter();
+    let rates = growth(&subject.run, signal, Span::ALWAYS)
+        .per_second
+        .into_iter();
     let scaled: Vec<_> = rates.map(|rate| rate.map(|rate| rate * scale)).collect();
     moving_average(&scaled, size)
 }
@@ -110,7 +113,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         chapter.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = rates(&subject.run, signal).per_second;
+            let rates = growth(&subject.run, signal, Span::ALWAYS).per_second;
             within(&subject.run, &rates, subject.from_execution.window)
         });
     }

@@ -6,7 +6,7 @@ use super::enough;
 use super::model::{Block, Chart, Line, Matrix, Section};
 use super::subject::{RunPart, Subject, Subjects};
 use super::timeline::line_of_ticks;
-use crate::measure::{Numbers, rates, rss, within};
+use crate::measure::{Numbers, Span, growth, rss, within};
 use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
 
@@ -201,7 +201,8 @@ pub(crate) const CORRELATION_NAMES: [&str; 4] = ["RSS", "VSZ", "Major faults", "
 
 pub(crate) fn correlations(subject: &Subject, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let run = &subject.run;
-    let [major, minor] = [Signal::Major, Signal::Minor].map(|signal| rates(run, signal).per_second);
+    let [major, minor] =
+        [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
     let values = [&rss(run), vsz, &major, &minor];
     let values = values.map(|values| within(run, values, numbers.window));

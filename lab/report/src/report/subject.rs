@@ -173,7 +173,7 @@ fn subject(
     arm: String,
 ) -> Subject {
     let measured = measure::measure(&run);
-    let numbers = |window| measure::numbers(&run, &measured, window);
+    let numbers = |window| measure::numbers(&run, &measured.tps, window);
     let (all, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
     let from_execution = numbers(measured.executing.unwrap_or(measured.all));
     Subject {
