@@ -8,7 +8,7 @@ mod tps;
 
 pub use lifecycle::{End, KeptUp, Lifecycle, PhaseSpan};
 pub use numbers::{
-    Cache, Levels, Numbers, TpsNumbers, cache_moments, cache_times, growth, numbers, prune_us,
+    Cache, Levels, Numbers, TpsNumbers, cache_moments, cache_times, numbers, prune_us,
 };
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{SlotContents, cache_slots, contents, is_own, replayed, slots};
@@ -17,7 +17,7 @@ pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
 
 use crate::run::{Point, Run, Signal};
-use faultline_stats::rate::{self, Reading};
+use faultline_stats::rate::{self, Rates, Reading};
 use std::ops::Add;
 
 #[derive(Debug, Clone, Default)]
@@ -52,19 +52,17 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
-    let ticks = run
-        .ticks
-        .iter()
-        .zip(run.signal(signal))
-        .filter(|(tick, _)| window.includes(tick.at));
-    ticks
+/// Of a counter, from the ticks of a part of a run.
+pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
+    let ticks = run.ticks.iter().zip(run.signal(signal));
+    let readings = ticks
+        .filter(|(tick, _)| window.includes(tick.at))
         .map(|(tick, total)| Reading {
             at: tick.at,
             total: *total,
             epoch: epoch(tick),
-        })
-        .collect()
+        });
+    rate::rates(&readings.collect::<Vec<_>>(), max_tick_step(run))
 }
 
 /// Kernel counters restart with each process, and nothing is known between two sessions.

@@ -1,8 +1,8 @@
 use super::replay::with_transactions;
-use super::{Second, Span, Tps, column, max_tick_step, points_within, readings, replayed, within};
+use super::{Second, Span, Tps, column, points_within, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
-use faultline_stats::rate::{self, Rates};
+use faultline_stats::rate::Rates;
 use faultline_stats::summary::{self, MeanWithoutPeaks, Summary};
 
 /// The study leaves out samples above this multiple of the average.
@@ -91,7 +91,7 @@ impl Numbers {
 }
 
 pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
-    let growth = |signal| growth(run, signal, window);
+    let growth = |signal| super::growth(run, signal, window);
     let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
     let points = points_within(run, &run.points.replay, window);
     Numbers {
@@ -112,10 +112,6 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
             .count(),
         behind: within(run, run.signal(Signal::Behind), window),
     }
-}
-
-pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
-    rate::rates(&readings(run, signal, window), max_tick_step(run))
 }
 
 fn levels(run: &Run, window: Span) -> Levels {
