@@ -11,7 +11,7 @@ use super::pace;
 use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
-use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
 use faultline_stats::block::{Estimate, Reliability};
 use faultline_stats::caveat::reliability_text;
 use faultline_stats::decision::Decision;
@@ -94,18 +94,11 @@ impl Floor {
     fn decision(&self, row: &Row) -> Option<Decision> {
         let floor = self.floor(row.index)?;
         let aa_pair = self.rows.iter().filter(|other| other.aa_pair());
-        let mut both = aa_pair
-            .filter(|aa_pair| aa_pair.index == row.index)
-            .chain([row]);
-        let direction = match row.difference {
-            [_, low, _] if low > floor => Direction::Higher,
-            [.., high] if high < -floor => Direction::Lower,
-            _ => return Some(Decision::Inconclusive),
-        };
-        Some(match both.find_map(|row| row.unreliable) {
-            Some(why) => Decision::Unreliable(why),
-            None => Decision::Shown(direction),
-        })
+        let aa_pair = aa_pair.filter(|aa_pair| aa_pair.index == row.index);
+        let unreliable = aa_pair.chain([row]).find_map(|row| row.unreliable);
+        let [_, low, high] = row.difference;
+        let reliable = unreliable.unwrap_or(Reliability::Reliable);
+        Some(Decision::of((low, high), -floor..=floor, reliable))
     }
 
     fn is_beyond_floor(&self, row: &Row) -> Option<bool> {

@@ -2,7 +2,8 @@ use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
 use crate::measure::lifecycle::is_gap;
 use crate::measure::{PhaseSpan, Span};
-use crate::run::{ClockStep, Run};
+use crate::run::{ClockStep, Event, Run, plain};
+use serde_json::Value;
 
 const MAX_POINTS: usize = 2000;
 
@@ -194,7 +195,7 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
     let executing = subject.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start, 15 s before the daemon detected it.
-    let is_drawn_stall = |event: &crate::run::Event| {
+    let is_drawn_stall = |event: &Event| {
         event.kind == "stall"
             && subject
                 .lifecycle
@@ -202,7 +203,7 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
                 .iter()
                 .any(|stall| stall.span.includes(event.at))
     };
-    let event_words = |event: &crate::run::Event| {
+    let event_words = |event: &Event| {
         let name = MARKED_EVENTS
             .iter()
             .find(|(kind, _)| *kind == event.kind)
@@ -241,17 +242,13 @@ fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
 }
 
 /// The name of a manual mark: `{"name": "..."}`, or plain text.
-fn mark_name(detail: &str) -> String {
-    let parsed = serde_json::from_str::<serde_json::Value>(detail).ok();
-    let name = parsed
-        .as_ref()
-        .and_then(|detail| detail.get("name")?.as_str())
-        .unwrap_or(detail);
+fn mark_name(detail: &Value) -> String {
+    let name = detail.get("name").filter(|name| name.is_string());
+    let name = plain(name.unwrap_or(detail));
     let short: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    if short.is_empty() {
-        "mark".to_owned()
-    } else {
-        short
+    match short.as_str() {
+        "" => "mark".to_owned(),
+        _ => short,
     }
 }
 

@@ -6,24 +6,24 @@ use serde_json::Value;
 pub struct Event {
     pub at: f64,
     pub kind: String,
-    /// A JSON object, a text, or empty.
-    pub detail: String,
+    /// An object, a text, or null.
+    pub detail: Value,
 }
 
 impl Event {
     /// The detail in words, without a full stop: `process 7 (agave-validator) ended: exit`. An
     /// unknown detail becomes names and values.
     pub(crate) fn sentence(&self) -> String {
-        let detail = serde_json::from_str::<Value>(&self.detail).unwrap_or(Value::Null);
+        let detail = &self.detail;
         let text = |name: &str| detail.get(name).map(plain).filter(|text| !text.is_empty());
         let amount = |name: &str| detail.get(name)?.as_f64();
-        known(&self.kind, &text, &amount).unwrap_or_else(|| match &detail {
+        known(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
             Value::Object(fields) => {
                 let pairs = fields.iter().filter(|(_, value)| !value.is_null());
                 let pairs = pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
                 pairs.join(", ")
             }
-            _ => self.detail.clone(),
+            detail => plain(detail),
         })
     }
 }
@@ -67,7 +67,7 @@ fn known(
     })
 }
 
-fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
@@ -90,7 +90,7 @@ mod tests {
             let event = Event {
                 at: 0.0,
                 kind: (*kind).to_owned(),
-                detail: (*detail).to_owned(),
+                detail: serde_json::from_str(detail).unwrap_or_else(|_| Value::from(*detail)),
             };
             assert_eq!(event.sentence(), *expected, "{kind} {detail}");
         }

@@ -141,8 +141,7 @@ fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
     const NEAR: f64 = 5.0;
     let mut steps = clock.steps();
     for event in events.iter().filter(|event| event.kind == "clock_step") {
-        let detail = serde_json::from_str::<Value>(&event.detail).ok();
-        let Some(seconds) = detail.and_then(|detail| detail.get("seconds")?.as_f64()) else {
+        let Some(seconds) = event.detail["seconds"].as_f64() else {
             continue;
         };
         if !steps.iter().any(|step| (step.at - event.at).abs() < NEAR) {
@@ -336,16 +335,11 @@ fn stopped(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<bool>, Error>
 }
 
 fn event(row: &EventRow, clock: &Clock) -> Event {
-    let detail = match &row.detail {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
     let at = clock.at(row.session, nanoseconds(row.uptime), nanoseconds(row.unix));
     Event {
         at,
         kind: row.kind.name().to_owned(),
-        detail,
+        detail: row.detail.clone(),
     }
 }
 

@@ -88,7 +88,7 @@ fn killed() -> Run {
     let event = |kind: &str| Event {
         at: 120.0,
         kind: kind.to_owned(),
-        detail: "{\"pid\":101}".to_owned(),
+        detail: serde_json::json!({ "pid": 101 }),
     };
     run.events = vec![event("oom_kill")];
     run
@@ -653,10 +653,7 @@ fn a_wall_clock_step_changes_no_data_and_is_a_caveat() {
         let run = with_clock(&folder.path().join(format!("{step}.fltl")), step);
         same_times(&run, &still, step);
         let report = build([run.clone()], &Options::default());
-        same_tables(
-            &report,
-            &build([still.clone()], &Options::default()),
-        );
+        same_tables(&report, &build([still.clone()], &Options::default()));
 
         let said = format!("the wall clock was {words} at 2027-01-15 08:00:30 UTC");
         assert!(
