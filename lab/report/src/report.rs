@@ -263,7 +263,7 @@ fn subtitle(subjects: &Subjects) -> String {
 }
 
 fn card(subject: &Subject) -> RunCard {
-    let run = subject.run;
+    let run = &subject.run;
     let mut facts = vec![("File", run.file.clone())];
     facts.extend(
         run.labels

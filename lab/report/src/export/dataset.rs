@@ -64,7 +64,7 @@ impl DatasetRun {
         let host = label("host").or_else(name).unwrap_or("unknown".to_owned());
         let started = session.map_or(0, |session| session.started.as_nanos() as i64);
         let began = ticks.first().map_or(started, |tick| tick.unix_ns);
-        let named = ["experiment", "arm", "run"].into_iter().filter_map(label);
+        let mut named = ["experiment", "arm", "run"].into_iter().filter_map(label);
         let name = match named.join("-") {
             name if name.is_empty() => "run".to_owned(),
             name => name,

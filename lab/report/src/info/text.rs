@@ -93,7 +93,7 @@ fn file(out: &mut String, summary: &Summary) {
     );
     if !summary.labels.is_empty() {
         let labels = summary.labels.iter();
-        let labels = labels.map(|(key, value)| format!("{key}={value}"));
+        let mut labels = labels.map(|(key, value)| format!("{key}={value}"));
         line(out, "labels", &labels.join(", "));
     }
     for (key, value) in &summary.meta {
@@ -275,7 +275,7 @@ fn words(value: &Value) -> String {
 fn detail(value: &Value) -> String {
     let mut lines = Vec::new();
     flatten("", value, &mut lines);
-    let pairs = lines.into_iter().map(|(key, value)| {
+    let mut pairs = lines.into_iter().map(|(key, value)| {
         if key.is_empty() {
             value
         } else {

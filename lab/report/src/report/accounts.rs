@@ -4,7 +4,7 @@ use super::cells::{GIB, number, row, table};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::faults::{averaged_samples, smoothed};
 use super::model::{Block, Chart, Curve, Curves, Section};
-use super::subject::{RunPart, Subject, Subjects};
+use super::subject::{Subject, Subjects};
 use super::timeline::line_of_ticks;
 use crate::measure::{Numbers, growth, replayed, within};
 use crate::run::Signal;

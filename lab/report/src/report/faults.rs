@@ -4,7 +4,7 @@ use super::cells::{number, row, table, words};
 use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::groups::by_key;
 use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
-use super::subject::{RunPart, Subject, Subjects};
+use super::subject::{Subject, Subjects};
 use super::timeline::line_of_ticks;
 use crate::measure::{PoolFaults, Span, growth, pool_faults, within};
 use crate::run::Signal;

@@ -233,7 +233,7 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
 
 fn with_arms(subjects: &Subjects, of: impl Fn(&String) -> Option<String>) -> String {
     let arms = subjects.arms.iter();
-    let arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
+    let mut arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
     arms.join(", ")
 }
 
@@ -343,7 +343,7 @@ mod tests {
             per_second,
             ..Options::default()
         };
-        build(runs, &options)
+        build(runs.to_vec(), &options)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use super::cells::{estimate_or, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section, Table};
-use super::subject::{ESTIMATED_METRICS, RunPart, Subjects};
+use super::subject::{ESTIMATED_METRICS, Subjects};
 use super::timeline::{line_of_moments, line_of_ticks};
 use crate::measure::replayed;
 use crate::run::Signal;

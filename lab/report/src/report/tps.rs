@@ -2,7 +2,7 @@
 
 use super::chapter::{Chapter, Quantity, averaged, quantity};
 use super::model::{Block, Section};
-use super::subject::{RunPart, Subject, Subjects};
+use super::subject::{Subject, Subjects};
 use super::timeline::line_of_moments;
 use crate::measure::Second;
 use faultline_stats::smooth::moving_average;

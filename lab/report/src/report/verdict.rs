@@ -456,7 +456,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
 
 fn differing(pairs: &[Pair]) -> Vec<String> {
     let shown = |pair: &Pair| {
-        let differ =
+        let mut differ =
             pair.others
                 .iter()
                 .filter_map(|(scalar, comparison)| match comparison.conclusion {

@@ -49,9 +49,9 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
     let runs = [
         run("256", "2.1.14", 1_800_000_000),
         run("256", "2.1.14", 1_800_000_100),
-        run("512", "2.1.14", 1_800_000_200),
+        run("1024", "4.4.0", 1_800_000_200),
         run("1024", "4.4.0", 1_800_000_300),
-        run("1024", "4.4.0", 1_800_000_400),
+        run("512", "2.1.14", 1_800_000_400),
     ];
     let subjects = Subjects::new(runs, &Plan::default(), &[]);
     let found = caveats(&subjects, scalar("tps").unwrap(), false);
