@@ -9,6 +9,7 @@ mod manifest;
 mod signal;
 
 pub use event::Event;
+pub(crate) use clock::nanoseconds;
 pub(crate) use event::plain;
 pub use from_experiment::{ExperimentOutcome, Replayed, ReplayedSlot};
 pub use levels::BindingLevel;

@@ -867,7 +867,7 @@ fn the_real_daemon_records_the_validator_below_a_wrapper() {
         .filter(|event| event.kind == "exit")
         .collect();
     assert!(
-        exits.len() == 1 && exits[0].detail.contains(&validators[0].to_string()),
+        exits.len() == 1 && exits[0].detail["pid"] == validators[0],
         "{exits:?}"
     );
 }

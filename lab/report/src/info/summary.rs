@@ -1,14 +1,13 @@
 use super::phases::{Gap, times};
 use crate::measure::timeline;
-use crate::run::load_evidence;
-use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
+use crate::run::{load_evidence, nanoseconds};
+use faultline_recording::{Error, EventKind, EventRow, Recording, SessionRow, TickRow};
 use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The output of `info --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -96,35 +95,43 @@ impl Summary {
             phase: phase.map(|phase| phase.name().to_owned()),
             seconds: sum.as_secs_f64(),
         });
+        let sessions = info.sessions.into_iter();
+        let processes = info.processes.into_iter().map(|process| Process {
+            id: process.id,
+            session: process.session,
+            pid: process.pid,
+            started_unix_ns: process.started.map(nanoseconds),
+            seen_unix_ns: nanoseconds(process.seen),
+            manifest: process.manifest,
+        });
+        let tables = info.tables.into_iter().map(|table| Table {
+            name: table.name,
+            rows: table.rows,
+        });
+        let problems = recording.last_problems()?.into_iter();
+        let problems = problems.map(|problem| Problem {
+            source: problem.source,
+            status: problem.status.unwrap_or_default(),
+            what: problem.what.unwrap_or_default(),
+        });
         let mut summary = Summary {
             file: recording.path().to_owned(),
             format: info.format,
             finished: info.finished,
             bytes: info.bytes,
             log_bytes: info.log_bytes,
-            labels: info.labels.iter().cloned().collect(),
-            meta: info.meta.clone(),
-            first_unix_ns: info.first_tick.as_ref().map(|tick| tick.unix_ns),
-            last_unix_ns: info.last_tick.as_ref().map(|tick| tick.unix_ns),
+            labels: info.labels.into_iter().collect(),
+            meta: info.meta,
+            first_unix_ns: info.first_tick.map(|tick| tick.unix_ns),
+            last_unix_ns: info.last_tick.map(|tick| tick.unix_ns),
             seconds: times.length.as_secs_f64(),
-            sessions: sessions(&info, &ticks),
-            processes: processes(&info),
+            sessions: sessions.map(|row| session(row, &ticks)).collect(),
+            processes: processes.collect(),
             phases: phases.collect(),
             events: recording.events()?.into_iter().map(event).collect(),
             gaps: times.gaps,
-            tables: info
-                .tables
-                .iter()
-                .map(|table| Table {
-                    name: table.name,
-                    rows: table.rows,
-                })
-                .collect(),
-            problems: recording
-                .last_problems()?
-                .into_iter()
-                .map(problem)
-                .collect(),
+            tables: tables.collect(),
+            problems: problems.collect(),
             missing: Vec::new(),
         };
         summary.missing = missing(&summary);
@@ -132,50 +139,25 @@ impl Summary {
     }
 }
 
-fn nanos(since: Duration) -> i64 {
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-fn sessions(info: &Info, ticks: &[TickRow]) -> Vec<Session> {
-    let ticks_of = |id: i64| ticks.iter().filter(|tick| tick.session == id).count() as u64;
-    let of = info.sessions.iter().map(|session| Session {
-        id: session.id,
-        started_unix_ns: nanos(session.started),
-        ended_unix_ns: session.ended.map(nanos),
-        interval_seconds: session.interval.as_secs_f64(),
-        version: session.version.clone(),
-        ticks: ticks_of(session.id),
-        manifest: session.manifest.clone(),
-    });
-    of.collect()
-}
-
-fn processes(info: &Info) -> Vec<Process> {
-    let of = info.processes.iter().map(|process| Process {
-        id: process.id,
-        session: process.session,
-        pid: process.pid,
-        started_unix_ns: process.started.map(nanos),
-        seen_unix_ns: nanos(process.seen),
-        manifest: process.manifest.clone(),
-    });
-    of.collect()
+fn session(row: SessionRow, ticks: &[TickRow]) -> Session {
+    let ticks = ticks.iter().filter(|tick| tick.session == row.id);
+    Session {
+        id: row.id,
+        started_unix_ns: nanoseconds(row.started),
+        ended_unix_ns: row.ended.map(nanoseconds),
+        interval_seconds: row.interval.as_secs_f64(),
+        version: row.version,
+        ticks: ticks.count() as u64,
+        manifest: row.manifest,
+    }
 }
 
 fn event(row: EventRow) -> Event {
     Event {
-        unix_ns: nanos(row.unix),
+        unix_ns: nanoseconds(row.unix),
         kind: row.kind.name(),
         process: row.process,
         detail: row.detail,
-    }
-}
-
-fn problem(row: ProblemRow) -> Problem {
-    Problem {
-        source: row.source,
-        status: row.status.unwrap_or_default(),
-        what: row.what.unwrap_or_default(),
     }
 }
 

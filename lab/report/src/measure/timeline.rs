@@ -104,9 +104,14 @@ fn track_session(
         return;
     };
     for index in begins..ticks.end {
-        let Some((tick, evidence)) = run.ticks.get(index).zip(source(run, index)) else {
+        let Some(tick) = run.ticks.get(index) else {
             continue;
         };
+        let evidence = match tick.process {
+            Some(_) => source(run, index, tick),
+            None => Some(Evidence::default()),
+        };
+        let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
             tracker.restart();
         }
@@ -154,11 +159,7 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(run, signal, index).map(|slot| slot as u64)
 }
 
-fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
-    let tick = run.ticks.get(index)?;
-    if tick.process.is_none() {
-        return Some(Evidence::default());
-    }
+fn evidence_at(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     Some(Evidence {
         process: match value(run, Signal::EvidenceStopped, index)? {
             0.0 => Process::Alive,
@@ -175,11 +176,7 @@ fn evidence_at(run: &Run, index: usize) -> Option<Evidence> {
 }
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
-fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
-    let tick = run.ticks.get(index)?;
-    if tick.process.is_none() {
-        return Some(Evidence::default());
-    }
+fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     let before = index
         .checked_sub(1)
         .and_then(|before| slot(run, Signal::Processed, before));

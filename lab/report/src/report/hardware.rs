@@ -26,9 +26,39 @@ pub(crate) fn section(subjects: &Subjects) -> Section {
             "Of the first process that was followed. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
-        folders(subjects),
-        drives(subjects),
-        network(subjects),
+        shared_rows(
+            subjects,
+            table(
+                "folders",
+                "Ledger, accounts and their file systems",
+                &FOLDER_COLUMNS,
+                "The validator's folders and their file systems, when the process was found. GiB is 2^30 bytes.",
+            ),
+            |facts| &facts.mounts,
+            folder,
+        ),
+        shared_rows(
+            subjects,
+            table(
+                "drives",
+                "Disks",
+                &["Runs", "Disk", "Model", "Size [GiB]", "Kind", "Scheduler"],
+                "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.",
+            ),
+            |facts| &facts.drives,
+            drive,
+        ),
+        shared_rows(
+            subjects,
+            table(
+                "network",
+                "Network interfaces",
+                &["Runs", "Interface", "Speed [Gbit/s]", "State"],
+                "As the kernel lists them; virtual ones report no speed.",
+            ),
+            |facts| &facts.interfaces,
+            interface,
+        ),
     ];
     cells::section("hardware", "Hardware", blocks)
 }
@@ -93,31 +123,17 @@ fn shared_rows(
     Block::Table(listed)
 }
 
-fn folders(subjects: &Subjects) -> Block {
-    let columns = [
-        "Runs",
-        "Folder of",
-        "Path",
-        "Device",
-        "Disk",
-        "File system",
-        "Mount options",
-        "Size [GiB]",
-        "Free [GiB]",
-    ];
-    let note = "The validator's folders and their file systems, when the process was found. GiB is 2^30 bytes.";
-    shared_rows(
-        subjects,
-        table(
-            "folders",
-            "Ledger, accounts and their file systems",
-            &columns,
-            note,
-        ),
-        |facts| &facts.mounts,
-        folder,
-    )
-}
+const FOLDER_COLUMNS: [&str; 9] = [
+    "Runs",
+    "Folder of",
+    "Path",
+    "Device",
+    "Disk",
+    "File system",
+    "Mount options",
+    "Size [GiB]",
+    "Free [GiB]",
+];
 
 fn folder(folder: &Value) -> Vec<Cell> {
     let mount = &folder["mount"];
@@ -150,17 +166,6 @@ fn gib(bytes: &Value) -> Cell {
     number(gib, 1, NOT_THERE)
 }
 
-fn drives(subjects: &Subjects) -> Block {
-    let columns = ["Runs", "Disk", "Model", "Size [GiB]", "Kind", "Scheduler"];
-    let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
-    shared_rows(
-        subjects,
-        table("drives", "Disks", &columns, note),
-        |facts| &facts.drives,
-        drive,
-    )
-}
-
 fn drive(drive: &Value) -> Vec<Cell> {
     let kind = |rotates| if rotates { "rotating" } else { "solid state" };
     vec![
@@ -170,17 +175,6 @@ fn drive(drive: &Value) -> Vec<Cell> {
         text(drive["rotational"].as_bool().map(kind), NOT_THERE),
         fact(&drive["scheduler"], NOT_THERE),
     ]
-}
-
-fn network(subjects: &Subjects) -> Block {
-    let columns = ["Runs", "Interface", "Speed [Gbit/s]", "State"];
-    let listed = table(
-        "network",
-        "Network interfaces",
-        &columns,
-        "As the kernel lists them; virtual ones report no speed.",
-    );
-    shared_rows(subjects, listed, |facts| &facts.interfaces, interface)
 }
 
 fn interface(interface: &Value) -> Vec<Cell> {

@@ -135,6 +135,6 @@ impl Clock {
     }
 }
 
-pub(super) fn nanoseconds(time: Duration) -> i64 {
+pub(crate) fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
