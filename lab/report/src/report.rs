@@ -41,6 +41,7 @@ use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use floor::Floor;
+use itertools::Itertools;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use subject::{Subject, Subjects};
@@ -150,11 +151,7 @@ fn metric_sections(subjects: &Subjects) -> Vec<Section> {
     sections
 }
 
-fn build_report(
-    runs: impl IntoIterator<Item = Run>,
-    options: &Options,
-    arms: &[String],
-) -> Report {
+fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[String]) -> Report {
     let plan = Plan {
         seed: options.seed,
         ..Plan::default()
@@ -239,79 +236,63 @@ fn title_of_runs(subjects: &Subjects) -> String {
 }
 
 fn subtitle(subjects: &Subjects) -> String {
-    let begun = subjects
-        .all
-        .iter()
-        .map(|subject| subject.run.origin_unix_ns)
-        .filter(|begun| *begun > 0);
-    let (first, last) = (begun.clone().min(), begun.max());
-    match (subjects.single(), first, last) {
-        (Some(one), Some(first), _) => {
+    let all = subjects.all.iter();
+    let begun = all.map(|subject| subject.run.origin_unix_ns);
+    let begun = begun.filter(|begun| *begun > 0).minmax().into_option();
+    match (subjects.single(), begun) {
+        (_, None) => String::new(),
+        (Some(one), Some((first, _))) => {
             format!("{}, recorded for {}", moment(first), seconds(one.run.end()))
         }
-        (None, Some(first), Some(last)) => {
-            format!(
-                "{} runs of {}, begun from {} to {}",
-                subjects.all.len(),
-                counted(subjects.arms.len() as f64, "arm"),
-                moment(first),
-                moment(last)
-            )
-        }
-        _ => String::new(),
+        (None, Some((first, last))) => format!(
+            "{} runs of {}, begun from {} to {}",
+            subjects.all.len(),
+            counted(subjects.arms.len() as f64, "arm"),
+            moment(first),
+            moment(last)
+        ),
     }
 }
 
 fn card(subject: &Subject) -> RunCard {
-    let run = &subject.run;
-    let mut facts = vec![("File", run.file.clone())];
-    facts.extend(
-        run.labels
-            .iter()
-            .filter(|(key, _)| key != "arm" && key != "run")
-            .map(|(key, value)| (key.as_str(), value.clone())),
-    );
-    if !run.facts.versions.is_empty() {
-        facts.push(("Validator", run.facts.versions.join(", ")));
-    }
-    let consensus = pace::protocols(run).map(|protocols| ("Consensus", protocols));
-    let slot_time = Pace::of(subject).slot_time();
-    let slot_time = slot_time.map(|seconds| ("Slot time", seconds));
-    facts.extend(consensus.into_iter().chain(slot_time));
-    if run.origin_unix_ns > 0 {
-        facts.push(("Begun", moment(run.origin_unix_ns)));
-    }
-    facts.push(("Recorded for", seconds(run.end())));
-    if let Some(ended) = subject.lifecycle.ended {
-        facts.push(("Ended after", seconds(ended)));
-    }
-    if let Some(limit) = subject.limit() {
-        facts.push(("Memory limit", bytes(limit)));
-    }
-    if let Some(catch_up) = subject.catch_up() {
-        facts.push(("Catch-up", seconds(catch_up)));
-    }
-    let kept_up = match subject.lifecycle.kept_up.answer {
+    let (run, lifecycle) = (&subject.run, &subject.lifecycle);
+    let labels = run.labels.iter();
+    let labels = labels.filter(|(key, _)| key != "arm" && key != "run");
+    let labels = labels.map(|(key, value)| (key.as_str(), Some(value.clone())));
+    let versions = run.facts.versions.join(", ");
+    let kept_up = match lifecycle.kept_up.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
     };
-    if subject.lifecycle.has_validator || run.is_replay() {
-        let what = if run.is_replay() {
-            "Did all of its work"
-        } else {
-            "Kept up"
-        };
-        facts.push((what, kept_up.to_owned()));
-    }
-    facts.push(("End", subject.lifecycle.end.how.clone()));
+    let did = match run.is_replay() {
+        true => "Did all of its work",
+        false => "Kept up",
+    };
+    let is_judged = lifecycle.has_validator || run.is_replay();
+    let facts = [
+        ("Validator", Some(versions).filter(|all| !all.is_empty())),
+        ("Consensus", pace::protocols(run)),
+        ("Slot time", Pace::of(subject).slot_time()),
+        (
+            "Begun",
+            (run.origin_unix_ns > 0).then(|| moment(run.origin_unix_ns)),
+        ),
+        ("Recorded for", Some(seconds(run.end()))),
+        ("Ended after", lifecycle.ended.map(seconds)),
+        ("Memory limit", subject.limit().map(bytes)),
+        ("Catch-up", subject.catch_up().map(seconds)),
+        (did, is_judged.then(|| kept_up.to_owned())),
+        ("End", Some(lifecycle.end.how.clone())),
+    ];
+    let file = [("File", Some(run.file.clone()))];
+    let facts = file.into_iter().chain(labels).chain(facts);
     RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),
         arm: subject.arm.clone(),
         facts: facts
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
             .collect(),
     }
 }

@@ -3,7 +3,8 @@ use crate::report::{self, Options};
 use crate::run::{self, Run};
 use anyhow::{Context as _, bail};
 use faultline_text::clean;
-use std::path::{Path, PathBuf};
+use itertools::Itertools;
+use std::path::Path;
 
 const DEFAULT_FOLDER: &str = "report";
 
@@ -16,17 +17,14 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
     reject_overlaps(&runs)?;
-    runs.iter_mut()
-        .zip(&args.runs)
-        .for_each(|(run, path)| run.predict_cache(path));
+    for (run, path) in runs.iter_mut().zip(&args.runs) {
+        run.predict_cache(path);
+    }
     let options = options(args, &runs);
     let mut report = report::build(runs, &options);
     report.unfolded = args.unfold;
-    let out: PathBuf = args
-        .out
-        .clone()
-        .unwrap_or_else(|| Path::new(DEFAULT_FOLDER).to_owned());
-    let written = faultline_pages::render::write(&report, &out, args.force)?;
+    let out = args.out.as_deref().unwrap_or(Path::new(DEFAULT_FOLDER));
+    let written = faultline_pages::render::write(&report, out, args.force)?;
     Ok(format!(
         "{}\n{}\n",
         clean(&report.verdict.headline),
@@ -36,20 +34,15 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
 
 /// Fails if two recordings overlap: copies of one run would overstate the certainty.
 fn reject_overlaps(runs: &[Run]) -> anyhow::Result<()> {
-    for (index, one) in runs.iter().enumerate() {
-        if let Some(other) = runs
-            .iter()
-            .skip(index + 1)
-            .find(|other| one.overlaps(other))
-        {
-            bail!(
-                "{} and {} hold the same time of the same process: give each run once, and leave out copies and parts of it",
-                one.file,
-                other.file
-            );
-        }
+    let mut pairs = runs.iter().tuple_combinations();
+    match pairs.find(|(one, other)| one.overlaps(other)) {
+        None => Ok(()),
+        Some((one, other)) => bail!(
+            "{} and {} hold the same time of the same process: give each run once, and leave out copies and parts of it",
+            one.file,
+            other.file
+        ),
     }
-    Ok(())
 }
 
 fn options(args: &ReportArgs, runs: &[Run]) -> Options {

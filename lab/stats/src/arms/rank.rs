@@ -27,10 +27,20 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
 /// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled to integers.
 fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
-    let most: usize = doubled.iter().sum();
+    let counts = counts_of_sums(&doubled, m);
+    let rank_sum = (2.0 * rank_sum).round() as usize;
+    let all: f64 = counts.iter().sum();
+    let low: f64 = counts.iter().take(rank_sum + 1).sum();
+    let high: f64 = counts.iter().skip(rank_sum).sum();
+    (2.0 * low.min(high) / all).min(1.0)
+}
+
+/// Number of choices of `m` ranks that give each sum.
+fn counts_of_sums(ranks: &[usize], m: usize) -> Vec<f64> {
+    let most: usize = ranks.iter().sum();
     let mut counts = vec![vec![0.0_f64; most + 1]; m + 1];
     counts[0][0] = 1.0;
-    for rank in &doubled {
+    for rank in ranks {
         for chosen in (1..=m).rev() {
             let (fewer, more) = counts.split_at_mut(chosen);
             for sum in *rank..=most {
@@ -38,11 +48,7 @@ fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
             }
         }
     }
-    let rank_sum = (2.0 * rank_sum).round() as usize;
-    let all: f64 = counts[m].iter().sum();
-    let low: f64 = counts[m].iter().take(rank_sum + 1).sum();
-    let high: f64 = counts[m].iter().skip(rank_sum).sum();
-    (2.0 * low.min(high) / all).min(1.0)
+    counts.pop().unwrap_or_default()
 }
 
 fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
@@ -114,7 +120,9 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
             1.0 - alpha,
         );
     }
-    let counts = counts_of_u(n, m);
+    // U is the rank sum without the smallest one.
+    let ranks: Vec<usize> = (1..=n + m).collect();
+    let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();
     let mut tail = counts.first().copied().unwrap_or(0.0) / all;
     let mut best = below(0, tail);
@@ -131,20 +139,4 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
         best = below(u, tail);
     }
     best
-}
-
-/// Number of assignments that give each U from 0 to `n m`, without ties.
-fn counts_of_u(n: usize, m: usize) -> Vec<f64> {
-    let mut counts = vec![vec![0.0_f64; n * m + 1]; m + 1];
-    counts[0][0] = 1.0;
-    for position in 0..n + m {
-        for chosen in (1..=m).rev() {
-            let (fewer, more) = counts.split_at_mut(chosen);
-            let below = (position + 1).saturating_sub(chosen);
-            for u in below..=n * m {
-                more[0][u] += fewer[chosen - 1][u - below];
-            }
-        }
-    }
-    counts.pop().unwrap_or_default()
 }
