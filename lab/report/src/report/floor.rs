@@ -8,7 +8,7 @@ use super::comparison::{Pair, lowercase_first};
 use super::groups::distinct;
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
-use super::paired::{Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
+use super::paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
 use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
@@ -322,11 +322,11 @@ impl Floor {
             Cell::Text(arms),
             words(unit(row.quantity)),
             count(row.turns),
-            estimate(row.difference, row.quantity.decimals),
+            estimate(row.difference, DECIMALS),
             estimate_or(row.ratio, 3, "the reference's is 0"),
             number(
                 self.floor(row.index),
-                row.quantity.decimals,
+                DECIMALS,
                 "the A/A pair has no such slots in common",
             ),
             Cell::Text(self.verdict_words(row)),
@@ -473,7 +473,7 @@ fn unit(quantity: &Quantity) -> &'static str {
 
 fn difference(row: &Row) -> String {
     let [value, low, high] = row.difference;
-    let decimals = usize::from(row.quantity.decimals);
+    let decimals = usize::from(DECIMALS);
     format!(
         "{} [{}, {}]",
         amount(row.quantity, value),
@@ -485,7 +485,7 @@ fn difference(row: &Row) -> String {
 fn amount(quantity: &Quantity, value: f64) -> String {
     format!(
         "{} {}",
-        grouped(value, usize::from(quantity.decimals)),
+        grouped(value, usize::from(DECIMALS)),
         unit(quantity)
     )
 }

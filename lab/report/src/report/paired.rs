@@ -27,50 +27,44 @@ const MIN_EQUAL_SHARE: f64 = 0.95;
 pub(crate) struct Quantity {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) decimals: u8,
     /// Prefixes of related run metrics.
     pub(crate) metrics: &'static [&'static str],
     of: fn(&Subject) -> Vec<(u64, f64)>,
 }
 
+/// Of every quantity.
+pub(crate) const DECIMALS: u8 = 3;
+
 pub(crate) static QUANTITIES: [Quantity; 6] = [
-    Quantity {
-        name: "Replay time",
-        unit: "ms",
-        decimals: 3,
-        metrics: &["replay-"],
-        of: |subject| slots(&subject.run, subject.from_execution.window),
-    },
-    Quantity {
-        name: "Program cache time",
-        unit: "ms",
-        decimals: 3,
-        metrics: &["cache-time"],
-        of: |subject| cache_slots(&subject.run, subject.from_execution.window),
-    },
-    logged_quantity("Cache misses", &["cache-misses"], |subject| {
+    quantity("Replay time", "ms", &["replay-"], |subject| {
+        slots(&subject.run, subject.from_execution.window)
+    }),
+    quantity("Program cache time", "ms", &["cache-time"], |subject| {
+        cache_slots(&subject.run, subject.from_execution.window)
+    }),
+    quantity("Cache misses", "", &["cache-misses"], |subject| {
         logged_counts(subject, |slot| slot.misses)
     }),
-    logged_quantity("Cache reloads", &["cache-reloads"], |subject| {
+    quantity("Cache reloads", "", &["cache-reloads"], |subject| {
         logged_counts(subject, |slot| slot.reloads)
     }),
-    logged_quantity("Cache evictions", &["cache-evictions"], |subject| {
+    quantity("Cache evictions", "", &["cache-evictions"], |subject| {
         logged_counts(subject, |slot| slot.evictions)
     }),
-    logged_quantity("Cache insertions", &[], |subject| {
+    quantity("Cache insertions", "", &[], |subject| {
         logged_counts(subject, |slot| slot.insertions)
     }),
 ];
 
-const fn logged_quantity(
+const fn quantity(
     name: &'static str,
+    unit: &'static str,
     metrics: &'static [&'static str],
     of: fn(&Subject) -> Vec<(u64, f64)>,
 ) -> Quantity {
     Quantity {
         name,
-        unit: "",
-        decimals: 3,
+        unit,
         metrics,
         of,
     }
@@ -297,10 +291,10 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
     vec![
         words(names),
         words(quantity.name),
-        cell(Some(effect.mean_difference), quantity.decimals),
-        cell(Some(effect.median_difference), quantity.decimals),
+        cell(Some(effect.mean_difference), DECIMALS),
+        cell(Some(effect.median_difference), DECIMALS),
         cell(effect.ratio_of_sums, 3),
-        cell(quantile, quantity.decimals),
+        cell(quantile, DECIMALS),
         cell(Some(share), 1),
         count(effect.slots),
         count(pairs.only_reference),
