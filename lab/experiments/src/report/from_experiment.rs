@@ -4,12 +4,13 @@ use crate::outcome::{Ending, Outcome};
 use crate::plan::{Arm, Kind};
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{End, Evidence};
+use itertools::Itertools;
 
 pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
-    let (kept_up, why) = answer(&ending.outcome, kind);
+    let why = why(&ending.outcome, kind);
     ExperimentOutcome {
         replay: kind == Kind::Replay,
-        kept_up,
+        kept_up: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: words(&ending.outcome, kind),
         evidence: evidence(&ending.evidence),
@@ -24,27 +25,24 @@ pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Exper
     }
 }
 
-/// Whether the run kept up, and why. `None` if the recording decides, or if unknown.
-fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
-    let no = |why: &str| (Some(false), why.to_owned());
-    match outcome {
-        Outcome::Completed if kind == Kind::Replay => {
-            (Some(true), "all of its work was done".to_owned())
+/// Why the run kept up or not. Empty if the recording decides, or if it is unknown.
+fn why(outcome: &Outcome, kind: Kind) -> String {
+    let why = match outcome {
+        Outcome::Completed if kind == Kind::Replay => "all of its work was done",
+        Outcome::OutOfMemory => "the kernel's OOM killer killed it",
+        Outcome::Exited { code } => {
+            return format!("it ended by itself with code {code} before its time");
         }
-        Outcome::Completed | Outcome::Failed { .. } | Outcome::Interrupted { .. } => {
-            (None, String::new())
-        }
-        Outcome::OutOfMemory => no("the kernel's OOM killer killed it"),
-        Outcome::Exited { code } => (
-            Some(false),
-            format!("it ended by itself with code {code} before its time"),
-        ),
-        // A foreign signal says nothing about the arm.
-        Outcome::Killed { .. } => (None, String::new()),
-        Outcome::NeverExecuted => no("it executed nothing within the time the plan gives"),
-        Outcome::NoProgress => no("it had no new slot for as long as the plan waits"),
-        Outcome::NotAtTip => no("it was not at the tip within the time the plan gives"),
-    }
+        Outcome::NeverExecuted => "it executed nothing within the time the plan gives",
+        Outcome::NoProgress => "it had no new slot for as long as the plan waits",
+        Outcome::NotAtTip => "it was not at the tip within the time the plan gives",
+        // A foreign signal proves nothing about the arm.
+        Outcome::Completed
+        | Outcome::Killed { .. }
+        | Outcome::Failed { .. }
+        | Outcome::Interrupted { .. } => "",
+    };
+    why.to_owned()
 }
 
 pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
@@ -65,23 +63,14 @@ pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
 }
 
 fn evidence(evidence: &Evidence) -> String {
-    let mut parts = Vec::new();
-    match evidence.end {
-        Some(End::Code(code)) => parts.push(format!("exit code {code}")),
-        Some(End::Signal(signal)) => parts.push(format!("signal {signal}")),
-        None => {}
-    }
-    parts.extend(
-        evidence
-            .result
-            .as_ref()
-            .map(|result| format!("systemd says {result}")),
-    );
-    parts.extend(
-        evidence
-            .memory_events
-            .iter()
-            .map(|(name, count)| format!("{name} {count}")),
-    );
-    parts.join(", ")
+    let end = evidence.end.map(|end| match end {
+        End::Code(code) => format!("exit code {code}"),
+        End::Signal(signal) => format!("signal {signal}"),
+    });
+    let result = evidence.result.iter();
+    let events = evidence.memory_events.iter();
+    end.into_iter()
+        .chain(result.map(|result| format!("systemd says {result}")))
+        .chain(events.map(|(name, count)| format!("{name} {count}")))
+        .join(", ")
 }

@@ -13,16 +13,16 @@ const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 /// With the attempt that counts, or the newest.
 pub(crate) fn schedule(experiment: &Experiment) -> Table {
     let columns = [
-        ("Run", ""),
-        ("Turn", ""),
-        ("Arm", ""),
-        ("Replicate", ""),
-        ("Lane", ""),
-        ("Begun", ""),
-        ("Ended", ""),
-        ("Took", ""),
-        ("Attempts", ""),
-        ("Outcome", ""),
+        "Run",
+        "Turn",
+        "Arm",
+        "Replicate",
+        "Lane",
+        "Begun",
+        "Ended",
+        "Took",
+        "Attempts",
+        "Outcome",
     ];
     let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
                 clearing, restoring, cooling) to the last line about it.";
@@ -74,13 +74,7 @@ fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 
 /// Attempts that do not count.
 pub(crate) fn attempts(experiment: &Experiment) -> Option<Table> {
-    let columns = [
-        ("Run", ""),
-        ("Attempt", ""),
-        ("Begun", ""),
-        ("Ended", ""),
-        ("Why it does not count", ""),
-    ];
+    let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
     let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     for turn in &experiment.journal_state.turns {

@@ -101,16 +101,16 @@ fn blocks(journal_state: &JournalState) -> String {
 
 fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
     let columns = [
-        ("Arm", ""),
-        ("Memory limit", "GiB"),
-        ("Cache entries", ""),
-        ("Count", "runs"),
-        ("Ran to the end", "runs"),
-        ("OOM-killed", "runs"),
-        ("Ended by itself", "runs"),
-        ("Foreign signal", "runs"),
-        ("Ended by a rule", "runs"),
-        ("Left out", "runs"),
+        "Arm",
+        "Memory limit [GiB]",
+        "Cache entries",
+        "Count [runs]",
+        "Ran to the end [runs]",
+        "OOM-killed [runs]",
+        "Ended by itself [runs]",
+        "Foreign signal [runs]",
+        "Ended by a rule [runs]",
+        "Left out [runs]",
     ];
     let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
                 there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. A OOM kill is a \
@@ -143,19 +143,19 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
 
 fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
     let columns = [
-        ("Run", ""),
-        ("Number", ""),
-        ("Turn", ""),
-        ("Attempt", ""),
-        ("Lane", ""),
-        ("Outcome", ""),
-        ("As its arm says", ""),
-        ("Memory at most", "GiB"),
-        ("Memory limit", "GiB"),
-        ("OOM kills", ""),
-        ("Page cache left", "GiB"),
-        ("Waited for I/O", "s"),
-        ("Evidence", ""),
+        "Run",
+        "Number",
+        "Turn",
+        "Attempt",
+        "Lane",
+        "Outcome",
+        "As its arm says",
+        "Memory at most [GiB]",
+        "Memory limit [GiB]",
+        "OOM kills",
+        "Page cache left [GiB]",
+        "Waited for I/O [s]",
+        "Evidence",
     ];
     let note = "From the group's own files, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
                 version 1 their like), and what systemd says where it made the group. Page cache left: what was still charged to the group \
@@ -211,12 +211,7 @@ fn run_row(experiment: &Experiment, one: &CountedRun<'_>) -> Vec<Cell> {
 
 fn notes(counted: &[CountedRun<'_>]) -> Option<Table> {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
-    let mut listed = table(
-        "notes",
-        "What the runner noted",
-        &[("Run", ""), ("Note", "")],
-        note,
-    );
+    let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for one in counted {
         listed.rows.extend(
             one.ending
