@@ -128,6 +128,7 @@ fn duplicate_arms(plan: &Plan, found: &mut Findings) {
     }
     let without_name = |arm: &Arm| Arm {
         name: String::new(),
+        line: None,
         ..arm.clone()
     };
     for (index, arm) in plan.arms.iter().enumerate() {

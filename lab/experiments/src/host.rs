@@ -1,4 +1,4 @@
-use crate::plan::{Begin, HostRules, Lane, Plan, Severity};
+use crate::plan::{Begin, HostRules, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders;
@@ -28,27 +28,22 @@ pub(crate) struct HostSnapshot {
 
 /// Findings about the host now. Other load and leftovers of earlier runs are not checked.
 pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
-    host_findings(
-        &plan.host,
-        &host_state(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
-    )
+    let snapshot = host_state(plan, &HostRoot::default(), None, Vec::new());
+    host_findings(&plan.host, &snapshot)
 }
 
 pub(crate) fn host_state(
     plan: &Plan,
     root: &HostRoot,
-    folder: &Path,
     busy: Option<f64>,
     groups: Vec<String>,
 ) -> HostSnapshot {
-    let mut paths: Vec<&Path> = vec![folder];
-    paths.extend(plan.lanes.iter().flat_map(Lane::folders));
+    let mut paths: Vec<&Path> = vec![&plan.folder];
+    paths.extend(plan.work_folders());
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
     let folder_users = plan
-        .lanes
-        .iter()
-        .flat_map(Lane::folders)
+        .work_folders()
         .flat_map(|folder| folders::users(root, folder));
     HostSnapshot {
         state,
@@ -69,7 +64,7 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     if !may_matter || !disks.iter().any(is_short_of_space) {
         return;
     }
-    for folder in plan.lanes.iter().flat_map(Lane::folders) {
+    for folder in plan.work_folders() {
         let device = disks
             .iter()
             .find(|disk| disk.path == folder)

@@ -1,6 +1,6 @@
 //! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
 
-use super::plan::{Begin, Lane, Plan};
+use super::plan::Plan;
 use faultline_common::files::AtPath;
 use faultline_common::lock::flock_with_retries;
 use faultline_kernel::HostRoot;
@@ -67,15 +67,8 @@ impl Lock {
 /// Locks all folders of the plan, so that no other experiment changes them between runs.
 pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let root = HostRoot::default();
-    let work = plan
-        .lanes
-        .iter()
-        .flat_map(Lane::folders)
-        .map(|folder| (folder, Purpose::Work));
-    let source = match &plan.begin {
-        Begin::Restore { from } => Some((from.as_path(), Purpose::Source)),
-        _ => None,
-    };
+    let work = plan.work_folders().map(|folder| (folder, Purpose::Work));
+    let source = plan.restored_from().map(|from| (from, Purpose::Source));
     work.chain(source)
         .map(|(folder, purpose)| lock_folder(folder, purpose, &root))
         .collect()

@@ -9,6 +9,7 @@ pub use expand::{Expanded, UnknownPlaceholder, expand};
 pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 
+use clap::ValueEnum;
 use faultline_runner::isolation::{CpuSet, IoLimit, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +68,18 @@ impl Plan {
             .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
+    /// The folder of the snapshots that are copied before each run.
+    pub(crate) fn restored_from(&self) -> Option<&Path> {
+        match &self.begin {
+            Begin::Restore { from } => Some(from),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
+        self.lanes.iter().flat_map(Lane::folders)
+    }
+
     pub(crate) fn runs(&self) -> usize {
         (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
     }
@@ -112,7 +125,7 @@ pub struct Concurrent {
 }
 
 /// Each arm runs once before any is repeated, except for [`Order::Sequential`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// ABC CBA ABC.
     Abba,
@@ -150,7 +163,7 @@ pub struct Workload {
     pub known_validators: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     #[default]
     /// Follows a cluster until stopped.
@@ -159,7 +172,7 @@ pub enum Kind {
     Replay,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Cluster {
     MainnetBeta,
     Testnet,
@@ -180,7 +193,7 @@ pub enum Begin {
     AsIs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PageCache {
     /// Drops the pages of ledger, accounts, snapshots and `begin.from`.
     DropFiles,
@@ -205,7 +218,7 @@ pub struct Stop {
 }
 
 /// When the duration of a run starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CountedFrom {
     /// The first executed one.
     FirstTransaction,
@@ -238,7 +251,7 @@ pub struct Rule<T> {
     pub severity: Severity,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Only recorded.
@@ -278,6 +291,8 @@ pub struct Arm {
     /// Overrides the lane's.
     pub cpus: Option<CpuSet>,
     pub io: Vec<IoLimit>,
+    /// In the plan's file.
+    pub line: Option<usize>,
 }
 
 impl Workload {
@@ -326,6 +341,8 @@ pub struct Lane {
     /// `{port_range}`, as in `18110-18150`.
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
+    /// In the plan's file.
+    pub line: Option<usize>,
 }
 
 impl Lane {

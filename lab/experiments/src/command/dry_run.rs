@@ -1,5 +1,5 @@
 use crate::lock;
-use crate::plan::{Begin, Lane, Plan};
+use crate::plan::{Begin, Plan};
 use faultline_common::output::print;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{self, Cleared, LISTED};
@@ -10,7 +10,7 @@ use std::path::Path;
 pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
     let _folders = lock::folders(plan)?;
     let mut printed = String::new();
-    for folder in plan.lanes.iter().flat_map(Lane::folders) {
+    for folder in plan.work_folders() {
         if plan.begin == Begin::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {

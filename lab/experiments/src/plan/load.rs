@@ -8,9 +8,12 @@ use super::{
     Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
     Rule, Severity, Slurm, Stop, Workload,
 };
+use clap::ValueEnum;
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
-use faultline_settings::{ConfigError, Table, choice, flag, number, size, text, time, within};
+use faultline_settings::{
+    ConfigError, Table, choice, flag, number, size, text, time, wanted, within,
+};
 use itertools::Itertools;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -107,8 +110,6 @@ impl PlanFolder {
 
 #[derive(Default)]
 struct SourceLines {
-    arms: Vec<Option<usize>>,
-    lanes: Vec<Option<usize>>,
     workload: Option<usize>,
     how: Option<usize>,
     counted_from: Option<usize>,
@@ -122,13 +123,12 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     if !top.has("workload") {
         top.lacks("workload", "[workload] is missing: what is run");
     }
-    let mut only_lane = None;
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
         source_lines.workload = table.line();
         plan.workload = workload::workload(table, plan_folder);
-        only_lane = workload::single_lane(table, plan_folder);
-        if only_lane.is_none() && !has_lane_tables {
+        plan.lanes.extend(workload::single_lane(table, plan_folder));
+        if plan.lanes.is_empty() && !has_lane_tables {
             table.lacks(
                 "ledger",
                 "workload.ledger is missing: the folder that a run works in",
@@ -136,13 +136,8 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         }
     });
     plan.stop = default_stop(plan.workload.kind);
-    workload::lanes(
-        top,
-        plan_folder,
-        only_lane,
-        (&mut plan.lanes, &mut source_lines),
-    );
-    begin(top, &mut plan, (plan_folder, &mut source_lines));
+    workload::lanes(top, plan_folder, &mut plan.lanes);
+    source_lines.how = begin(top, &mut plan, plan_folder);
     let searches = top.has("search");
     top.table("stop", |table| {
         source_lines.counted_from = table.line_of("counted_from");
@@ -164,12 +159,9 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         plan.report.margin = table.take("margin", |v| percent(number(v)?));
     });
     top.table("slurm", |table| plan.slurm = slurm::slurm(table));
-    (plan.arms, source_lines.arms) = arms::arms(top, plan_folder);
+    plan.arms = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
-    if searches {
-        source_lines.arms = vec![source_lines.search];
-    }
     search::search(top, &mut plan);
     (plan, source_lines)
 }
@@ -266,19 +258,12 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 fn order(top: &mut Table<'_>, plan: &mut Plan) {
-    let words = [
-        ("abba", Order::Abba),
-        ("latin-square", Order::LatinSquare),
-        ("random", Order::Random),
-        ("sequential", Order::Sequential),
-    ];
     let line = top.line_of("order");
-    let configured_order = top.take("order", |v| choice(v, &words));
+    top.set("order", &mut plan.order, word);
     // An invalid `force_order` counts as true: one mistake is reported once.
     let forced = top
         .take("force_order", flag)
         .unwrap_or(top.has("force_order"));
-    plan.order = configured_order.unwrap_or(plan.order);
     if plan.order == Order::Sequential && !forced {
         top.errors().push(
             line,
@@ -300,19 +285,17 @@ fn order(top: &mut Table<'_>, plan: &mut Plan) {
     }
 }
 
-fn begin(
-    top: &mut Table<'_>,
-    plan: &mut Plan,
-    (plan_folder, source_lines): (&PlanFolder, &mut SourceLines),
-) {
+/// Returns the line of `how`.
+fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
     if !top.has("begin") {
         top.lacks(
             "begin",
             "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
         );
     }
+    let mut line = None;
     top.table("begin", |table| {
-        source_lines.how = table.line_of("how");
+        line = table.line_of("how");
         let how = [("download", 0), ("restore", 1), ("as-is", 2)];
         let how = table.need("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
@@ -332,26 +315,16 @@ fn begin(
             (Some(0), None) => Begin::Download,
             _ => Begin::AsIs,
         };
-        let words = [
-            ("drop-files", PageCache::DropFiles),
-            ("drop-all", PageCache::DropAll),
-            ("leave", PageCache::Leave),
-        ];
-        table.set("page_cache", &mut plan.page_cache, |v| choice(v, &words));
+        table.set("page_cache", &mut plan.page_cache, word);
     });
+    line
 }
 
 fn stop(table: &mut Table<'_>, stop: &mut Stop) {
     table.set("duration", &mut stop.duration, |v| {
         at_least(time(v)?, Duration::from_secs(1))
     });
-    let words = [
-        ("first-transaction", CountedFrom::FirstTransaction),
-        ("start", CountedFrom::Start),
-    ];
-    table.set("counted_from", &mut stop.counted_from, |v| {
-        choice(v, &words)
-    });
+    table.set("counted_from", &mut stop.counted_from, word);
     table.set(
         "first_transaction_within",
         &mut stop.first_transaction_within,
@@ -374,16 +347,16 @@ fn host(table: &mut Table<'_>, rules: &mut HostRules) {
     table.set("patience", &mut rules.patience, time);
     table.table("busy_cpus", |table| {
         table.set("at_most", &mut rules.busy_cpus.bound, number);
-        table.set("otherwise", &mut rules.busy_cpus.severity, severity);
+        table.set("otherwise", &mut rules.busy_cpus.severity, word);
     });
     table.table("free_disk", |table| {
         table.set("at_least", &mut rules.free_disk.bound, size);
-        table.set("otherwise", &mut rules.free_disk.severity, severity);
+        table.set("otherwise", &mut rules.free_disk.severity, word);
     });
-    table.set("swap", &mut rules.swap, severity);
-    table.set("huge_pages", &mut rules.huge_pages, severity);
-    table.set("governor", &mut rules.governor, severity);
-    table.set("leftovers", &mut rules.leftovers, severity);
+    table.set("swap", &mut rules.swap, word);
+    table.set("huge_pages", &mut rules.huge_pages, word);
+    table.set("governor", &mut rules.governor, word);
+    table.set("leftovers", &mut rules.leftovers, word);
 }
 
 fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
@@ -400,15 +373,18 @@ fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
     }
 }
 
-fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
-    choice(
-        value,
-        &[
-            ("ignore", Severity::Ignore),
-            ("warn", Severity::Warn),
-            ("refuse", Severity::Refuse),
-        ],
-    )
+fn word<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
+    let found = value
+        .as_str()
+        .and_then(|word| T::from_str(word, false).ok());
+    found.ok_or_else(|| {
+        let words = T::value_variants()
+            .iter()
+            .filter_map(T::to_possible_value)
+            .map(|word| format!("{:?}", word.get_name()))
+            .join(", ");
+        wanted(&format!("one of {words}"), value)
+    })
 }
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
@@ -428,12 +404,10 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
                     )
                 })
         });
-        let shared_device = table
-            .take("shared_device", severity)
-            .unwrap_or(Severity::Refuse);
+        let shared_device = table.take("shared_device", word);
         plan.concurrent = Some(Concurrent {
             twice: twice.unwrap_or(0),
-            shared_device,
+            shared_device: shared_device.unwrap_or(Severity::Refuse),
         });
     });
 }

@@ -5,10 +5,10 @@ use super::job::owner;
 use super::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System};
 use crate::blocks;
 use crate::check::program_files;
-use crate::folder::{Folder, OUTPUT};
+use crate::folder::OUTPUT;
 use crate::host::{self, HostFinding};
 use crate::judge::cache;
-use crate::plan::{Begin, Lane, PageCache, Plan, Severity};
+use crate::plan::{Lane, PageCache, Plan, Severity};
 use crate::replay;
 use crate::targets::{self, Target};
 use crate::watch::Now;
@@ -122,11 +122,8 @@ impl System for RealSystem {
             before.busy_until(&after, clock::uptime().saturating_sub(at))
         });
         let groups = self.launcher.leftovers(scope)?;
-        let folder = Folder::new(&plan.folder);
-        Ok(host::host_findings(
-            &plan.host,
-            &host::host_state(plan, &self.root, folder.path(), busy, groups),
-        ))
+        let snapshot = host::host_state(plan, &self.root, busy, groups);
+        Ok(host::host_findings(&plan.host, &snapshot))
     }
 
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
@@ -166,9 +163,7 @@ impl System for RealSystem {
 
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<CacheDropped> {
         let mut warm: Vec<&Path> = lane.folders().collect();
-        if let Begin::Restore { from } = &plan.begin {
-            warm.push(from);
-        }
+        warm.extend(plan.restored_from());
         if plan.page_cache == PageCache::DropAll {
             cold::drop_all(&self.root)?;
         }

@@ -8,13 +8,18 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
+/// Settings of an arm whose values name the levels of a factor.
+const VALUE_KEYS: [&str; 5] = [
+    "memory_max",
+    "memory_high",
+    "swap_max",
+    "cache_entries",
+    "cpus",
+];
 
 /// The arms of `[[arm]]`, then the product of `[factors]`.
-pub(super) fn arms(
-    top: &mut Table<'_>,
-    plan_folder: &PlanFolder,
-) -> (Vec<Arm>, Vec<Option<usize>>) {
-    let (mut arms, mut source_lines) = (Vec::new(), Vec::new());
+pub(super) fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
+    let mut arms = Vec::new();
     let has_no_arms = !top.has("arm") && !top.has("factors") && !top.has("search");
     if has_no_arms {
         top.lacks(
@@ -22,12 +27,8 @@ pub(super) fn arms(
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", |table| {
-        source_lines.push(table.line());
-        arms.push(arm(table, plan_folder));
-    });
+    top.tables("arm", |table| arms.push(arm(table, plan_folder)));
     top.table("factors", |table| {
-        let line = table.line();
         let factors = factors(table, plan_folder);
         let crossed_arms: usize = factors
             .iter()
@@ -40,9 +41,7 @@ pub(super) fn arms(
         } else if table.is_empty() {
             table.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
-            let cross = cross(&factors);
-            source_lines.extend(cross.iter().map(|_| line));
-            arms.extend(cross);
+            arms.extend(cross(table.line(), &factors));
         }
     });
     if arms.len() > MAX_ARMS {
@@ -51,7 +50,7 @@ pub(super) fn arms(
             format!("there are {} arms; {MAX_ARMS} at most", arms.len()),
         );
     }
-    (arms, source_lines)
+    arms
 }
 
 fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
@@ -59,18 +58,13 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
         name: table
             .need("name", |v| plain_name(text(v)?))
             .unwrap_or_default(),
-        memory_max: table.take("memory_max", |v| memory(&size(v)?)),
-        memory_high: table.take("memory_high", |v| memory(&size(v)?)),
-        swap_max: table.take("swap_max", |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
-        cache_entries: table.take("cache_entries", |v| within(v, 1..=u32::MAX)),
-        binary: table.take("binary", |v| plan_folder.path(v)),
-        arguments: table
-            .take("arguments", |v| several(v, argument))
-            .unwrap_or_default(),
-        environment: environment(table, "environment"),
-        cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
-        io: Vec::new(),
+        line: table.line(),
+        ..Arm::default()
     };
+    for key in VALUE_KEYS.into_iter().chain(["binary", "arguments"]) {
+        table.take(key, |v| setting(key, v, plan_folder, &mut arm));
+    }
+    arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
     table.tables("io", |table| {
         let limit = IoLimit {
@@ -82,15 +76,13 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             read_operations: table.take("read_operations", |v| within(v, 1..=u64::MAX >> 1)),
             write_operations: table.take("write_operations", |v| within(v, 1..=u64::MAX >> 1)),
         };
-        if ![
+        let limits = [
             "read_bytes",
             "write_bytes",
             "read_operations",
             "write_operations",
-        ]
-        .iter()
-        .any(|key| table.has(key))
-        {
+        ];
+        if table.missing(&limits).len() == limits.len() {
             table.refuse(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
             );
@@ -105,6 +97,46 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     forbid_swap_under_limit(arm)
 }
 
+/// Reads one setting into the arm. Returns a name for a level with this value; empty for those
+/// that the plan names.
+fn setting(
+    key: &str,
+    value: &DeValue<'_>,
+    plan_folder: &PlanFolder,
+    arm: &mut Arm,
+) -> Result<String, String> {
+    let as_written = value.as_str().unwrap_or_default().trim();
+    let mut name = String::new();
+    match key {
+        "memory_max" => {
+            arm.memory_max = Some(memory(size(value)?)?);
+            name = as_written.to_owned();
+        }
+        "memory_high" => {
+            arm.memory_high = Some(memory(size(value)?)?);
+            name = format!("high-{as_written}");
+        }
+        "swap_max" => {
+            arm.swap_max = Some(size(value)? / PAGE * PAGE);
+            name = format!("swap-{as_written}");
+        }
+        "cache_entries" => {
+            let entries = within(value, 1..=u32::MAX)?;
+            arm.cache_entries = Some(entries);
+            name = format!("cache-{entries}");
+        }
+        "cpus" => {
+            let cpus = CpuSet::parse(&text(value)?)?;
+            name = format!("cpus-{cpus}");
+            arm.cpus = Some(cpus);
+        }
+        "binary" => arm.binary = Some(plan_folder.path(value)?),
+        "arguments" => arm.arguments = several(value, argument)?,
+        _ => arm.environment = variables(value)?,
+    }
+    Ok(name)
+}
+
 /// Memory above the limit must not go to swap unnoticed.
 fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
@@ -113,8 +145,8 @@ fn forbid_swap_under_limit(mut arm: Arm) -> Arm {
     arm
 }
 
-fn memory(bytes: &u64) -> Result<u64, String> {
-    if *bytes < 1 << 20 {
+fn memory(bytes: u64) -> Result<u64, String> {
+    if bytes < 1 << 20 {
         Err("is less than 1M, in which nothing runs".to_owned())
     } else {
         Ok(bytes / PAGE * PAGE)
@@ -143,86 +175,39 @@ impl PartialEq for Level {
 }
 
 fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Level>> {
-    let as_written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
-    let mut all = vec![
-        value_factor(table, "memory_max", |v, arm| {
-            arm.memory_max = Some(memory(&size(v)?)?);
-            Ok(as_written(v))
-        }),
-        value_factor(table, "memory_high", |v, arm| {
-            arm.memory_high = Some(memory(&size(v)?)?);
-            Ok(format!("high-{}", as_written(v)))
-        }),
-        value_factor(table, "swap_max", |v, arm| {
-            arm.swap_max = Some(size(v)? / PAGE * PAGE);
-            Ok(format!("swap-{}", as_written(v)))
-        }),
-        value_factor(table, "cache_entries", |v, arm| {
-            let entries = within(v, 1..=u32::MAX)?;
-            arm.cache_entries = Some(entries);
-            Ok(format!("cache-{entries}"))
-        }),
-        value_factor(table, "cpus", |v, arm| {
-            let cpus = CpuSet::parse(&text(v)?)?;
-            let name = format!("cpus-{cpus}");
-            arm.cpus = Some(cpus);
-            Ok(name)
-        }),
-    ];
-    all.push(named_factor(table, "binary", |v, arm| {
-        arm.binary = Some(plan_folder.path(v)?);
-        Ok(())
-    }));
-    all.push(named_factor(table, "arguments", |v, arm| {
-        arm.arguments = several(v, argument)?;
-        Ok(())
-    }));
-    all.push(named_factor(table, "environment", |v, arm| {
-        arm.environment = variables(v)?;
-        Ok(())
-    }));
-    all.into_iter().flatten().collect()
-}
-
-/// `read` sets the value in the arm and returns the level's name.
-fn value_factor(
-    table: &mut Table<'_>,
-    key: &'static str,
-    read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<String, String>,
-) -> Option<Vec<Level>> {
-    table.take(key, |value| {
-        let levels = distinct(value, |value| {
-            let mut settings = Arm::default();
-            let name = read(value, &mut settings)?;
-            Ok(Level { name, settings })
-        })?;
-        if levels.is_empty() {
-            Err("is empty: name its levels".to_owned())
-        } else {
-            Ok(levels)
-        }
-    })
-}
-
-fn named_factor(
-    table: &mut Table<'_>,
-    key: &'static str,
-    read: impl Fn(&DeValue<'_>, &mut Arm) -> Result<(), String>,
-) -> Option<Vec<Level>> {
-    let before = table.errors().len();
-    let levels = table.every(key, |name, value| {
-        let name = plain_name(name.to_owned())?;
-        if name.is_empty() {
-            return Err("a level needs a name".to_owned());
-        }
-        let mut settings = Arm::default();
-        read(value, &mut settings)?;
-        Ok(Level { name, settings })
-    });
-    if levels.is_empty() && table.has(key) && table.errors().len() == before {
-        table.refuse(format!("{key} is empty: name its levels"));
+    let mut all = Vec::new();
+    for key in VALUE_KEYS {
+        all.extend(table.take(key, |value| {
+            let levels = distinct(value, |value| {
+                let mut settings = Arm::default();
+                let name = setting(key, value, plan_folder, &mut settings)?;
+                Ok(Level { name, settings })
+            })?;
+            if levels.is_empty() {
+                Err("is empty: name its levels".to_owned())
+            } else {
+                Ok(levels)
+            }
+        }));
     }
-    (!levels.is_empty()).then_some(levels)
+    for key in ["binary", "arguments", "environment"] {
+        let before = table.errors().len();
+        let levels = table.every(key, |name, value| {
+            let name = plain_name(name.to_owned())?;
+            if name.is_empty() {
+                return Err("a level needs a name".to_owned());
+            }
+            let mut settings = Arm::default();
+            setting(key, value, plan_folder, &mut settings)?;
+            Ok(Level { name, settings })
+        });
+        if !levels.is_empty() {
+            all.push(levels);
+        } else if table.has(key) && table.errors().len() == before {
+            table.refuse(format!("{key} is empty: name its levels"));
+        }
+    }
+    all
 }
 
 fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, String>, String> {
@@ -236,8 +221,11 @@ fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, S
 }
 
 /// The last factor changes fastest.
-fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
-    let mut arms = vec![Arm::default()];
+fn cross(line: Option<usize>, factors: &[Vec<Level>]) -> Vec<Arm> {
+    let mut arms = vec![Arm {
+        line,
+        ..Arm::default()
+    }];
     for levels in factors {
         arms = arms
             .iter()
@@ -248,20 +236,21 @@ fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
 }
 
 fn with_level(arm: &Arm, level: &Level) -> Arm {
-    let Level { name, settings } = level.clone();
-    let mut with_level = arm.clone();
-    with_level.name = if arm.name.is_empty() {
-        name
-    } else {
-        format!("{} {name}", arm.name)
+    let (arm, Level { name, settings }) = (arm.clone(), level.clone());
+    let mut merged = Arm {
+        name: match arm.name.as_str() {
+            "" => name,
+            before => format!("{before} {name}"),
+        },
+        memory_max: settings.memory_max.or(arm.memory_max),
+        memory_high: settings.memory_high.or(arm.memory_high),
+        swap_max: settings.swap_max.or(arm.swap_max),
+        cache_entries: settings.cache_entries.or(arm.cache_entries),
+        cpus: settings.cpus.or(arm.cpus),
+        binary: settings.binary.or(arm.binary),
+        ..arm
     };
-    with_level.memory_max = settings.memory_max.or(with_level.memory_max);
-    with_level.memory_high = settings.memory_high.or(with_level.memory_high);
-    with_level.swap_max = settings.swap_max.or(with_level.swap_max);
-    with_level.cache_entries = settings.cache_entries.or(with_level.cache_entries);
-    with_level.cpus = settings.cpus.or(with_level.cpus);
-    with_level.binary = settings.binary.or(with_level.binary);
-    with_level.arguments.extend(settings.arguments);
-    with_level.environment.extend(settings.environment);
-    with_level
+    merged.arguments.extend(settings.arguments);
+    merged.environment.extend(settings.environment);
+    merged
 }

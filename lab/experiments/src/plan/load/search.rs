@@ -52,6 +52,7 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan) {
     }
     plan.arms = vec![Arm {
         name: ARM.to_owned(),
+        line: top.line_of("search"),
         ..Arm::default()
     }];
 }

@@ -79,6 +79,7 @@ fn a_small_plan_has_the_defaults() {
         plan.arms,
         [Arm {
             name: "all".to_owned(),
+            line: Some(10),
             ..Arm::default()
         }]
     );
@@ -734,6 +735,7 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
         plan.arms,
         [Arm {
             name: "search".to_owned(),
+            line: Some(9),
             ..Arm::default()
         }]
     );

@@ -9,8 +9,8 @@ const MAX_RUNS: usize = 10_000;
 
 pub(super) fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     arms(plan, source_lines, config_errors);
-    lanes(plan, source_lines, config_errors);
-    folders(plan, source_lines, config_errors);
+    lanes(plan, config_errors);
+    folders(plan, config_errors);
     stops(plan, source_lines, config_errors);
     if config_errors.is_empty() {
         placeholders(plan, source_lines, config_errors);
@@ -19,20 +19,20 @@ pub(super) fn check(plan: &Plan, source_lines: &SourceLines, config_errors: &Con
 
 fn arms(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let mut names = Unique::default();
-    for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
+    for arm in &plan.arms {
         let owner = format!("arm {:?}", arm.name);
-        names.insert(&arm.name, *line, owner.clone(), config_errors);
+        names.insert(&arm.name, arm.line, owner.clone(), config_errors);
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
             let what = format!("{owner}: memory_high is above memory_max, so it never acts");
-            config_errors.push(*line, what);
+            config_errors.push(arm.line, what);
         }
-        reject_runner_variables(arm.environment.keys(), &owner, *line, config_errors);
+        reject_runner_variables(arm.environment.keys(), &owner, arm.line, config_errors);
         let cache_variable = &plan.workload.cache_variable;
         if arm.environment.contains_key(cache_variable) {
             config_errors.push(
-                *line,
+                arm.line,
                 format!(
                     "{owner}: {cache_variable} is set by the runner; say cache_entries instead"
                 ),
@@ -42,7 +42,7 @@ fn arms(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_
         if arm.environment.contains_key(metrics) || plan.workload.environment.contains_key(metrics)
         {
             config_errors.push(
-                *line,
+                arm.line,
                 format!(
                     "{owner}: SOLANA_METRICS_CONFIG is set by the runner, so that the recorder hears the validator; \
                      to report elsewhere too, say [forward] in the recorder's config"
@@ -86,7 +86,7 @@ fn reject_runner_variables<'k>(
     }
 }
 
-fn lanes(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
+fn lanes(plan: &Plan, config_errors: &ConfigErrors<'_>) {
     let required_lanes = if plan.concurrent.is_some() {
         plan.arms.len() + 1
     } else {
@@ -102,32 +102,23 @@ fn lanes(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'
             None => "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
         };
         config_errors.push(
-            source_lines.lanes.first().copied().flatten(),
+            plan.lanes.first().and_then(|lane| lane.line),
             format!("there are {} lanes; {why}", plan.lanes.len()),
         );
     }
     let mut names = Unique::default();
-    for (index, (lane, line)) in plan.lanes.iter().zip(&source_lines.lanes).enumerate() {
-        names.insert(
-            &lane.name,
-            *line,
-            format!("lane {:?}", lane.name),
-            config_errors,
-        );
-        check_ports(plan, lane, *line, config_errors);
+    for (index, lane) in plan.lanes.iter().enumerate() {
+        let owner = format!("lane {:?}", lane.name);
+        names.insert(&lane.name, lane.line, owner, config_errors);
+        check_ports(plan, lane, config_errors);
         for other in plan.lanes.get(..index).unwrap_or_default() {
-            check_separate_lanes(lane, other, *line, config_errors);
+            check_separate_lanes(lane, other, config_errors);
         }
     }
     if plan.concurrent.is_some() {
-        for (arm, line) in plan
-            .arms
-            .iter()
-            .zip(&source_lines.arms)
-            .filter(|(arm, _)| arm.cpus.is_some())
-        {
+        for arm in plan.arms.iter().filter(|arm| arm.cpus.is_some()) {
             config_errors.push(
-                *line,
+                arm.line,
                 format!(
                     "arm {:?}: at the same time, CPUs belong to lanes: say cpus there",
                     arm.name
@@ -137,15 +128,10 @@ fn lanes(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'
     }
 }
 
-fn check_separate_lanes(
-    lane: &Lane,
-    other: &Lane,
-    line: Option<usize>,
-    config_errors: &ConfigErrors<'_>,
-) {
+fn check_separate_lanes(lane: &Lane, other: &Lane, config_errors: &ConfigErrors<'_>) {
     let shared = |what: String| {
         config_errors.push(
-            line,
+            lane.line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
         )
     };
@@ -174,7 +160,7 @@ fn check_separate_lanes(
     }
 }
 
-fn check_ports(plan: &Plan, lane: &Lane, line: Option<usize>, config_errors: &ConfigErrors<'_>) {
+fn check_ports(plan: &Plan, lane: &Lane, config_errors: &ConfigErrors<'_>) {
     let owner = if plan.lanes.len() > 1 {
         format!("lane {:?}", lane.name)
     } else {
@@ -186,7 +172,7 @@ fn check_ports(plan: &Plan, lane: &Lane, line: Option<usize>, config_errors: &Co
             if first <= high && low <= last {
                 let port = first.max(low);
                 config_errors.push(
-                    line,
+                    lane.line,
                     format!("{owner}: {other} and {what} both have port {port}; keep them apart"),
                 );
             }
@@ -207,9 +193,17 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
+type NamedFolder<'p> = (String, &'p Path, Option<usize>);
+
 /// Cleared folders must not contain anything else.
-fn folders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
-    let all = named_folders(plan, source_lines);
+fn folders(plan: &Plan, config_errors: &ConfigErrors<'_>) {
+    let mut all: Vec<NamedFolder<'_>> = vec![("folder".to_owned(), &plan.folder, None)];
+    let source = plan.restored_from();
+    all.extend(source.map(|from| ("begin.from".to_owned(), from, None)));
+    for lane in &plan.lanes {
+        let folders = plan.folders_of(lane);
+        all.extend(folders.map(|(what, path)| (what, path, lane.line)));
+    }
     for (index, (what, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
             config_errors.push(*line, format!("{what} is /: give it a folder of its own"));
@@ -228,7 +222,7 @@ fn folders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors
             }
         }
     }
-    for (lane, line) in plan.lanes.iter().zip(&source_lines.lanes) {
+    for lane in &plan.lanes {
         let files = [
             ("identity", &lane.identity),
             ("recorder.targets", &plan.recorder.targets),
@@ -238,7 +232,7 @@ fn folders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors
                 if let Some(file) = file.as_ref().filter(|file| file.starts_with(folder)) {
                     let (file, folder) = (file.display(), folder.display());
                     config_errors.push(
-                        *line,
+                        lane.line,
                         format!(
                             "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
                         ),
@@ -247,20 +241,6 @@ fn folders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors
             }
         }
     }
-}
-
-type NamedFolder<'p> = (String, &'p Path, Option<usize>);
-
-fn named_folders<'p>(plan: &'p Plan, source_lines: &SourceLines) -> Vec<NamedFolder<'p>> {
-    let mut all: Vec<NamedFolder<'p>> = vec![("folder".to_owned(), &plan.folder, None)];
-    if let Begin::Restore { from } = &plan.begin {
-        all.push(("begin.from".to_owned(), from, None));
-    }
-    for (lane, line) in plan.lanes.iter().zip(&source_lines.lanes) {
-        let folders = plan.folders_of(lane);
-        all.extend(folders.map(|(what, path)| (what, path, *line)));
-    }
-    all
 }
 
 fn stops(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
@@ -290,7 +270,7 @@ fn stops(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'
 
 fn placeholders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigErrors<'_>) {
     let mut reported = BTreeSet::new();
-    for (arm, line) in plan.arms.iter().zip(&source_lines.arms) {
+    for arm in &plan.arms {
         for lane in &plan.lanes {
             let Err(unknown) = expand(plan, arm, lane, Path::new("/"), 1) else {
                 continue;
@@ -298,7 +278,7 @@ fn placeholders(plan: &Plan, source_lines: &SourceLines, config_errors: &ConfigE
             for unknown in unknown {
                 // A placeholder of the workload is reported once.
                 let line = if unknown.of_arm {
-                    *line
+                    arm.line
                 } else {
                     source_lines.workload
                 };

@@ -1,8 +1,8 @@
-use super::super::{Cluster, Kind, Lane, Workload};
-use super::{PlanFolder, SourceLines, default_plan};
+use super::super::{Cluster, Lane, Workload};
+use super::{PlanFolder, default_plan, word};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
-use faultline_settings::{Table, choice, distinct, several, text, within};
+use faultline_settings::{Table, distinct, several, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -20,12 +20,7 @@ const LANE_KEYS: [&str; 8] = [
 
 pub(super) fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
     let mut workload = default_plan().workload;
-    table.set("kind", &mut workload.kind, |v| {
-        choice(
-            v,
-            &[("validator", Kind::Validator), ("replay", Kind::Replay)],
-        )
-    });
+    table.set("kind", &mut workload.kind, word);
     workload.command = table
         .need("command", |v| command(v, plan_folder))
         .unwrap_or_default();
@@ -37,13 +32,7 @@ pub(super) fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workl
     table.set("cache_variable", &mut workload.cache_variable, |v| {
         variable(&text(v)?)
     });
-    let clusters = [
-        ("mainnet-beta", Cluster::MainnetBeta),
-        ("testnet", Cluster::Testnet),
-        ("devnet", Cluster::Devnet),
-        ("localnet", Cluster::Localnet),
-    ];
-    workload.cluster = table.take("cluster", |v| choice(v, &clusters));
+    workload.cluster = table.take("cluster", word);
     workload.cluster_rpc = table.take("cluster_rpc", |v| url(text(v)?));
     let nodes = workload.cluster.map(Cluster::nodes);
     let public = |list: Option<&[&str]>| {
@@ -136,51 +125,34 @@ fn url(text: String) -> Result<String, String> {
     ))
 }
 
-pub(super) fn single_lane(
-    table: &mut Table<'_>,
-    plan_folder: &PlanFolder,
-) -> Option<(Lane, Option<usize>)> {
-    let line = LANE_KEYS.iter().find_map(|key| table.line_of(key));
-    let has_lane_keys = LANE_KEYS.iter().any(|key| table.has(key));
-    if !has_lane_keys {
+pub(super) fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
+    if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
         // Registers the keys as known.
         for key in LANE_KEYS {
             table.entry(key);
         }
         return None;
     }
-    Some((
-        Lane {
-            name: "main".to_owned(),
-            ..lane(table, plan_folder)
-        },
-        line,
-    ))
+    Some(Lane {
+        name: "main".to_owned(),
+        line: LANE_KEYS.iter().find_map(|key| table.line_of(key)),
+        ..lane(table, plan_folder)
+    })
 }
 
-pub(super) fn lanes(
-    top: &mut Table<'_>,
-    plan_folder: &PlanFolder,
-    only_lane: Option<(Lane, Option<usize>)>,
-    (lanes, source_lines): (&mut Vec<Lane>, &mut SourceLines),
-) {
-    if let (Some((_, line)), true) = (&only_lane, top.has("lane")) {
+/// Reads `[[lane]]`. `lanes` has the one of `[workload]`.
+pub(super) fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
+    if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
-            *line,
+            only.line,
             "workload: with [[lane]] its folders and ports stand there, not here",
         );
     }
-    if let Some((lane, line)) = only_lane {
-        lanes.push(lane);
-        source_lines.lanes.push(line);
-    }
     top.tables("lane", |table| {
-        let name = table
-            .need("name", |v| plain_name(text(v)?))
-            .unwrap_or_default();
-        source_lines.lanes.push(table.line());
+        let name = table.need("name", |v| plain_name(text(v)?));
         lanes.push(Lane {
-            name,
+            name: name.unwrap_or_default(),
+            line: table.line(),
             ..lane(table, plan_folder)
         });
     });
@@ -188,7 +160,6 @@ pub(super) fn lanes(
 
 fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     Lane {
-        name: String::new(),
         ledger: table
             .need("ledger", |v| plan_folder.path(v))
             .unwrap_or_default(),
@@ -199,6 +170,7 @@ fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
         gossip_port: table.take("gossip_port", |v| within(v, 1..=u16::MAX)),
         port_range: table.take("port_range", |v| port_range(&text(v)?)),
         cpus: table.take("cpus", |v| CpuSet::parse(&text(v)?)),
+        ..Lane::default()
     }
 }
 
