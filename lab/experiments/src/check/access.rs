@@ -1,9 +1,8 @@
 //! Checks the plan user's file access. A validator without write access exits at once, which would
 //! count as a result.
 
-use super::Findings;
-use super::facts::HostFacts;
 use super::folders::work_folders;
+use super::{Findings, HostFacts};
 use crate::passwd;
 use crate::plan::{Begin, Plan};
 use faultline_runner::isolation::folders::Owner;
@@ -111,19 +110,17 @@ impl UserIds {
             return None;
         }
         let canonical_path = path.canonicalize().ok()?;
-        let mut parents: Vec<&Path> = canonical_path.ancestors().skip(1).collect();
-        parents.reverse();
-        let steps = parents
-            .into_iter()
-            .map(|folder| (folder, EXECUTE))
-            .chain([(canonical_path.as_path(), bits)]);
-        steps.into_iter().find_map(|(step, bits)| {
+        let mut steps: Vec<&Path> = canonical_path.ancestors().collect();
+        steps.reverse();
+        steps.into_iter().find_map(|step| {
+            let is_last = step == canonical_path;
+            let bits = if is_last { bits } else { EXECUTE };
             let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
             let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let access_path = if step == canonical_path {
+            let access_path = if is_last {
                 String::new()
             } else {
                 format!(" behind {}", step.display())

@@ -4,7 +4,7 @@ use faultline_text::{counted, parse_time};
 use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
-use toml::de::DeTable;
+use toml::{Table, Value};
 
 /// The daemon's default.
 const DEFAULT_AT_TIP: Duration = Duration::from_secs(60);
@@ -59,20 +59,23 @@ fn short(line: &str) -> String {
 }
 
 pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
+    match phase(plan)?.get("at_tip_for") {
+        Some(time) => parse_time(time.as_str()?).ok(),
+        None => Some(DEFAULT_AT_TIP),
+    }
+}
+
+/// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
+pub(crate) fn phase(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
-        return Some(DEFAULT_AT_TIP);
+        return Some(Table::new());
     };
     std::fs::metadata(file)
         .ok()
         .filter(|meta| meta.is_file() && meta.len() <= MAX_CONFIG_BYTES)?;
-    let text = std::fs::read_to_string(file).ok()?;
-    let table = DeTable::parse(&text).ok()?;
-    let phase = table
-        .get_ref()
-        .get("phase")
-        .and_then(|phase| phase.get_ref().as_table());
-    match phase.and_then(|phase| phase.get("at_tip_for")) {
-        Some(time) => parse_time(time.get_ref().as_str()?).ok(),
-        None => Some(DEFAULT_AT_TIP),
+    let mut config: Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    match config.remove("phase") {
+        Some(Value::Table(phase)) => Some(phase),
+        _ => Some(Table::new()),
     }
 }

@@ -1,13 +1,23 @@
 //! Folders must be distinct, clearable, and no homes.
 
-use super::Findings;
-use super::facts::HostFacts;
+use super::{Findings, HostFacts};
 use crate::plan::{Begin, Plan};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(super) fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
+}
+
+/// Folders that are written to or provide the snapshot.
+pub(super) fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
+    let mut all = work_folders(plan);
+    all.push(("folder".to_owned(), &plan.folder));
+    all.extend(
+        plan.restored_from()
+            .map(|from| ("begin.from".to_owned(), from)),
+    );
+    all
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -61,11 +71,7 @@ fn blocked(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let mut all = work_folders(plan);
     all.push(("folder".to_owned(), &plan.folder));
     for (what, path) in all {
-        if let Some(file) = facts
-            .folders
-            .get(path)
-            .and_then(|folder| folder.blocked.as_ref())
-        {
+        if let Some(file) = facts.folder(path).blocked {
             let (shown, file) = (path.display(), file.display());
             findings.refuse(
                 format!("{what} {shown} is a folder that cannot be made: {file} is there and is no folder"),
@@ -77,11 +83,12 @@ fn blocked(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 /// A recording competes for the validator's disk.
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let device = |path: &Path| facts.folders.get(path)?.device;
-    let shared = |path: &Path| device(path).is_some() && device(path) == device(&plan.folder);
+    let Some(device) = facts.folder(&plan.folder).device else {
+        return;
+    };
     if let Some((what, path)) = work_folders(plan)
         .into_iter()
-        .find(|(_, path)| shared(path))
+        .find(|(_, path)| facts.folder(path).device == Some(device))
     {
         findings.warn(
             format!("folder {} is on the same device as {what} {}", plan.folder.display(), path.display()),
@@ -92,16 +99,16 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
 
 /// Symbolic links can make two paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let mut all = work_folders(plan);
-    all.push(("folder".to_owned(), &plan.folder));
-    if let Begin::Restore { from } = &plan.begin {
-        all.push(("begin.from".to_owned(), from));
-    }
-    let real = |path: &Path| -> Option<PathBuf> { facts.folders.get(path)?.real.clone() };
+    let all = named_folders(plan);
     for (index, (what, path)) in all.iter().enumerate() {
-        let Some(here) = real(path) else { continue };
+        let Some(here) = facts.folder(path).real else {
+            continue;
+        };
         for (other, there) in all.iter().take(index) {
-            if real(there).is_some_and(|there| here.starts_with(&there) || there.starts_with(&here))
+            if facts
+                .folder(there)
+                .real
+                .is_some_and(|there| here.starts_with(&there) || there.starts_with(&here))
             {
                 findings.refuse(
                     format!(

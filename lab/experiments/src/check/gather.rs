@@ -1,10 +1,9 @@
-use super::facts::{FolderFacts, HostFacts, LauncherFacts};
-use super::folders::work_folders;
-use super::programs::{command_of, program_of};
-use super::{TOOLS, access, configuration, options, stake, switch};
+use super::folders::named_folders;
+use super::programs::command_of;
+use super::{FolderFacts, HostFacts, LauncherFacts, TOOLS, access, configuration, options, stake};
 use crate::host::host_now;
 use crate::passwd;
-use crate::plan::{Begin, Plan};
+use crate::plan::Plan;
 use faultline_kernel::parse::meminfo;
 use faultline_kernel::{CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate};
 use faultline_runner::isolation::host::Disk;
@@ -15,7 +14,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
-    let paths: Vec<&Path> = named_folders(plan);
+    let paths = named_folders(plan).into_iter().map(|(_, path)| path);
+    let paths: Vec<&Path> = paths.collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
@@ -27,7 +27,6 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
-        switches: BTreeMap::new(),
         options: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder).collect(),
         io_devices: io_devices(plan),
@@ -47,15 +46,6 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         host: host_now(plan),
         homes: homes(),
     };
-    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
-        let file = program_of(plan, arm, &facts);
-        if let Some(file) = file
-            && !facts.switches.contains_key(&file)
-        {
-            let searched = switch::search(&file, &plan.workload.cache_variable, "");
-            facts.switches.insert(file, searched);
-        }
-    }
     facts.options = options::search_programs(plan, &facts);
     facts
 }
@@ -78,19 +68,6 @@ fn io_devices(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
     limits
         .map(|limit| (limit.device.clone(), device(&limit.device)))
         .collect()
-}
-
-/// Folders that are written to or provide the snapshot.
-fn named_folders(plan: &Plan) -> Vec<&Path> {
-    let mut all: Vec<&Path> = work_folders(plan)
-        .into_iter()
-        .map(|(_, path)| path)
-        .collect();
-    all.push(&plan.folder);
-    if let Begin::Restore { from } = &plan.begin {
-        all.push(from);
-    }
-    all
 }
 
 /// systemd uses its own slices, other launchers this program's cgroup.
@@ -223,11 +200,9 @@ fn homes() -> Vec<PathBuf> {
 }
 
 fn snapshot_source(plan: &Plan) -> Option<Result<u64, String>> {
-    let Begin::Restore { from } = &plan.begin else {
-        return None;
-    };
+    let source = folders::measure(plan.restored_from()?);
     Some(
-        folders::measure(from)
+        source
             .map(|source| source.bytes)
             .map_err(|error| error.to_string()),
     )

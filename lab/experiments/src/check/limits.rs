@@ -1,8 +1,7 @@
-use super::Findings;
-use super::facts::HostFacts;
+use super::{Findings, HostFacts};
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_kernel::Level;
-use faultline_runner::isolation::Abilities;
+use faultline_runner::isolation::{Abilities, CpuSet};
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
@@ -106,9 +105,12 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings
         }
     };
     for level in levels.iter().filter(|level| level.headroom() < max) {
-        let name = match level.level {
-            Level::Machine => "this machine".to_owned(),
-            _ => format!("cgroup {} around it", level.path),
+        let (name, severity) = match level.level {
+            Level::Machine => ("this machine".to_owned(), Severity::Warn),
+            _ => {
+                let name = format!("cgroup {} around it", level.path);
+                (name, Severity::Refuse)
+            }
         };
         let what = format!(
             "{what} {}, and {name} has {} of {} left",
@@ -117,23 +119,21 @@ fn outer_levels(what: &str, max: u64, facts: &HostFacts, findings: &mut Findings
             bytes(level.limit),
         );
         let remedy = "that limit is met first: free memory there, or lower memory_max";
-        if level.level == Level::Machine {
-            findings.warn(what, remedy);
-        } else {
-            findings.refuse(what, remedy);
-        }
+        findings.add(severity, what, remedy);
     }
 }
 
 fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
-    if let Some(max) = arm.memory_max {
-        let what = format!("memory_max of arm {:?} is", arm.name);
-        outer_levels(&what, max, facts, findings);
-    }
-    let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
-        return;
-    };
-    let (name, shown, all) = (&arm.name, size(max), size(ram));
+    let Some(max) = arm.memory_max else { return };
+    let (name, shown) = (&arm.name, size(max));
+    outer_levels(
+        &format!("memory_max of arm {name:?} is"),
+        max,
+        facts,
+        findings,
+    );
+    let Some(ram) = facts.ram else { return };
+    let all = size(ram);
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
@@ -152,25 +152,14 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
 
 fn cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
-    let lane_cpus = plan
-        .lanes
-        .iter()
-        .filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
-    let arm_cpus = plan
-        .arms
-        .iter()
-        .filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
-    let recorder_cpus = plan
-        .recorder
-        .cpus
-        .iter()
-        .map(|cpus| ("the recorder".to_owned(), cpus));
-    for (whose, wanted) in lane_cpus.chain(arm_cpus).chain(recorder_cpus) {
-        if let Some(cpu) = wanted
-            .numbers()
-            .iter()
-            .find(|cpu| !host_cpus.numbers().contains(cpu))
-        {
+    let lanes = plan.lanes.iter();
+    let lanes = lanes.map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
+    let arms = plan.arms.iter();
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
+    let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
+    for (whose, wanted) in lanes.chain(arms).chain([recorder]) {
+        let mut wanted = wanted.iter().flat_map(CpuSet::numbers);
+        if let Some(cpu) = wanted.find(|cpu| !host_cpus.numbers().contains(cpu)) {
             findings.refuse(
                 format!("{whose} wants CPU {cpu}, and this host has {host_cpus}"),
                 "name CPUs that are there",
@@ -230,8 +219,8 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
-        folders
-            .filter_map(|folder| facts.folders.get(folder)?.device)
+        { folders }
+            .filter_map(|folder| facts.folder(folder).device)
             .collect()
     };
     let limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
@@ -255,10 +244,7 @@ fn shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             );
             let remedy = "put each lane on a device of its own, or give every arm the same io limits; where neither can be \
                           had, concurrent.shared_device = \"warn\"";
-            match severity {
-                Severity::Refuse => findings.refuse(what, remedy),
-                _ => findings.warn(what, remedy),
-            }
+            findings.add(severity, what, remedy);
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Checks that the validator of each arm knows the accounts options of its command. An unknown
 //! option ends a validator at once.
 
-use super::Findings;
-use super::facts::{HostFacts, OptionPresence, Options};
 use super::programs::{command_of, program_of};
 use super::switch::search;
+use super::{Findings, HostFacts, OptionPresence, Options};
 use crate::plan::{Arm, Plan};
 
 /// Name, releases from 2.0.25 to 4.4.0 that have it, and the remedy for others.
-const ACCOUNTS_OPTIONS: &[(&str, &str, &str)] = &[
+const ACCOUNTS_OPTIONS: [(&str, &str, &str); 9] = [
     (
         "--accounts-db-read-cache-limit-mb",
         "until 3.1",
@@ -56,16 +55,17 @@ const ACCOUNTS_OPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
+/// The rows of [`ACCOUNTS_OPTIONS`] that the arm's command has.
+fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<(&'static str, &'static str, &'static str)> {
     let command = command_of(plan, arm);
-    let names = command
-        .iter()
-        .map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
-    let names: Vec<&str> = names.collect();
+    let has = |option: &str| {
+        command
+            .iter()
+            .any(|word| word.split('=').next() == Some(option))
+    };
     ACCOUNTS_OPTIONS
-        .iter()
-        .map(|(option, ..)| *option)
-        .filter(|option| names.contains(option))
+        .into_iter()
+        .filter(|(option, ..)| has(option))
         .collect()
 }
 
@@ -75,12 +75,17 @@ pub(super) fn search_programs(plan: &Plan, facts: &HostFacts) -> Options {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let program_options = found.entry(file.clone()).or_default();
-        for option in known_options_of(plan, arm) {
+        let mut search = |name: &str, excluded_suffix: &str| {
+            found
+                .entry((file.clone(), name.to_owned()))
+                .or_insert_with(|| search(&file, name.trim_start_matches('-'), excluded_suffix));
+        };
+        for (option, ..) in known_options_of(plan, arm) {
             // Another option begins with this one and continues with `-mb`.
-            program_options
-                .entry(option)
-                .or_insert_with(|| search(&file, option.trim_start_matches('-'), "-mb"));
+            search(option, "-mb");
+        }
+        if arm.cache_entries.is_some() {
+            search(&plan.workload.cache_variable, "");
         }
     }
     found
@@ -91,20 +96,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let known = facts.options.get(&file);
-        for option in known_options_of(plan, arm) {
+        for (option, releases, remedy) in known_options_of(plan, arm) {
             let (name, shown) = (&arm.name, file.display());
-            let Some((_, releases, remedy)) =
-                ACCOUNTS_OPTIONS.iter().find(|(one, ..)| *one == option)
-            else {
-                continue;
-            };
-            match known.and_then(|options| options.get(option)) {
+            match facts.options.get(&(file.clone(), option.to_owned())) {
                 Some(OptionPresence::Missing) => found.refuse(
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
                     ),
-                    *remedy,
+                    remedy,
                 ),
                 Some(OptionPresence::Script) => found.warn(
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),

@@ -1,5 +1,4 @@
-use super::Findings;
-use super::facts::{HostFacts, OptionPresence};
+use super::{Findings, HostFacts, OptionPresence};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
 use std::path::{Path, PathBuf};
 
@@ -112,7 +111,7 @@ fn cache(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             continue;
         }
         let (name, shown) = (&arm.name, file.display());
-        match facts.switches.get(&file) {
+        match facts.options.get(&(file.clone(), variable.clone())) {
             Some(OptionPresence::Present) | None => {}
             Some(OptionPresence::Missing) => found.refuse(
                 format!(

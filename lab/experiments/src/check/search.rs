@@ -1,5 +1,4 @@
-use super::Findings;
-use super::facts::{HostFacts, LauncherFacts};
+use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use faultline_text::{size, time};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-use super::facts::Stake;
+use super::Stake;
 use crate::plan::{Kind, Plan, Workload};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::Deserialize;

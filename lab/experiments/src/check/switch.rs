@@ -1,6 +1,6 @@
 //! Searches a program file for a name.
 
-use super::facts::OptionPresence;
+use super::OptionPresence;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

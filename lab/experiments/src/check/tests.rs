@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const GIB: u64 = 1 << 30;
+const CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 const TWO_ARMS: &str = r#"
 name = "p"
@@ -97,7 +98,6 @@ fn fit(plan: &Plan) -> HostFacts {
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
-        switches: BTreeMap::new(),
         options: BTreeMap::new(),
         folders,
         io_devices: BTreeMap::new(),
@@ -311,7 +311,7 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
     let with = |switch: OptionPresence| HostFacts {
-        switches: BTreeMap::from([("/v".into(), switch)]),
+        options: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
         ..fit(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(OptionPresence::Present)), []);
@@ -998,7 +998,8 @@ fn facts_of_this_host_can_be_gathered() {
             && there.free.is_some()
     );
     let shell = facts.programs["sh"].clone().unwrap();
-    assert_eq!(facts.switches[&shell], OptionPresence::Missing);
+    let key = (shell, CACHE_VARIABLE.to_owned());
+    assert_eq!(facts.options[&key], OptionPresence::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
 }
 

@@ -1,7 +1,6 @@
 //! Refuses voting validators: stopping one costs its owner and the cluster.
 
-use super::Findings;
-use super::facts::{HostFacts, Stake};
+use super::{Findings, HostFacts, Stake};
 use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
 
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];

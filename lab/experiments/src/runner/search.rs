@@ -2,6 +2,7 @@
 
 use super::system::Observer;
 use super::{Runner, Running, TurnError};
+use crate::check::phase;
 use crate::folder::RECORDING;
 use crate::journal::Entry;
 use crate::plan::{Plan, Search};
@@ -137,13 +138,7 @@ impl RunningSearch {
 }
 
 fn at_tip(plan: &Plan) -> u64 {
-    let text = plan
-        .recorder
-        .config
-        .as_ref()
-        .and_then(|file| std::fs::read_to_string(file).ok());
-    let read: Option<toml::Table> = text.and_then(|text| text.parse().ok());
-    let slots = read.and_then(|read| read.get("phase")?.get("at_tip_slots")?.as_integer());
+    let slots = phase(plan).and_then(|phase| phase.get("at_tip_slots")?.as_integer());
     slots
         .and_then(|slots| u64::try_from(slots).ok())
         .unwrap_or(DEFAULT_AT_TIP_SLOTS)
