@@ -1,6 +1,7 @@
 //! Searches a program file for a name.
 
 use super::OptionPresence;
+use memchr::memmem;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -59,26 +60,12 @@ fn contains(file: &mut impl Read, wanted: &[u8], excluded_suffix: &[u8]) -> std:
     }
 }
 
-/// Horspool's algorithm.
 fn has_match(text: &[u8], decided: usize, wanted: &[u8], excluded_suffix: &[u8]) -> bool {
-    let mut skip_table = [wanted.len(); 256];
-    for (at, byte) in wanted.iter().enumerate().take(wanted.len() - 1) {
-        skip_table[usize::from(*byte)] = wanted.len() - 1 - at;
-    }
-    let mut at = 0;
-    while let Some(window) = text
-        .get(..decided)
-        .and_then(|text| text.get(at..at + wanted.len()))
-    {
+    let decided = text.get(..decided).unwrap_or_default();
+    memmem::find_iter(decided, wanted).any(|at| {
         let rest = text.get(at + wanted.len()..).unwrap_or_default();
-        if window == wanted && (excluded_suffix.is_empty() || !rest.starts_with(excluded_suffix)) {
-            return true;
-        }
-        at += window
-            .last()
-            .map_or(1, |byte| skip_table[usize::from(*byte)]);
-    }
-    false
+        excluded_suffix.is_empty() || !rest.starts_with(excluded_suffix)
+    })
 }
 
 #[cfg(test)]
