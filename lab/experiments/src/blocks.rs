@@ -22,7 +22,6 @@ use std::path::Path;
 pub struct BlockContext {
     /// From 1 on: the replicate. `None` has all replicates.
     pub(crate) number: Option<u32>,
-    pub(crate) host: String,
     pub(crate) how_to_resume: String,
     /// End of the host's last run in any block.
     pub(crate) last_end_unix_ns: Option<i64>,
@@ -33,7 +32,6 @@ impl BlockContext {
     pub fn all_replicates(how_to_resume: String) -> Self {
         BlockContext {
             number: None,
-            host: host_name(),
             how_to_resume,
             last_end_unix_ns: None,
         }
@@ -48,14 +46,14 @@ impl BlockContext {
     }
 
     pub(crate) fn labels(&self) -> Vec<(String, String)> {
-        let mut labels = vec![("host".to_owned(), self.host.clone())];
         let block = self.number.map(|number| number.to_string());
-        labels.extend(block.map(|number| ("block".to_owned(), number)));
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array.map(|(job, task)| format!("{job}_{task}"));
         let job = job.or_else(|| env_var("SLURM_JOB_ID"));
-        labels.extend(job.map(|job| ("job".to_owned(), job)));
-        labels
+        [("host", Some(host_name())), ("block", block), ("job", job)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect()
     }
 }
 
@@ -102,7 +100,7 @@ pub(crate) struct BlockAttempt {
     pub(crate) number: u32,
     /// Empty if the journal cannot be used.
     pub(crate) journal_state: JournalState,
-    /// Why the journal cannot be used, with its path.
+    /// Why the journal cannot be used, with the block and its path.
     pub(crate) problem: Option<String>,
 }
 
@@ -115,9 +113,9 @@ impl BlockAttempt {
         self.name == attempt_name(host, self.number)
     }
 
-    pub(crate) fn warn_if_unreadable(&self, block: u32) {
+    pub(crate) fn warn_if_unreadable(&self) {
         if let Some(problem) = &self.problem {
-            warn_unreadable(&format!("block {block}: {problem}"));
+            warn_unreadable(problem);
         }
     }
 
@@ -131,42 +129,28 @@ pub fn attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// By number. Those of one number, from hosts without a common file system, by their begin.
+/// By number. Those of one number, from hosts without a common file system, by their begin. With
+/// `only_host`, journals of other hosts are not read.
 pub(crate) fn attempts(
     folder: &Folder,
     plan_digest: &str,
     block: u32,
-) -> anyhow::Result<Vec<BlockAttempt>> {
-    read_attempts(folder, plan_digest, block, |_, _| true)
-}
-
-/// Reads no journal of another host.
-pub(crate) fn attempts_on(
-    folder: &Folder,
-    plan_digest: &str,
-    block: u32,
-    host: &str,
-) -> anyhow::Result<Vec<BlockAttempt>> {
-    read_attempts(folder, plan_digest, block, |found, number| {
-        found == attempt_name(host, number)
-    })
-}
-
-fn read_attempts(
-    folder: &Folder,
-    plan_digest: &str,
-    block: u32,
-    is_wanted: impl Fn(&str, u32) -> bool,
+    only_host: Option<&str>,
 ) -> anyhow::Result<Vec<BlockAttempt>> {
     let path = folder.block(block);
     let mut names = attempt_names(&path)?;
-    names.retain(|(number, name)| is_wanted(name, *number));
+    if let Some(host) = only_host {
+        names.retain(|(number, name)| *name == attempt_name(host, *number));
+    }
     let mut all = Vec::new();
     for (number, name) in names {
         let folder = Folder::new(&path.join(&name));
         let (journal_state, problem) = match read_journal(&folder.journal(), plan_digest) {
             Ok(journal_state) => (journal_state, None),
-            Err(error) => (JournalState::default(), Some(format!("{error:#}"))),
+            Err(error) => {
+                let problem = format!("block {block}: {error:#}");
+                (JournalState::default(), Some(problem))
+            }
         };
         all.push(BlockAttempt {
             folder,
@@ -225,12 +209,11 @@ fn readable_attempts(
     block: u32,
     unreadable: &mut Vec<String>,
 ) -> Vec<BlockAttempt> {
-    let mut all = attempts(folder, plan_digest, block).unwrap_or_else(|error| {
+    let mut all = attempts(folder, plan_digest, block, None).unwrap_or_else(|error| {
         unreadable.push(format!("block {block}: {error:#}"));
         Vec::new()
     });
-    let problems = all.iter().filter_map(|one| one.problem.as_ref());
-    unreadable.extend(problems.map(|problem| format!("block {block}: {problem}")));
+    unreadable.extend(all.iter().filter_map(|one| one.problem.clone()));
     all.retain(|one| one.journal_state.planned.is_some());
     all
 }

@@ -13,7 +13,6 @@ fn block(number: u32) -> BlockContext {
     BlockContext {
         number: Some(number),
         how_to_resume: String::new(),
-        host: "n1".to_owned(),
         last_end_unix_ns: None,
     }
 }
@@ -184,5 +183,5 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
         let named = unreadable.iter().any(|problem| problem.contains(expected));
         assert!(named, "{expected}: {unreadable:#?}");
     }
-    assert_eq!(attempts_on(&folder, &digest, 1, "n1").unwrap().len(), 1);
+    assert_eq!(attempts(&folder, &digest, 1, Some("n1")).unwrap().len(), 1);
 }

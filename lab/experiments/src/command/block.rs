@@ -88,13 +88,13 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
         format!("it is being run already{process}")
     })?;
     let digest = digest(&plan.text);
-    let attempts = blocks::attempts(&folder, &digest, number)?;
+    let attempts = blocks::attempts(&folder, &digest, number, None)?;
     if attempts.iter().any(BlockAttempt::is_done) {
         return Ok(ExperimentEnd::Finished);
     }
     let host = blocks::host_name();
     for one in attempts.iter().filter(|one| !one.is_on(&host)) {
-        one.warn_if_unreadable(number);
+        one.warn_if_unreadable();
     }
     let mut readable = attempts.iter().filter(|one| one.problem.is_none());
     let own = readable.rfind(|one| one.is_on(&host));
@@ -106,7 +106,6 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
         last_end_unix_ns: last_end(&folder, &plan, &host),
         how_to_resume: blocks::how_to_resume(&folder, number),
         number: Some(number),
-        host,
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
         Some(own) => continue_run(plan, &own.journal_state, Some(block)),
@@ -127,12 +126,12 @@ fn last_end(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last = None;
     for number in 1..=plan.replicates {
-        let own = blocks::attempts_on(folder, &digest, number, host).unwrap_or_else(|error| {
+        let own = blocks::attempts(folder, &digest, number, Some(host)).unwrap_or_else(|error| {
             blocks::warn_unreadable(&format!("block {number}: {error:#}"));
             Vec::new()
         });
         for one in own {
-            one.warn_if_unreadable(number);
+            one.warn_if_unreadable();
             last = last.max(one.journal_state.last_end_unix_ns);
         }
     }
@@ -222,7 +221,7 @@ pub(super) fn stop(
     let mut running = 0;
     let digest = digest(&plan.text);
     for number in blocks::numbers(&journal_state.turns) {
-        for one in blocks::attempts(folder, &digest, number)
+        for one in blocks::attempts(folder, &digest, number, None)
             .unwrap_or_default() // `read_started` has named the error.
             .iter()
             .filter(|one| one.is_running())
