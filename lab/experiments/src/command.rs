@@ -1,7 +1,6 @@
 mod block;
 mod changed;
 mod dry_run;
-mod launcher;
 
 use super::blocks::{self, BlockContext};
 use super::folder::Folder;
@@ -12,21 +11,24 @@ use super::saved::{find_folder, read_started};
 use super::schedule::schedule;
 use super::{plan_command, report, status, targets};
 use crate::args::{Experiment, ExperimentArgs, InitArgs, Launching, ResumeArgs, RunArgs};
-use crate::plan::Plan;
-use anyhow::{Context, bail};
+use crate::check::{self, LauncherFacts};
+use crate::plan::{Plan, Severity};
+use anyhow::{Context, bail, ensure};
 pub use block::task_exit;
 use faultline_common::clock;
 use faultline_common::files::{AtPath, TempFile};
 use faultline_common::output::{print, say};
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::folders::{self, Init, Purpose};
+use faultline_runner::isolation::{CgroupRoots, Direct, Launcher, Systemd};
 use faultline_text::time;
-pub use launcher::{facts, launcher};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+/// Exists if systemd is PID 1.
+const SYSTEMD: &str = "/run/systemd/system";
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -91,7 +93,7 @@ fn begin(
     let _lock = Lock::take(&folder.lock())?;
     remove_unbegun_journal(&folder)?;
     let launcher = launcher(which)?;
-    launcher::refuse(&plan, &*launcher, i_vote)?;
+    refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = match &block {
@@ -184,7 +186,7 @@ fn continue_run(
         return Ok(ExperimentEnd::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let mut system = RealSystem::new(launcher::launcher_of(journal_state)?)?;
+    let mut system = RealSystem::new(launcher_of(journal_state)?)?;
     Runner::resume(plan, &mut system)?.in_block(block).run()
 }
 
@@ -220,10 +222,10 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let ended_leftovers =
-        launcher::launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
-    ended_leftovers
-        .iter()
-        .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+        launcher_of(&journal_state)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
+    for name in ended_leftovers {
+        say(&format!("{name} was left behind, and has been ended"));
+    }
     let targets = match &block {
         Some(_) => folder.targets(),
         None => targets::file(&plan, &folder),
@@ -293,6 +295,60 @@ fn waiting(pid: Option<u32>, suspended: bool, waited: Duration) -> String {
             time(waited)
         ),
     }
+}
+
+/// Fails with a remedy if the launcher does not work on this host.
+pub fn launcher(kind: Launching) -> anyhow::Result<Box<dyn Launcher>> {
+    match kind {
+        Launching::Systemd => systemd(),
+        Launching::Direct => direct(),
+        Launching::Auto if Path::new(SYSTEMD).is_dir() => systemd(),
+        Launching::Auto => direct(),
+    }
+}
+
+fn launcher_of(journal_state: &JournalState) -> anyhow::Result<Box<dyn Launcher>> {
+    match &journal_state.planned {
+        Some(begun) if begun.launcher == "systemd" => systemd(),
+        _ => direct(),
+    }
+}
+
+fn systemd() -> anyhow::Result<Box<dyn Launcher>> {
+    Ok(Box::new(Systemd::connect(&HostRoot::default())?))
+}
+
+fn direct() -> anyhow::Result<Box<dyn Launcher>> {
+    Ok(Box::new(Direct::new(&CgroupRoots::default())?))
+}
+
+pub fn facts(kind: Launching) -> Result<LauncherFacts, String> {
+    let launcher = launcher(kind).map_err(|error| format!("{error:#}"))?;
+    Ok(launcher_facts(&*launcher))
+}
+
+fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
+    LauncherFacts {
+        name: launcher.name().to_owned(),
+        can: launcher.can().clone(),
+    }
+}
+
+/// Prints all findings except notes. Fails if one refuses the plan.
+fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
+    let facts = check::gather(plan, Ok(launcher_facts(launcher)));
+    let mut refused = 0;
+    for finding in check::findings(plan, &facts, i_vote) {
+        refused += usize::from(finding.severity == Severity::Refuse);
+        if finding.severity != Severity::Ignore {
+            say(&plan_command::finding(&finding));
+        }
+    }
+    ensure!(
+        refused == 0,
+        "the plan cannot be run as it is: {refused} of its problems forbid it"
+    );
+    Ok(())
 }
 
 /// Voids the results of these runs, so that [`advance`] repeats their turns.
