@@ -167,7 +167,7 @@ impl SearchMachine {
         };
         let headroom = purpose
             .headroom()
-            .filter(|_| self.approach.limit().is_some())?;
+            .filter(|_| self.approach.limit.is_some())?;
         let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(VALIDATOR_ENDED));
         let evidence = Box::new(Evidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
@@ -198,11 +198,14 @@ impl SearchMachine {
         let waited = reading.at.saturating_sub(since);
         let timeout =
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
-        let refaults_are_low = self.references.refaults().is_none_or(|reference| {
-            self.approach
-                .refaults()
-                .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
-        });
+        let refaults_are_low = self
+            .references
+            .median(|evidence| evidence.refaults)
+            .is_none_or(|reference| {
+                self.approach
+                    .refaults()
+                    .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
+            });
         if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
             self.next(reading);
         } else if waited > timeout && self.is_near(reading) {
@@ -233,7 +236,7 @@ impl SearchMachine {
             .approach
             .step(purpose.headroom(), reading, &mut self.actions);
         let waited = reading.at.saturating_sub(since);
-        let full = match (self.approach.limit(), reading.memory) {
+        let full = match (self.approach.limit, reading.memory) {
             (None, _) => true,
             (Some(limit), Some(memory)) => {
                 memory as f64 >= FULL_SHARE * limit as f64 && !self.approach.is_exceeded(reading)
@@ -244,7 +247,7 @@ impl SearchMachine {
         // While the limit is being lowered, the timeout counts from the last step.
         let since_lowered = reading
             .at
-            .saturating_sub(self.approach.lowered_at().unwrap_or(since).max(since));
+            .saturating_sub(self.approach.lowered_at.unwrap_or(since).max(since));
         let within_timeout = since_lowered < self.rules.settle * TIMEOUT_FACTOR;
         if settled && at_target && full && self.is_near(reading) {
             self.dwell(purpose, reading);
@@ -293,7 +296,7 @@ impl SearchMachine {
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        let limited = self.approach.limit().is_some();
+        let limited = self.approach.limit.is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.approach.lift(&mut self.actions);
@@ -369,7 +372,7 @@ impl SearchMachine {
             },
         };
         match purpose.headroom() {
-            None if self.approach.limit().is_some() => {
+            None if self.approach.limit.is_some() => {
                 // The page cache has to recover first.
                 self.lift("for a reference");
                 self.repeat_next = Some(purpose);
@@ -435,7 +438,7 @@ impl SearchMachine {
     /// the limit, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
-            self.approach.max_rise().saturating_mul(2)
+            self.approach.max_rise.saturating_mul(2)
         } else {
             0
         }
@@ -464,7 +467,7 @@ impl SearchMachine {
     }
 
     fn lift(&mut self, why: &str) {
-        if self.approach.limit().is_some() {
+        if self.approach.limit.is_some() {
             self.journal_limit(None, why);
         }
         self.approach.lift(&mut self.actions);

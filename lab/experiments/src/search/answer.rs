@@ -89,7 +89,7 @@ impl Answer {
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
-        let (line, newest) = (growth.line(), growth.newest_and_highest());
+        let (line, newest) = (growth.line(), growth.newest_and_highest);
         let settles = line.zip(newest).map(|(line, (now, _))| {
             line.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });

@@ -32,18 +32,18 @@ const PAGE: u64 = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Approach {
     window: Duration,
-    limit: Option<u64>,
+    pub(super) limit: Option<u64>,
     headroom: Option<u64>,
     set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
-    lowered_at: Option<Duration>,
+    pub(super) lowered_at: Option<Duration>,
     /// When memory and slots behind were last read.
     last_complete: Option<Duration>,
     /// The last reading that was not silent.
     last_answer: Duration,
     unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise within a second, at the tip.
-    max_rise: u64,
+    pub(super) max_rise: u64,
     refaults: VecDeque<(Duration, u64)>,
     /// Times and total stalls since the limit was set or lifted.
     stalls: VecDeque<(Duration, Duration)>,
@@ -55,14 +55,6 @@ impl Approach {
             window: REFAULT_WINDOW.min(settle),
             ..Approach::default()
         }
-    }
-
-    pub(super) fn lowered_at(&self) -> Option<Duration> {
-        self.lowered_at
-    }
-
-    pub(super) fn limit(&self) -> Option<u64> {
-        self.limit
     }
 
     fn record(&mut self, reading: &Reading) {
@@ -138,10 +130,6 @@ impl Approach {
 
     pub(super) fn begin(&mut self) {
         (self.max_rise, self.unreclaimable) = (0, VecDeque::new());
-    }
-
-    pub(super) fn max_rise(&self) -> u64 {
-        self.max_rise
     }
 
     /// Lowers the limit once a second and raises it at once. Returns whether it is at its target.

@@ -56,25 +56,14 @@ impl References {
         })
     }
 
-    pub(super) fn refaults(&self) -> Option<f64> {
-        self.median(|evidence| evidence.refaults)
-    }
-
-    pub(super) fn waited(&self) -> Option<f64> {
-        self.median(|evidence| evidence.waited)
-    }
-
-    pub(super) fn cluster(&self) -> Option<f64> {
-        self.median(|evidence| evidence.cluster)
-    }
-
     /// Median of slots behind at the end, rounded up.
     pub(super) fn behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.behind_last)
             .map(|behind| behind.ceil() as u64)
     }
 
-    fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+    /// Of the newest references.
+    pub(super) fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
         let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
         median(newest.filter_map(of).collect())
     }
@@ -299,8 +288,11 @@ impl Dwell {
         }
         let mut void = self.missing_data(&evidence);
         let long = self.elapsed() >= MIN_COUNTING_TIME;
-        if let (Some(now), Some(reference), true) = (evidence.cluster, reference.cluster(), long)
-            && now < SLOW_CLUSTER_SHARE * reference
+        if let (Some(now), Some(reference), true) = (
+            evidence.cluster,
+            reference.median(|evidence| evidence.cluster),
+            long,
+        ) && now < SLOW_CLUSTER_SHARE * reference
         {
             void.push(format!(
                 "the cluster made {now:.2} slots a second, in the references {reference:.2}"
@@ -399,7 +391,7 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
 
 fn busy(waited: Option<f64>, reference: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
-    let reference = reference.waited()?;
+    let reference = reference.median(|evidence| evidence.waited)?;
     (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",

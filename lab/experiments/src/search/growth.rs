@@ -14,7 +14,7 @@ pub(super) struct Growth {
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
     /// The newest and the highest bytes of all readings.
-    newest_and_highest: Option<(u64, u64)>,
+    pub(super) newest_and_highest: Option<(u64, u64)>,
 }
 
 /// `base + slope * seconds`, in bytes.
@@ -49,10 +49,6 @@ impl Growth {
             });
             self.thinnings += 1;
         }
-    }
-
-    pub(super) fn newest_and_highest(&self) -> Option<(u64, u64)> {
-        self.newest_and_highest
     }
 
     /// Theil-Sen, robust against jumps; `None` with fewer than ten samples.
