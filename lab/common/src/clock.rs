@@ -17,7 +17,16 @@ pub fn since_1970() -> Duration {
 }
 
 pub fn unix_ns() -> i64 {
-    i64::try_from(since_1970().as_nanos()).unwrap_or(i64::MAX)
+    nanoseconds(since_1970())
+}
+
+pub fn nanoseconds(length: Duration) -> i64 {
+    i64::try_from(length.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Zero for a negative number.
+pub fn from_nanoseconds(number: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(number).unwrap_or(0))
 }
 
 pub fn uptime() -> Duration {

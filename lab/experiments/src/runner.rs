@@ -16,6 +16,7 @@ use super::plan::{Arm, Lane, Plan};
 use super::schedule::{Scheduled, Turn};
 use super::targets::{self, Target};
 use super::watch::{StopReason, Watch};
+use faultline_common::clock::from_nanoseconds;
 use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{Evidence, Launched};
 use itertools::Itertools;
@@ -132,8 +133,8 @@ impl<'w> Runner<'w> {
     fn cool_down_since(&mut self, ended_unix_ns: Option<i64>) {
         if let Some(ended) = ended_unix_ns {
             let now = self.system.now();
-            let ago = u64::try_from(now.unix_ns.saturating_sub(ended)).unwrap_or(0);
-            let ended = now.uptime.saturating_sub(Duration::from_nanos(ago));
+            let ago = from_nanoseconds(now.unix_ns.saturating_sub(ended));
+            let ended = now.uptime.saturating_sub(ago);
             self.last_run_ended = self.last_run_ended.max(Some(ended));
         }
     }

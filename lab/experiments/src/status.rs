@@ -15,7 +15,7 @@ use super::slurm;
 pub use super::slurm::Job;
 use super::watch::{Now, Watch};
 use crate::args::StatusArgs;
-use faultline_common::clock;
+use faultline_common::clock::{self, from_nanoseconds, nanoseconds};
 use faultline_common::output::{json, say};
 use faultline_runner::record::recorder::{DEFAULT_INTERVAL, progress};
 use serde::Serialize;
@@ -132,28 +132,31 @@ impl Status {
             (Holder::Free, None) => State::CutOff,
         };
         let alive = matches!(state, State::Running { .. });
+        let blocks = journal_state.running_blocks.max(1) as u64;
         let runs: Vec<RunStatus> = journal_state
             .scheduled()
             .map(|scheduled| run(plan, journal_state, folder, scheduled, alive.then_some(now)))
             .collect();
-        let remaining = alive.then(|| remaining(plan, journal_state, now));
         let turns = journal_state.turns.len();
-        let done = turns - open_turns(journal_state).count();
-        let turn_length = turn_length(plan, journal_state)
-            .as_secs_f64()
-            .max(f64::MIN_POSITIVE);
-        let current = current(journal_state, now)
+        let open_turns = open_turns(journal_state).count();
+        let turn_length = turn_length(plan, journal_state);
+        let age = current_age(journal_state, now)
             .filter(|_| alive)
-            .map_or(0.0, |(_, age)| (age.as_secs_f64() / turn_length).min(0.99));
+            .unwrap_or_default();
+        let current = age.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done = (turns - open_turns) as f64 + current.min(0.99);
+        let remaining = turn_length
+            .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
+            .saturating_sub(age);
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
             done: journal_state.counted().len(),
             of: runs.len(),
-            percent: 100.0 * (done as f64 + current) / (turns as f64).max(1.0),
-            seconds_left: remaining
-                .map(|remaining| remaining.as_secs() / journal_state.running_blocks.max(1) as u64),
+            percent: 100.0 * done / (turns as f64).max(1.0),
+            // Blocks run at the same time.
+            seconds_left: alive.then_some(remaining.as_secs() / blocks),
             jobs: Vec::new(),
             unreadable: journal_state.unreadable.clone(),
             runs,
@@ -215,7 +218,7 @@ fn run(
 fn phase_words(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Duration)) -> String {
     // Jumps of the wall clock do not matter.
     let at = |unix_ns: i64| Now {
-        uptime: since_1970(unix_ns),
+        uptime: from_nanoseconds(unix_ns),
         unix_ns,
     };
     let mut watch = Watch::begin(
@@ -224,15 +227,8 @@ fn phase_words(plan: &Plan, recording: &Path, (began_unix_ns, now): (i64, Durati
         at(began_unix_ns),
     );
     let seen = progress(recording).ok();
-    watch.sample(
-        at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)),
-        seen.as_ref(),
-    );
+    watch.sample(at(nanoseconds(now)), seen.as_ref());
     watch.phase_words()
-}
-
-fn since_1970(unix_ns: i64) -> Duration {
-    Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0))
 }
 
 fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {
@@ -242,40 +238,28 @@ fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {
         .filter(|turn| !journal_state.is_done(turn))
 }
 
-fn current(journal_state: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
+/// How long the current turn has run.
+fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let turn = open_turns(journal_state).next()?;
     let newest = journal_state.newest(turn)?;
     let over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
-    (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
+    (!over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
 /// The average length of a finished turn; without any, the plan's cool-down and duration.
 fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
-    let length = |turn: &&Turn| {
+    let done = journal_state.turns.iter();
+    let done = done.filter(|turn| journal_state.is_done(turn));
+    let length = |turn: &Turn| {
         let newest = journal_state.newest(turn)?;
-        let end = newest
-            .runs
-            .values()
-            .filter_map(|run| Some(run.ended.as_ref()?.1))
-            .max()?;
-        Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
+        let ends = newest.runs.values();
+        let end = ends.filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
+        Some(from_nanoseconds(end).saturating_sub(from_nanoseconds(newest.unix_ns)))
     };
-    let lengths: Vec<Duration> = journal_state
-        .turns
-        .iter()
-        .filter(|turn| journal_state.is_done(turn))
-        .filter_map(|t| length(&t))
-        .collect();
+    let lengths: Vec<Duration> = done.filter_map(length).collect();
     match u32::try_from(lengths.len()) {
         Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
         _ => plan.host.cool_down.saturating_add(plan.stop.duration),
     }
-}
-
-/// The estimated time of all unfinished turns.
-fn remaining(plan: &Plan, journal_state: &JournalState, now: Duration) -> Duration {
-    let open_turns = u32::try_from(open_turns(journal_state).count()).unwrap_or(u32::MAX);
-    let all = turn_length(plan, journal_state).saturating_mul(open_turns);
-    all.saturating_sub(current(journal_state, now).map_or(Duration::ZERO, |(_, age)| age))
 }

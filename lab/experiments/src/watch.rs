@@ -1,6 +1,7 @@
 //! Decides when a run is over.
 
 use super::plan::{CountedFrom, Kind, Plan, Stop};
+use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct Watch {
     rules: Stop,
     is_search: bool,
     stale: Duration,
-    began: Now,
+    pub(crate) began: Now,
     first_executed: Option<Duration>,
     slot: Option<(u64, Duration)>,
     at_tip: bool,
@@ -72,10 +73,6 @@ impl Watch {
         }
     }
 
-    pub fn began(&self) -> Now {
-        self.began
-    }
-
     /// `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<StopReason> {
         let before = std::mem::replace(&mut self.last_sampled, now.uptime);
@@ -102,8 +99,7 @@ impl Watch {
 
     fn take(&mut self, now: Now, seen: &Progress) {
         if let (None, Some(first)) = (self.first_executed, seen.first_transaction_unix_ns) {
-            let age =
-                Duration::from_nanos(u64::try_from(now.unix_ns.saturating_sub(first)).unwrap_or(0));
+            let age = from_nanoseconds(now.unix_ns.saturating_sub(first));
             let age = if age > LATE_POINT {
                 Duration::ZERO
             } else {

@@ -1,6 +1,7 @@
 //! Finds missing ticks: the recording of a stalled daemon looks complete.
 
 use crate::outcome::Outcome;
+use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::TickRow;
 use faultline_text::{count, time};
 use std::time::Duration;
@@ -24,8 +25,7 @@ pub struct RunPeriod {
 
 impl RunPeriod {
     pub fn until_unix_ns(self) -> i64 {
-        self.from_unix_ns
-            .saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
+        self.from_unix_ns.saturating_add(nanoseconds(self.length))
     }
 }
 
@@ -59,8 +59,7 @@ impl TickCoverage {
         let from = before
             .uptime_ns
             .saturating_add(run_period.from_unix_ns.saturating_sub(before.unix_ns));
-        let to =
-            from.saturating_add(i64::try_from(run_period.length.as_nanos()).unwrap_or(i64::MAX));
+        let to = from.saturating_add(nanoseconds(run_period.length));
         let (mut seen, mut last, mut longest) = (0_u64, from, 0);
         for at in ticks
             .iter()
@@ -77,7 +76,7 @@ impl TickCoverage {
         TickCoverage {
             due,
             missing,
-            longest: Duration::from_nanos(u64::try_from(longest).unwrap_or(0)),
+            longest: from_nanoseconds(longest),
             interval,
         }
     }

@@ -34,12 +34,9 @@ impl Runner<'_> {
         }
         let now = self.system.now();
         for run in &mut concluded {
-            run.run_period = run.watch.as_ref().map(|watch| {
-                let began = watch.began();
-                RunPeriod {
-                    from_unix_ns: began.unix_ns,
-                    length: now.uptime.saturating_sub(began.uptime),
-                }
+            run.run_period = run.watch.as_ref().map(|watch| RunPeriod {
+                from_unix_ns: watch.began.unix_ns,
+                length: now.uptime.saturating_sub(watch.began.uptime),
             });
         }
         self.terminate(&mut concluded);

@@ -1,7 +1,7 @@
-use super::since_1970;
 use crate::journal::SearchLog;
 use crate::plan::Search;
 use crate::search::{Answer, Line, Outcome, Verdict};
+use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
 use faultline_text::{bytes, counted, time};
 use serde::Serialize;
@@ -79,7 +79,7 @@ impl SearchStatus {
             headroom: limit.0.filter(|_| now.is_some()),
             seconds: now
                 .zip(limit.1)
-                .map(|(now, since)| now.saturating_sub(since_1970(since)).as_secs()),
+                .map(|(now, since)| now.saturating_sub(from_nanoseconds(since)).as_secs()),
             cut_off,
             answer: searched.answer.clone(),
         }

@@ -1,4 +1,5 @@
 use super::{Job, RunStatus, State, Status};
+use faultline_common::clock::nanoseconds;
 use faultline_text::{counted, moment, table, time};
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ pub(super) fn page(status: &Status, now: Duration) -> String {
     let mut page = format!("{}   {}\n", status.name, status.folder.display());
     page += &format!("state      {}\n", state(&status.state));
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
-        let end = i64::try_from((now + left).as_nanos()).unwrap_or(i64::MAX);
+        let end = nanoseconds(now + left);
         format!(", about {} left (until {})", time(left), moment(end))
     });
     let (done, of, percent) = (status.done, status.of, status.percent);

@@ -142,8 +142,7 @@ impl RunObserver {
 
 /// Converts to the clock of the readings, which shows `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
-    let then = Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0));
-    let ago = clock::since_1970().saturating_sub(then);
+    let ago = clock::since_1970().saturating_sub(clock::from_nanoseconds(unix_ns));
     Replayed {
         at: at.saturating_sub(ago),
         us,
