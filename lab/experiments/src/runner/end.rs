@@ -23,11 +23,9 @@ impl Runner<'_> {
         runs: &mut [Running],
         indices: &[usize],
     ) -> Result<(), TurnError> {
-        let mut concluded: Vec<&mut Running> = runs
-            .iter_mut()
-            .enumerate()
-            .filter(|(index, _)| indices.contains(index))
-            .map(|(_, run)| run)
+        let mut concluded: Vec<&mut Running> = (0..)
+            .zip(runs)
+            .filter_map(|(index, run)| indices.contains(&index).then_some(run))
             .collect();
         for run in &concluded {
             self.step(run, Step::End)?;
@@ -123,10 +121,8 @@ impl Runner<'_> {
                     .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
-            let is_forced = self
-                .system
-                .stop_request()
-                .is_some_and(|stop_request| stop_request.force);
+            let stop_request = self.system.stop_request();
+            let is_forced = stop_request.is_some_and(|request| request.force);
             let waited = self.system.now().uptime.saturating_sub(since);
             if all || is_forced || waited >= self.plan.stop.grace {
                 return;
@@ -134,8 +130,8 @@ impl Runner<'_> {
             if waited >= REPORT_AFTER && !std::mem::replace(&mut printed, true) {
                 let open = runs
                     .iter_mut()
-                    .filter_map(|run| (!ended(run)).then_some(run.scheduled.run));
-                let open = { open }.join(", ");
+                    .filter_map(|run| (!ended(run)).then_some(run.scheduled.run))
+                    .join(", ");
                 let grace = time(self.plan.stop.grace);
                 self.system.print(&format!(
                     "run {open}: waiting for it to end, for {grace} at most"
@@ -178,15 +174,10 @@ impl Runner<'_> {
     }
 
     fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
-        let (why, before) = run
-            .why
-            .take()
-            .map_or((None, Evidence::default()), |(why, before)| {
-                (Some(why), before)
-            });
+        let (why, before) = run.why.take().unzip();
         let facts = EndFacts {
             why,
-            before,
+            before: before.unwrap_or_default(),
             after,
             left: run.has_survivors,
         };

@@ -78,33 +78,33 @@ pub(super) fn environment(
     given: BTreeMap<String, String>,
 ) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let mut all = BTreeMap::from([
-        (OsString::from("PATH"), path),
-        ("LANG".into(), "C.UTF-8".into()),
-    ]);
-    match user {
-        Some(user) => {
-            all.insert("USER".into(), user.into());
-            all.insert("LOGNAME".into(), user.into());
-            let home = passwd::account(user)
-                .ok()
-                .map(|account| account.home.into());
-            let home = home.filter(|home: &OsString| !home.is_empty());
-            all.extend(home.map(|home| ("HOME".into(), home)));
-        }
-        None => all.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home))),
-    }
-    all.extend(
-        given
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into())),
-    );
+    let home = match user {
+        Some(user) => passwd::account(user)
+            .ok()
+            .map(|account| account.home.into())
+            .filter(|home: &OsString| !home.is_empty()),
+        None => std::env::var_os("HOME"),
+    };
+    let user = user.map(OsString::from);
+    let own = [
+        ("PATH", Some(path)),
+        ("LANG", Some("C.UTF-8".into())),
+        ("USER", user.clone()),
+        ("LOGNAME", user),
+        ("HOME", home),
+    ];
+    let own = own.into_iter();
+    let mut all: BTreeMap<OsString, OsString> = own
+        .filter_map(|(name, value)| Some((name.into(), value?)))
+        .collect();
+    let given = given.into_iter();
+    all.extend(given.map(|(name, value)| (name.into(), value.into())));
     all.into_iter().collect()
 }
 
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
-    let Some(user) = user else { return Ok(None) };
-    Ok(Some(passwd::account(user)?.owner))
+    let account = user.map(passwd::account).transpose()?;
+    Ok(account.map(|account| account.owner))
 }
 
 /// Makes the run's folder. The program may write only in its subfolder.

@@ -19,10 +19,13 @@ use faultline_common::signals::Signals;
 use faultline_kernel::HostRoot;
 use faultline_recording::{Progress, Recording, TickRow};
 use faultline_runner::isolation::cold::Residency;
+use faultline_runner::isolation::host::{boot_id, cpu_use};
 use faultline_runner::isolation::{Launcher, cold, folders};
 use faultline_runner::record::recorder::progress;
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
+use observer::RunObserver;
+use recorder::Daemon;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,8 +66,7 @@ impl System for RealSystem {
     }
 
     fn boot(&self) -> String {
-        faultline_runner::isolation::host::boot_id(&self.root)
-            .unwrap_or_else(|| "unknown".to_owned())
+        boot_id(&self.root).unwrap_or_else(|| "unknown".to_owned())
     }
 
     fn host_name(&self) -> String {
@@ -108,7 +110,7 @@ impl System for RealSystem {
 
     fn host(&mut self, plan: &Plan, scope: &str) -> anyhow::Result<Vec<HostFinding>> {
         let checks_load = plan.host.busy_cpus.severity != Severity::Ignore;
-        let used = faultline_runner::isolation::host::cpu_use(&self.root).filter(|_| checks_load);
+        let used = cpu_use(&self.root).filter(|_| checks_load);
         let before = used.map(|used| (used, clock::uptime()));
         while before
             .as_ref()
@@ -118,7 +120,7 @@ impl System for RealSystem {
             self.wait(MAX_WAIT);
         }
         let busy = before.and_then(|(before, at)| {
-            let after = faultline_runner::isolation::host::cpu_use(&self.root)?;
+            let after = cpu_use(&self.root)?;
             before.busy_until(&after, clock::uptime().saturating_sub(at))
         });
         let groups = self.launcher.leftovers(scope)?;
@@ -193,18 +195,13 @@ impl System for RealSystem {
         &mut self,
         recorder_request: &RecorderRequest<'_>,
     ) -> anyhow::Result<Box<dyn Recorder>> {
-        Ok(Box::new(recorder::Daemon::start(
-            &*self.launcher,
-            recorder_request,
-        )?))
+        let daemon = Daemon::start(&*self.launcher, recorder_request)?;
+        Ok(Box::new(daemon))
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
-        Box::new(observer::RunObserver::new(
-            self.root.clone(),
-            pid,
-            recording.to_owned(),
-        ))
+        let root = self.root.clone();
+        Box::new(RunObserver::new(root, pid, recording.to_owned()))
     }
 
     fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
@@ -253,36 +250,28 @@ fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
 }
 
 fn cooled(dropped: String, found: anyhow::Result<Residency>) -> CacheDropped {
-    let (sampled_at, not_cold) = match found {
-        Ok(found) => residency_words(&found),
-        Err(error) => (
-            None,
-            Some(format!("the cold start could not be verified: {error}")),
-        ),
+    let mut cooled = CacheDropped {
+        lines: vec![dropped],
+        not_cold: None,
     };
-    CacheDropped {
-        lines: std::iter::once(dropped).chain(sampled_at).collect(),
-        not_cold,
+    match found.map(|found| (found.share(), found.resident_bytes())) {
+        Ok((None, _)) => cooled.lines.push("the folders hold no pages".to_owned()),
+        Ok((Some(share), resident)) if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES => {
+            cooled.not_cold = Some(format!(
+                "it did not begin cold: {:.1} % of the files' pages ({}) were in memory",
+                100.0 * share,
+                bytes(resident)
+            ));
+        }
+        Ok((Some(share), _)) => cooled.lines.push(format!(
+            "{:.2} % of the files' pages are in memory",
+            100.0 * share
+        )),
+        Err(error) => {
+            cooled.not_cold = Some(format!("the cold start could not be verified: {error}"));
+        }
     }
-}
-
-fn residency_words(found: &Residency) -> (Option<String>, Option<String>) {
-    let Some(share) = found.share() else {
-        return (Some("the folders hold no pages".to_owned()), None);
-    };
-    let resident = found.resident_bytes();
-    let percent = 100.0 * share;
-    if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES {
-        let words = format!(
-            "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
-            bytes(resident)
-        );
-        return (None, Some(words));
-    }
-    (
-        Some(format!("{percent:.2} % of the files' pages are in memory")),
-        None,
-    )
+    cooled
 }
 
 #[cfg(test)]
