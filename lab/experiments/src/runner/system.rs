@@ -8,6 +8,7 @@ use crate::targets::Target;
 use crate::watch::Now;
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::isolation::{End, GroupName, Launcher};
+use faultline_runner::record::recorder::Addresses;
 use std::path::Path;
 use std::time::Duration;
 
@@ -89,10 +90,7 @@ pub struct RecorderRequest<'a> {
 
 /// Dropping it kills it.
 pub trait Recorder {
-    /// Address for the validator's pushes; `None` if the daemon takes none.
-    fn ingest(&self) -> Option<String>;
-
-    fn metrics(&self) -> String;
+    fn addresses(&self) -> &Addresses;
 
     /// How it ended, with its last warning or error (may be empty).
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>>;

@@ -1,6 +1,8 @@
 use super::system::RecorderRequest;
 use super::{Runner, Running, TurnError, job, search};
 use crate::blocks::BlockContext;
+use crate::folder::{RECORDING, group_name};
+use crate::host::HostFinding;
 use crate::journal::{Entry, Step};
 use crate::judge::killed_for_memory;
 use crate::plan::{Begin, Kind, PageCache, Severity};
@@ -11,10 +13,9 @@ use anyhow::Context;
 use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{End, Evidence};
 use faultline_runner::record::gate_text;
-use faultline_runner::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, describe_end, metrics_variables,
-};
+use faultline_runner::record::recorder::{DEFAULT_INTERVAL, describe_end, metrics_variables};
 use faultline_text::time;
+use itertools::Itertools;
 use std::path::Path;
 use std::time::Duration;
 
@@ -129,8 +130,9 @@ impl Runner<'_> {
             self.step(run, Step::Host)?;
         }
         let found = self.wait_for_host(runs)?;
-        runs.iter_mut()
-            .for_each(|run| run.notes.extend(found.iter().cloned()));
+        for run in &mut *runs {
+            run.notes.extend(found.iter().cloned());
+        }
         let steps = [
             Step::Clear,
             Step::Restore,
@@ -159,33 +161,35 @@ impl Runner<'_> {
     fn is_planned(&self, step: Step) -> bool {
         match step {
             Step::Clear => self.plan.begin != Begin::AsIs,
-            Step::Restore => matches!(self.plan.begin, Begin::Restore { .. }),
+            Step::Restore => self.plan.restored_from().is_some(),
             Step::Cool => self.plan.page_cache != PageCache::Leave,
             _ => true,
         }
     }
 
     fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
-        let done = match (step, &self.plan.begin) {
-            (Step::Clear, _) => self.system.clear(&self.plan, &run.lane)?,
-            (Step::Restore, Begin::Restore { from }) => {
-                self.system.restore(&self.plan, &run.lane, from)?
+        let (system, plan) = (&mut self.system, &self.plan);
+        match step {
+            Step::Clear => run.notes.extend(system.clear(plan, &run.lane)?),
+            Step::Restore => {
+                if let Some(from) = plan.restored_from() {
+                    run.notes.extend(system.restore(plan, &run.lane, from)?);
+                }
             }
-            (Step::Cool, _) => {
-                let cooled = self.system.cool(&self.plan, &run.lane)?;
+            Step::Cool => {
+                let cooled = system.cool(plan, &run.lane)?;
                 run.not_cold = cooled.not_cold;
-                cooled.lines
+                run.notes.extend(cooled.lines);
             }
-            (Step::Launch, _) => self.launch(run)?,
-            (Step::Record, _) => self.record(turn, run)?,
-            (Step::Begin, _) => self.go(run)?,
-            _ => Vec::new(),
-        };
-        run.notes.extend(done);
+            Step::Launch => self.launch(run)?,
+            Step::Record => self.record(turn, run)?,
+            Step::Begin => self.go(run)?,
+            _ => {}
+        }
         Ok(())
     }
 
-    fn launch(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
+    fn launch(&mut self, run: &mut Running) -> anyhow::Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
         let job = job::job(&self.plan, run, &self.scope, launcher)?;
@@ -198,18 +202,13 @@ impl Runner<'_> {
             "its limits do not hold: {}",
             differences.join("; ")
         );
-        Ok(Vec::new())
+        Ok(())
     }
 
-    fn record(&mut self, turn: u32, run: &mut Running) -> anyhow::Result<Vec<String>> {
+    fn record(&mut self, turn: u32, run: &mut Running) -> anyhow::Result<()> {
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder_request = RecorderRequest {
-            name: crate::folder::group_name(
-                &self.scope,
-                run.scheduled.run,
-                run.attempt,
-                "recorder",
-            ),
+            name: group_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
             labels: self.labels(&run.scheduled, turn),
@@ -222,12 +221,12 @@ impl Runner<'_> {
             &self.plan.name,
             &run.scheduled,
             run.attempt,
-            recorder.metrics(),
+            recorder.addresses().metrics.clone(),
         );
         run.recorder = Some(recorder);
         self.scrape_targets.insert(run.scheduled.run, target);
         self.announce();
-        Ok(Vec::new())
+        Ok(())
     }
 
     fn labels(&self, scheduled: &Scheduled, turn: u32) -> Vec<(String, String)> {
@@ -236,14 +235,10 @@ impl Runner<'_> {
         labels
     }
 
-    fn go(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
-        let ingest = run.recorder.as_ref().and_then(|recorder| recorder.ingest());
-        let addresses = Addresses {
-            metrics: String::new(),
-            ingest,
-        };
+    fn go(&mut self, run: &mut Running) -> anyhow::Result<()> {
+        let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
-        let variables = metrics_variables(&addresses, |name| {
+        let variables = metrics_variables(recorder.addresses(), |name| {
             Some(given(name)?.1.to_string_lossy().into_owned())
         });
         let launched = run.launched.as_mut().context("it was never started")?;
@@ -261,7 +256,7 @@ impl Runner<'_> {
         self.system.print(&format!(
             "run {number}: {arm}, replicate {replicate}, has begun"
         ));
-        Ok(Vec::new())
+        Ok(())
     }
 
     /// Waits for the cool-down and a fit host. Returns its warnings.
@@ -286,28 +281,27 @@ impl Runner<'_> {
                 .system
                 .host(&self.plan, &self.scope)
                 .map_err(|error| self.turn_error(first, &error))?;
-            let messages = |severity: Severity| {
-                found
-                    .iter()
-                    .filter(move |finding| finding.severity == severity)
-                    .map(|finding| finding.what.clone())
-            };
             let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let refused: Vec<String> = messages(Severity::Refuse).collect();
-            if may_wait
-                && found
-                    .iter()
-                    .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore)
-            {
+            let is_passing = |finding: &HostFinding| {
+                finding.is_temporary && finding.severity != Severity::Ignore
+            };
+            if may_wait && found.iter().any(is_passing) {
                 self.system.wait(WAIT_INTERVAL);
-            } else if refused.is_empty() {
-                return Ok(messages(Severity::Warn)
-                    .map(|what| format!("warning: {what}"))
-                    .collect());
-            } else {
-                let why = format!("the host is not fit for a run: {}", refused.join("; "));
-                return Err(TurnError::Unfit { run: first, why });
+                continue;
             }
+            let messages = |severity: Severity| {
+                let found = found.iter().filter(move |one| one.severity == severity);
+                found.map(|one| one.what.as_str())
+            };
+            let refused = messages(Severity::Refuse).join("; ");
+            if refused.is_empty() {
+                let warnings = messages(Severity::Warn);
+                return Ok(warnings.map(|what| format!("warning: {what}")).collect());
+            }
+            return Err(TurnError::Unfit {
+                run: first,
+                why: format!("the host is not fit for a run: {refused}"),
+            });
         }
     }
 
@@ -370,13 +364,7 @@ impl Runner<'_> {
 
     fn observe(&mut self, run: &mut Running) -> anyhow::Result<RunPoll> {
         let state = poll_job(run);
-        let JobState {
-            ended,
-            evidence,
-            killed,
-            recorder_ended,
-            empty,
-        } = match run.search {
+        let state = match run.search {
             // Hours of work must survive a short error.
             Some(_) => match run.error.tolerate(self.system.now().uptime, state)? {
                 Some(seen) => seen,
@@ -392,26 +380,27 @@ impl Runner<'_> {
                 self.system.print(&message);
             }
         }
-        if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
+        let has_ended = state.ended.is_some();
+        if let Some((end, words)) = state.recorder_ended.filter(|_| !has_ended) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
                 describe_end(end, &words)
             );
         }
-        if ended.is_some() && !killed {
+        if has_ended && !state.killed {
             // A log writer may need a moment to exit.
-            let had_survivors = std::mem::replace(&mut run.has_survivors, !empty);
+            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.empty);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Runs);
             }
         }
-        if ended.is_some() || killed {
+        if has_ended || state.killed {
             // The evidence already has what the recording lacks.
             return Ok(RunPoll::Over);
         }
         let why = self.sample_recording(watch, number, &run.folder)?;
         if run.why.is_none() {
-            run.why = why.map(|why| (why, evidence));
+            run.why = why.map(|why| (why, state.evidence));
         }
         Ok(match run.why {
             None => RunPoll::Runs,
@@ -427,7 +416,7 @@ impl Runner<'_> {
         run: u32,
         folder: &Path,
     ) -> anyhow::Result<Option<StopReason>> {
-        let seen = self.system.progress(&folder.join(crate::folder::RECORDING));
+        let seen = self.system.progress(&folder.join(RECORDING));
         let now = self.system.now();
         let why = watch.sample(now, seen.as_ref());
         let free_bytes = self.system.free_bytes(self.folder.path());

@@ -13,7 +13,6 @@ use faultline_runner::record::recorder::{
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use ureq::config::Config;
@@ -32,12 +31,6 @@ pub(super) struct Daemon {
     recording: PathBuf,
     interval: Duration,
     addresses: Addresses,
-}
-
-fn environment() -> Vec<(OsString, OsString)> {
-    let mut environment = vec![("FAULTLINE_LOG".into(), "info".into())];
-    environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
-    environment
 }
 
 impl Daemon {
@@ -72,10 +65,12 @@ impl Daemon {
         )?;
         command.push(program.into());
         command.extend(task.arguments());
+        let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+        let level = ("FAULTLINE_LOG".into(), "info".into());
         let job = Job {
             name: recorder_request.name.clone(),
             command,
-            environment: environment(),
+            environment: [level].into_iter().chain(path).collect(),
             user: None,
             folder: None,
             output: output.clone(),
@@ -131,7 +126,8 @@ impl Daemon {
     /// Polls until `until` is true; false after all polls. Reports a long wait.
     fn wait(
         &mut self,
-        (polls, what): (u32, &str),
+        polls: u32,
+        what: &str,
         mut until: impl FnMut(&mut Self) -> anyhow::Result<bool>,
     ) -> anyhow::Result<bool> {
         for attempt in 0..polls {
@@ -169,25 +165,9 @@ fn warning_suffix(warning: &str) -> String {
     }
 }
 
-fn query_encoded(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => {
-                char::from(byte).to_string()
-            }
-            b' ' => "+".to_owned(),
-            other => format!("%{other:02X}"),
-        })
-        .collect()
-}
-
 impl Recorder for Daemon {
-    fn ingest(&self) -> Option<String> {
-        self.addresses.ingest.clone()
-    }
-
-    fn metrics(&self) -> String {
-        self.addresses.metrics.clone()
+    fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
@@ -204,38 +184,35 @@ impl Recorder for Daemon {
     }
 
     fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
-        let url = format!(
-            "http://{}/mark?name={}&kind={kind}",
-            self.addresses.metrics,
-            query_encoded(name)
-        );
+        let url = format!("http://{}/mark", self.addresses.metrics);
         // A page with TLS or a password accepts no mark.
         let config = Config::builder()
             .timeout_global(Some(MARK_TIMEOUT))
             .proxy(None);
         http::agent(config.build())
             .post(&url)
+            .query("name", name)
+            .query("kind", kind)
             .send_empty()
             .map(drop)
             .map_err(|error| anyhow!("{}", http::reason(&error)))
     }
 
     fn wait_for_end_event(&mut self) {
-        let until = (polls_to_write(self.interval), "to write the end of the run");
-        let seen = self.wait(until, |daemon| {
+        let polls = polls_to_write(self.interval);
+        // A recording without this event is better than none.
+        let _ = self.wait(polls, "to write the end of the run", |daemon| {
             let seen = progress(&daemon.recording).ok();
             // Without a process, no end can be seen.
             Ok(seen.is_none_or(|seen| seen.ended || !seen.process) || daemon.ended()?.is_some())
         });
-        // A recording without this event is better than none.
-        let _ = seen;
     }
 
     fn finish(mut self: Box<Self>) -> anyhow::Result<()> {
         if self.ended()?.is_none() {
             self.launched.terminate()?;
         }
-        let ended = self.wait((POLLS_TO_END, "to end"), |daemon| {
+        let ended = self.wait(POLLS_TO_END, "to end", |daemon| {
             Ok(daemon.ended()?.is_some())
         })?;
         let words = self.log.last_warning();

@@ -16,6 +16,7 @@ use faultline_recording::{Progress, TickRow};
 use faultline_runner::isolation::{
     Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits,
 };
+use faultline_runner::record::recorder::Addresses;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -326,6 +327,10 @@ impl System for Pretended {
         Ok(Box::new(Tape {
             state: Rc::clone(&self.state),
             run: of(&order.name),
+            addresses: Addresses {
+                metrics: "127.0.0.1:10".to_owned(),
+                ingest: Some("127.0.0.1:9".to_owned()),
+            },
         }))
     }
 
@@ -577,15 +582,12 @@ impl Drop for Started {
 struct Tape {
     state: Rc<RefCell<State>>,
     run: (u32, u32),
+    addresses: Addresses,
 }
 
 impl Recorder for Tape {
-    fn ingest(&self) -> Option<String> {
-        Some("127.0.0.1:9".to_owned())
-    }
-
-    fn metrics(&self) -> String {
-        "127.0.0.1:10".to_owned()
+    fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
