@@ -1,6 +1,6 @@
 mod compression;
 
-pub use compression::{BundleArgs, CodecArgs, CompressionArgs, FetchArgs, RecordKind};
+pub use compression::{CompressionArgs, RecordKind};
 
 use crate::answer::Encoding;
 use crate::protocol::{Protocol, named};

@@ -2,36 +2,192 @@
 //! effect on fetch time.
 
 mod bundle;
-mod classes;
 mod diff;
 mod link;
 mod measure;
-mod outcome;
+mod page;
 mod records;
 mod show;
-pub(crate) mod tables;
+mod tables;
+#[cfg(test)]
+mod tests;
 
-use crate::args::{BundleArgs, CompressionArgs, Format, first_duplicate};
+use crate::args::{CompressionArgs, first_duplicate};
 use crate::codec::{self, Coder};
 use crate::store;
-use anyhow::{Context as _, ensure};
-use classes::SizeClasses;
+use anyhow::ensure;
 pub(crate) use diff::changes;
 use faultline_common::args::UsageError;
 use faultline_common::clock;
 use faultline_common::output::say;
+use faultline_stats::block::{Estimate, Plan, Reliability};
 use faultline_text::counted;
-use link::LinkPlan;
 use measure::MeasuredCodec;
-use outcome::{Blob, Overhead};
-pub(crate) use outcome::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
+pub(crate) use page::report as page;
 use records::Records;
-pub(crate) use show::columns;
-use std::path::Path;
+use serde::{Deserialize, Deserializer, Serialize};
+pub(crate) use show::{shown, write_parquet};
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Interval {
+    value: f64,
+    low: f64,
+    high: f64,
+    #[serde(deserialize_with = "reliability")]
+    reliable: Reliability,
+}
+
+impl Interval {
+    /// The value, then the ends of its interval.
+    fn ends(&self) -> [f64; 3] {
+        [self.value, self.low, self.high]
+    }
+
+    /// Transforms an estimate by a monotonic function.
+    fn of(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
+        let (one, other) = (transform(estimate.low), transform(estimate.high));
+        let value = transform(estimate.value);
+        Interval {
+            value,
+            low: one.min(other),
+            high: one.max(other),
+            reliable: estimate.reliable,
+        }
+    }
+
+    fn saved(left: &Estimate) -> Interval {
+        Interval::of(left, |left| 100.0 * (1.0 - left))
+    }
+}
+
+/// Older results have no reason for an unreliable interval.
+fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Flag(bool),
+        Reliability(Reliability),
+    }
+    Ok(match Stored::deserialize(from)? {
+        Stored::Flag(true) => Reliability::Reliable,
+        // No size of a change compensates for this reason.
+        Stored::Flag(false) => Reliability::TooRare,
+        Stored::Reliability(reliable) => reliable,
+    })
+}
+
+/// Fewer resamples than the default, because there are many records, codecs and classes.
+fn plan() -> Plan {
+    Plan {
+        resamples: 2_000,
+        ..Plan::default()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ClassRow {
+    codec: String,
+    /// Empty in older results.
+    #[serde(default)]
+    library: String,
+    /// `250-500b`, or `all`.
+    range: String,
+    datapoints: u64,
+    /// Mean per record.
+    ubytes: f64,
+    /// Mean per record.
+    cbytes: f64,
+    /// Percent saved, from the sums.
+    cmp_ratio: f64,
+    interval: Option<Interval>,
+    /// In 10^6 bytes per CPU second.
+    compress: Option<Interval>,
+    decompress: Option<Interval>,
+}
+
+/// Over blobs of `txcount` records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct BundleRow {
+    codec: String,
+    txcount: u64,
+    blobs: u64,
+    ubytes: f64,
+    cbytes: f64,
+    cmp_ratio: f64,
+    /// Mean bytes of messages and ACKs saved by a blob.
+    overhead: f64,
+    /// In percent, messages and ACKs included.
+    saved: Option<Interval>,
+    /// Percent saved if every record is sent alone, compressed if that is smaller.
+    saved_alone: f64,
+}
+
+/// Records of one blob, their bytes, and the compressed bytes.
+type Blob = (u64, u64, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Overhead {
+    header: u64,
+    ack: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FetchTable {
+    codec: String,
+    records: u64,
+    in_flight: u64,
+    bandwidth: Option<u64>,
+    repeats: u64,
+    /// Numbers of fetched records at which the columns give times.
+    steps: Vec<u64>,
+    columns: Vec<FetchColumn>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FetchColumn {
+    latency_ms: f64,
+    uncmp: Vec<f64>,
+    cmp: Vec<f64>,
+    uncmp_bytes: u64,
+    cmp_bytes: u64,
+    /// Extra seconds with compression.
+    difference: Option<Interval>,
+}
+
+impl Outcome {
+    /// Rows of all records together.
+    fn overall_rows(&self) -> impl Iterator<Item = &ClassRow> {
+        self.classes.iter().filter(|row| row.range == "all")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    preset: String,
+    version: String,
+    started_unix_ns: i64,
+    source: String,
+    #[serde(default)]
+    kind: Option<String>,
+    notes: Vec<String>,
+    records: u64,
+    /// Without records that trained the dictionary.
+    tested: u64,
+    dictionary: Option<u64>,
+    overhead: Overhead,
+    /// Only smaller records are bundled.
+    bundle_below: u64,
+    classes: Vec<ClassRow>,
+    bundles: Vec<BundleRow>,
+    /// One blob per size, of the first codec.
+    blobs: Vec<Blob>,
+    fetch: Option<FetchTable>,
+    problems: Vec<String>,
+}
 
 /// The exit code is 1 after any problem.
 pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
-    let classes = parse_classes(args)?;
+    check(args)?;
     if args.output.dry_run {
         return Ok((records::dry_run(args), 0));
     }
@@ -50,7 +206,7 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         "{}: fewer than two records{why}",
         records.source
     );
-    let outcome = outcome(args, &classes, records)?;
+    let outcome = outcome(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
@@ -62,41 +218,23 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, code))
 }
 
-pub(crate) fn parse_outcome(file: &Path, header: &str) -> anyhow::Result<Outcome> {
-    serde_json::from_str(header).with_context(|| format!("{}: its header", file.display()))
-}
-
-/// The study's table comes first.
-pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Table => show::text(outcome),
-        Format::Json => faultline_common::output::json(outcome)?,
-        Format::Csv => show::csv(outcome),
-    })
-}
-
-fn parse_classes(args: &CompressionArgs) -> Result<SizeClasses, UsageError> {
-    if let Some(twice) = first_duplicate(&args.codecs.codecs) {
-        let name = twice.name();
-        return Err(UsageError(format!("--codecs names {name} twice")));
+fn check(args: &CompressionArgs) -> Result<(), UsageError> {
+    let refused = |what: &str| Err(UsageError(what.to_owned()));
+    if let Some(twice) = first_duplicate(&args.codecs) {
+        return refused(&format!("--codecs names {} twice", twice.name()));
     }
-    let must_grow =
-        || UsageError("--classes: sizes above 0, each larger than the one before".to_owned());
-    let classes = SizeClasses::new(&args.codecs.classes).ok_or_else(must_grow)?;
+    if args.classes.first() == Some(&0) || !args.classes.is_sorted_by(|a, b| a < b) {
+        return refused("--classes: sizes above 0, each larger than the one before");
+    }
     if let Some(path) = &args.save
         && path.extension().is_none_or(|extension| extension != "b64")
     {
-        let what = "--save: the file's name must end in .b64";
-        return Err(UsageError(what.to_owned()));
+        return refused("--save: the file's name must end in .b64");
     }
-    Ok(classes)
+    Ok(())
 }
 
-fn outcome(
-    args: &CompressionArgs,
-    classes: &SizeClasses,
-    records: Records,
-) -> anyhow::Result<Outcome> {
+fn outcome(args: &CompressionArgs, records: Records) -> anyhow::Result<Outcome> {
     let started_unix_ns = clock::unix_ns();
     let ended = |why: &String| {
         format!(
@@ -108,30 +246,31 @@ fn outcome(
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary(args, &all, &mut problems);
-    let mut packed: Vec<MeasuredCodec> = Vec::new();
-    for codec in &args.codecs.codecs {
+    let mut measured: Vec<MeasuredCodec> = Vec::new();
+    for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
         let coder = Coder::new(*codec, dictionary.as_deref());
         match coder.and_then(|coder| measure::packed(*codec, coder, tested)) {
-            Ok(one) => packed.push(one),
+            Ok(one) => measured.push(one),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
     }
     say(&format!(
         "{}, {}: measuring sizes and speeds",
         counted(tested.len() as f64, "record"),
-        counted(packed.len() as f64, "codec")
+        counted(measured.len() as f64, "codec")
     ));
-    let classes = measure::classes(&mut packed, tested, classes, args.seed);
-    let overhead = Overhead {
-        header: args.bundles.header,
-        ack: args.bundles.ack,
+    let classes = measure::classes(&mut measured, tested, args);
+    let (bundles, blobs) = bundle::rows(&mut measured, tested, args, &mut problems);
+    let fetch = match measured.first() {
+        Some(first) if args.fetch > 0 => {
+            let dictionary = dictionary.as_deref();
+            Some(link::table(first.codec, dictionary, tested, args)?)
+        }
+        _ => None,
     };
-    let (bundles, blobs) =
-        bundle_tables(&args.bundles, overhead, &mut packed, tested, &mut problems);
-    let fetch = fetch_table(args, packed.first(), dictionary.as_deref(), tested)?;
     Ok(Outcome {
         preset: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -142,8 +281,11 @@ fn outcome(
         records: all.len() as u64,
         tested: tested.len() as u64,
         dictionary: dictionary.map(|dictionary| dictionary.len() as u64),
-        overhead,
-        bundle_below: args.bundles.bundle_below,
+        overhead: Overhead {
+            header: args.header,
+            ack: args.ack,
+        },
+        bundle_below: args.bundle_below,
         classes,
         bundles,
         blobs,
@@ -159,241 +301,16 @@ fn dictionary<'a>(
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,
 ) -> (Option<Vec<u8>>, &'a [&'a [u8]]) {
-    if !args
-        .codecs
-        .codecs
-        .iter()
-        .any(|codec| codec.needs_dictionary())
-    {
+    if !args.codecs.iter().any(|codec| codec.needs_dictionary()) {
         return (None, all);
     }
-    let (train, test) = all.split_at(all.len() * usize::from(args.codecs.train) / 100);
-    match codec::train_dictionary(train, args.codecs.dictionary) {
+    let (train, test) = all.split_at(all.len() * usize::from(args.train) / 100);
+    match codec::train_dictionary(train, args.dictionary) {
         Ok(dictionary) => (Some(dictionary), test),
         Err(error) => {
             let count = train.len();
             problems.push(format!("no dictionary from {count} records: {error:#}"));
             (None, all)
         }
-    }
-}
-
-fn bundle_tables(
-    args: &BundleArgs,
-    overhead: Overhead,
-    packed: &mut [MeasuredCodec],
-    records: &[&[u8]],
-    problems: &mut Vec<String>,
-) -> (Vec<BundleRow>, Vec<Blob>) {
-    let small = |index: &usize| (records[*index].len() as u64) < args.bundle_below;
-    let indices: Vec<usize> = (0..records.len()).filter(small).collect();
-    let (mut rows, mut blobs) = (Vec::new(), Vec::new());
-    for (index, packed) in packed.iter_mut().enumerate() {
-        for count in args.bundle.iter().map(|count| *count as usize) {
-            if count > indices.len() {
-                continue;
-            }
-            match bundle::row(packed, records, (&indices, count), overhead) {
-                Ok((row, blob)) => {
-                    rows.push(row);
-                    blobs.extend(blob.filter(|_| index == 0));
-                }
-                Err(error) => problems.push(format!("{} FAILED: {error:#}", packed.codec.name())),
-            }
-        }
-    }
-    (rows, blobs)
-}
-
-fn fetch_table(
-    args: &CompressionArgs,
-    first: Option<&MeasuredCodec>,
-    dictionary: Option<&[u8]>,
-    records: &[&[u8]],
-) -> anyhow::Result<Option<FetchTable>> {
-    let Some(packed) = first.filter(|_| args.fetch.fetch > 0) else {
-        return Ok(None);
-    };
-    let plan = LinkPlan {
-        codec: packed.codec,
-        dictionary,
-        args: &args.fetch,
-        seed: args.seed,
-    };
-    let fetch_records = records.get(..args.fetch.fetch as usize).unwrap_or(records);
-    say(&format!(
-        "fetching {}, {} with each latency",
-        counted(fetch_records.len() as f64, "record"),
-        counted(args.fetch.repeats as f64, "time")
-    ));
-    link::table(&plan, fetch_records).map(Some)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::args::{Bench, BenchArgs};
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: BenchArgs,
-    }
-
-    fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
-        crate::run(
-            &Cli::try_parse_from(["bench"].iter().chain(words))
-                .unwrap()
-                .args,
-        )
-    }
-
-    /// Records as validators have them: a head that all share, then noise.
-    fn records(path: &Path) {
-        let mut random = fastrand::Rng::with_seed(6);
-        let record = |index: usize, random: &mut fastrand::Rng| {
-            let mut record =
-                b"a head that every record has in common, of programs and votes".repeat(2);
-            record.extend((0..100 + index % 300).map(|_| random.u8(..)));
-            record
-        };
-        records::save(
-            path,
-            &(0..400)
-                .map(|index| record(index, &mut random))
-                .collect::<Vec<_>>(),
-        )
-        .unwrap();
-    }
-
-    #[test]
-    fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, out) = (
-            folder.path().join("kept.b64"),
-            folder.path().join("run.flb"),
-        );
-        records(&path);
-        let [path, out] = [path, out].map(|path| path.display().to_string());
-        let words = [
-            "compression",
-            "--files",
-            &path,
-            "--out",
-            &out,
-            "--codecs",
-            "zlib,zstd-3+dict,lz4",
-        ];
-        let more = [
-            "--dictionary",
-            "4K",
-            "--fetch",
-            "40",
-            "--latencies",
-            "0,5ms",
-            "--repeats",
-            "1",
-        ];
-        let words: Vec<&str> = words.iter().chain(&more).copied().collect();
-        let (message, code) = bench(&words).unwrap();
-        assert_eq!(code, 0, "{message}");
-        assert!(
-            message.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
-            "{message}"
-        );
-        for expected in [
-            "txcount:10",
-            "num records",
-            "uncmp 5ms (secs)",
-            "400 records, 200 measured",
-            "bandwidth not limited",
-        ] {
-            assert!(message.contains(expected), "{expected}: {message}");
-        }
-        assert_eq!(bench(&["report", &out]).unwrap(), (message, 0));
-        reports_have_every_class(&out);
-        let table = folder.path().join("classes.parquet").display().to_string();
-        assert!(
-            bench(&["report", &out, "--parquet", &table])
-                .unwrap()
-                .0
-                .ends_with(" rows\n")
-        );
-        assert!(std::fs::read(&table).unwrap().starts_with(b"PAR1"));
-        let again = bench(&words).unwrap_err().to_string();
-        assert!(again.contains("exists already"), "{again}");
-        let (diff, code) = bench(&["diff", &out, &out]).unwrap();
-        assert!(
-            code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"),
-            "{diff}"
-        );
-    }
-
-    fn reports_have_every_class(out: &str) {
-        let json: serde_json::Value =
-            serde_json::from_str(&bench(&["report", out, "--format", "json"]).unwrap().0).unwrap();
-        let of = |codec: &str| {
-            json["classes"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .find(|row| row["codec"] == codec && row["range"] == "all")
-                .unwrap()["cmp_ratio"]
-                .as_f64()
-                .unwrap()
-        };
-        // Half of what is sent is the head, which only the dictionary knows.
-        assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
-        let csv = bench(&["report", out, "--format", "csv"]).unwrap().0;
-        assert!(
-            csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 11),
-            "{csv}"
-        );
-    }
-
-    #[test]
-    fn invalid_compression_arguments_are_refused() {
-        for (words, why) in [
-            (vec!["compression"], "required"),
-            (
-                vec!["compression", "http://x", "--files", "y"],
-                "cannot be used with",
-            ),
-            (
-                vec!["compression", "http://x", "--codecs", "zip"],
-                "is no codec",
-            ),
-            (
-                vec!["compression", "http://x", "--latencies", "1h"],
-                "at most 10s",
-            ),
-        ] {
-            let refused = Cli::try_parse_from(["bench"].iter().chain(&words))
-                .map(|_| ())
-                .unwrap_err()
-                .to_string();
-            assert!(refused.contains(why), "{refused}");
-        }
-        for (words, why) in [
-            (["--codecs", "lz4,lz4"], "names lz4 twice"),
-            (["--classes", "5,5"], "larger than the one before"),
-            (["--save", "x"], "must end in .b64"),
-        ] {
-            let refused =
-                bench(&[&["compression", "http://127.0.0.1:1"], words.as_slice()].concat())
-                    .unwrap_err();
-            assert!(refused.to_string().contains(why), "{refused}");
-        }
-        let cli = Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"])
-            .unwrap();
-        assert!(matches!(cli.args.what, Bench::Compression(_)));
-        let (message, _) = crate::run(&cli.args).unwrap();
-        assert!(
-            message.contains("getBlock")
-                && message.contains("5000 records")
-                && !message.contains("SECRET"),
-            "{message}"
-        );
     }
 }

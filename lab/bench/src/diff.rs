@@ -7,8 +7,8 @@ use crate::compare::{caveat, interval_label};
 use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results};
-use crate::store;
-use anyhow::ensure;
+use crate::store::{self, Stored};
+use anyhow::{bail, ensure};
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{self, Plan};
 use faultline_stats::decision::Decision;
@@ -18,24 +18,21 @@ use faultline_text::{count, number, table};
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
 /// or if settings differ.
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<(String, u8)> {
-    let files = [&args.before, &args.after];
-    let outcomes = files.map(|file| match store::header(file) {
-        Ok((preset, header)) if preset == "compression" => Some((file, header)),
-        _ => None,
-    });
-    let (out, worse) = if let [Some((one, before)), Some((other, after))] = &outcomes {
-        let before = compression::parse_outcome(one, before)?;
-        compression::changes(
-            &before,
-            &compression::parse_outcome(other, after)?,
-            args.margin,
-        )?
-    } else {
-        changes(
-            &store::read(files[0])?,
-            &store::read(files[1])?,
-            args.margin,
-        )?
+    let (out, worse) = match (store::read(&args.before)?, store::read(&args.after)?) {
+        (Stored::Requests(before), Stored::Requests(after)) => {
+            changes(&before, &after, args.margin)?
+        }
+        (Stored::Compression(before), Stored::Compression(after)) => {
+            compression::changes(&before, &after, args.margin)?
+        }
+        (before, _) => {
+            let is_first = matches!(before, Stored::Compression(_));
+            let file = if is_first { &args.before } else { &args.after };
+            bail!(
+                "{}: results of bench compression have no requests to compare",
+                file.display()
+            );
+        }
     };
     Ok((out, u8::from(worse)))
 }

@@ -37,8 +37,8 @@ mod values;
 mod verify;
 
 use args::{Bench, BenchArgs, Format};
-use faultline_text::counted;
 use results::Results;
+use store::Stored;
 
 /// The exit code is 1 if an arm failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
@@ -49,29 +49,23 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
         Bench::Transport(args) => transport::run(args),
         Bench::Run(args) => plan_file::run(args),
         Bench::Report(args) => {
-            let (preset, header) = store::header(&args.file)?;
-            let text = if preset == "compression" {
-                let outcome = compression::parse_outcome(&args.file, &header)?;
-                if let Some(path) = &args.parquet {
-                    let columns = compression::columns(&outcome.classes);
-                    let rows = counted(outcome.classes.len() as f64, "row");
-                    parquet::write(path, "class", &rows, columns)?
-                } else if let Some(out) = &args.html {
-                    page::write(&page::of_compression(&outcome), out)?
-                } else {
+            let text = match (store::read(&args.file)?, &args.parquet, &args.html) {
+                (Stored::Compression(outcome), Some(path), _) => {
+                    compression::write_parquet(path, &outcome)?
+                }
+                (Stored::Compression(outcome), None, Some(out)) => {
+                    page::write(&compression::page(&outcome), out)?
+                }
+                (Stored::Compression(outcome), None, None) => {
                     compression::shown(&outcome, args.format)?
                 }
-            } else {
-                let results = store::read(&args.file)?;
-                if let Some(path) = &args.parquet {
-                    let columns = parquet::request_columns(&results);
-                    let rows = counted(results.samples.len() as f64, "request");
-                    parquet::write(path, "request", &rows, columns)?
-                } else if let Some(out) = &args.html {
-                    page::write(&page::report(&results), out)?
-                } else {
-                    shown(&results, args.format)?
+                (Stored::Requests(results), Some(path), _) => {
+                    parquet::write_requests(path, &results)?
                 }
+                (Stored::Requests(results), None, Some(out)) => {
+                    page::write(&page::report(&results), out)?
+                }
+                (Stored::Requests(results), None, None) => shown(&results, args.format)?,
             };
             Ok((text, 0))
         }
@@ -98,13 +92,15 @@ fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
 /// For the fuzzer.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
-    use crate::store;
+    use crate::store::{self, Stored};
     use std::path::Path;
 
     pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
     pub fn samples(path: &Path) -> anyhow::Result<usize> {
-        store::header(path)?;
-        Ok(store::read(path)?.samples.len())
+        Ok(match store::read(path)? {
+            Stored::Compression(_) => 0,
+            Stored::Requests(results) => results.samples.len(),
+        })
     }
 }

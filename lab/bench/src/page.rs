@@ -1,9 +1,6 @@
-mod compression;
 mod disk;
 mod figures;
 mod studies;
-
-pub(crate) use compression::report as of_compression;
 
 use crate::compare::{Comparison, compared};
 use crate::plan_file;
@@ -112,7 +109,11 @@ fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
 }
 
 /// The first point is the headline.
-fn verdict_with_headline(none: &str, mut points: Vec<String>, standing: VerdictKind) -> Verdict {
+pub(crate) fn verdict_with_headline(
+    none: &str,
+    mut points: Vec<String>,
+    standing: VerdictKind,
+) -> Verdict {
     let headline = if points.is_empty() {
         none.to_owned()
     } else {
@@ -125,7 +126,7 @@ fn verdict_with_headline(none: &str, mut points: Vec<String>, standing: VerdictK
     }
 }
 
-fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
+pub(crate) fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
     let facts = facts.into_iter();
     RunCard {
         id,
@@ -137,11 +138,11 @@ fn card(id: String, name: &str, facts: Vec<(&str, String)>) -> RunCard {
     }
 }
 
-fn made_by(version: &str) -> String {
+pub(crate) fn made_by(version: &str) -> String {
     format!("faultline {version}")
 }
 
-fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let id = |name: &str| {
         let slug = slug(name);

@@ -1,6 +1,7 @@
 use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
 use faultline_pages::export::{Columns, Values, named, write_columns};
+use faultline_text::counted;
 use std::path::Path;
 
 /// The file gets its final name only when it is complete. Returns a line of its path and `rows`.
@@ -15,8 +16,13 @@ pub(crate) fn write(
     Ok(format!("{}: {rows}\n", path.display()))
 }
 
+pub(crate) fn write_requests(path: &Path, results: &Results) -> anyhow::Result<String> {
+    let rows = counted(results.samples.len() as f64, "request");
+    write(path, "request", &rows, request_columns(results))
+}
+
 /// Measured values of a failed request are NULL.
-pub(crate) fn request_columns(results: &Results) -> Columns {
+fn request_columns(results: &Results) -> Columns {
     let integer_column = |of: &dyn Fn(&Sample) -> Option<u64>| {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());
         Values::Integer(results.samples.iter().map(number).collect())

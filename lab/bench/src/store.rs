@@ -3,7 +3,7 @@ mod read;
 mod tests;
 mod write;
 
-pub(crate) use read::{header, read};
+pub(crate) use read::{Stored, read};
 pub(crate) use write::{ResultsFile, check_new, reason, write_document};
 
 /// `FLBn`.

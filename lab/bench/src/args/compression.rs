@@ -55,26 +55,6 @@ pub struct CompressionArgs {
     /// Write the records of the node to this new file, which must end in .b64, for --files.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// How records are compressed.
-    #[command(flatten)]
-    pub codecs: CodecArgs,
-    /// How small records are bundled.
-    #[command(flatten)]
-    pub bundles: BundleArgs,
-    /// How records are fetched.
-    #[command(flatten)]
-    pub fetch: FetchArgs,
-    /// Decides the order of measurements.
-    #[arg(long, value_name = "NUMBER", default_value = "1")]
-    pub seed: u64,
-    /// What becomes of the results.
-    #[command(flatten)]
-    pub output: OutArgs,
-}
-
-/// How records are compressed.
-#[derive(Debug, Args)]
-pub struct CodecArgs {
     /// Codecs; the study's table, the fetch and the shown blobs are of the first.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
@@ -95,11 +75,6 @@ pub struct CodecArgs {
         default_value = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000"
     )]
     pub classes: Vec<u64>,
-}
-
-/// How small records are bundled.
-#[derive(Debug, Args)]
-pub struct BundleArgs {
     /// Records in one blob.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', default_value = "2,5,10,50,175",
@@ -115,11 +90,6 @@ pub struct BundleArgs {
     /// Bytes of the ACK of a message.
     #[arg(long, value_name = "BYTES", default_value = "52", value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub ack: u64,
-}
-
-/// How records are fetched.
-#[derive(Debug, Args)]
-pub struct FetchArgs {
     /// Records to fetch one after the other, with and without compression; 0 for none.
     #[arg(long, value_name = "N", default_value = "200", value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub fetch: u32,
@@ -135,6 +105,12 @@ pub struct FetchArgs {
     /// How often all records are fetched for each latency, with and without compression.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub repeats: u16,
+    /// Decides the order of measurements.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub seed: u64,
+    /// What becomes of the results.
+    #[command(flatten)]
+    pub output: OutArgs,
 }
 
 fn parse_codec(name: &str) -> Result<Codec, String> {

@@ -1,7 +1,8 @@
 //! Bundles small records, counting the messages saved.
 
 use super::measure::MeasuredCodec;
-use super::outcome::{Blob, BundleRow, Interval, Overhead, plan};
+use super::{Blob, BundleRow, Interval, plan};
+use crate::args::CompressionArgs;
 use anyhow::Context as _;
 use faultline_stats::block;
 
@@ -20,13 +21,42 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn row(
+/// The rows of all codecs, and the shown blobs of the first.
+pub(super) fn rows(
+    measured: &mut [MeasuredCodec],
+    records: &[&[u8]],
+    args: &CompressionArgs,
+    problems: &mut Vec<String>,
+) -> (Vec<BundleRow>, Vec<Blob>) {
+    let small = |index: &usize| (records[*index].len() as u64) < args.bundle_below;
+    let indices: Vec<usize> = (0..records.len()).filter(small).collect();
+    let (mut rows, mut blobs) = (Vec::new(), Vec::new());
+    for (nth, codec) in measured.iter_mut().enumerate() {
+        for count in args.bundle.iter().map(|count| *count as usize) {
+            if count > indices.len() {
+                continue;
+            }
+            match row(codec, records, &indices, count, args.header + args.ack) {
+                Ok((row, blob)) => {
+                    rows.push(row);
+                    blobs.extend(blob.filter(|_| nth == 0));
+                }
+                Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.codec.name())),
+            }
+        }
+    }
+    (rows, blobs)
+}
+
+/// Bundles of `count` records, of which each message has `message` bytes of its own.
+fn row(
     packed: &mut MeasuredCodec,
     records: &[&[u8]],
-    (indices, count): (&[usize], usize),
-    overhead: Overhead,
+    indices: &[usize],
+    count: usize,
+    message: u64,
 ) -> anyhow::Result<(BundleRow, Option<Blob>)> {
-    let message = (overhead.header + overhead.ack) as f64;
+    let message = message as f64;
     let messages = message * count as f64;
     let mut compressed = Vec::new();
     // For each blob: bytes of its records, and bytes of the compressed blob.
@@ -85,11 +115,7 @@ mod tests {
         let codec = Codec::named("zstd").unwrap();
         let mut packed = packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap();
         let indices: Vec<usize> = (0..105).collect();
-        let overhead = Overhead {
-            header: 24,
-            ack: 52,
-        };
-        let (row, shown) = row(&mut packed, &records, (&indices, 10), overhead).unwrap();
+        let (row, shown) = row(&mut packed, &records, &indices, 10, 76).unwrap();
         assert_eq!((row.blobs, row.ubytes, row.overhead), (10, 1500.0, 684.0));
         assert!(row.cbytes < 200.0 && row.cmp_ratio > 85.0, "{row:?}");
         assert!(row.saved_alone.abs() < 1e-9, "{row:?}");

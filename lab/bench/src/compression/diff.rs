@@ -156,7 +156,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::{Overhead, plan};
+    use super::super::{Overhead, plan};
     use super::*;
     use faultline_stats::block;
 

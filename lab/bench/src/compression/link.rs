@@ -1,13 +1,16 @@
 //! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
 //! requests are pipelined.
 
-use super::outcome::{FetchColumn, FetchTable, Interval, plan};
-use crate::args::FetchArgs;
+use super::{FetchColumn, FetchTable, Interval, plan};
+use crate::args::CompressionArgs;
 use crate::codec::{Codec, Coder};
 use anyhow::{Context as _, ensure};
 use faultline_common::clock;
+use faultline_common::output::say;
 use faultline_stats::block;
+use faultline_text::counted;
 use std::io::{BufReader, Read, Write};
+use std::mem::replace;
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -18,34 +21,40 @@ const MAX_STEPS: usize = 20;
 /// A local socket operation that takes longer fails.
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub(crate) struct LinkPlan<'a> {
-    pub(crate) codec: Codec,
-    pub(crate) dictionary: Option<&'a [u8]>,
-    pub(crate) args: &'a FetchArgs,
-    pub(crate) seed: u64,
-}
-
 /// Time from the start until each record was restored, and the bytes of all answers.
 struct Fetched {
     at: Vec<Duration>,
     bytes: u64,
 }
 
-pub(crate) fn table(plan: &LinkPlan<'_>, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
-    let mut order: Vec<(usize, bool)> = (0..plan.args.latencies.len())
+pub(super) fn table(
+    codec: Codec,
+    dictionary: Option<&[u8]>,
+    records: &[&[u8]],
+    args: &CompressionArgs,
+) -> anyhow::Result<FetchTable> {
+    let records = records.get(..args.fetch as usize).unwrap_or(records);
+    say(&format!(
+        "fetching {}, {} with each latency",
+        counted(records.len() as f64, "record"),
+        counted(args.repeats as f64, "time")
+    ));
+    let mut order: Vec<(usize, bool)> = (0..args.latencies.len())
         .flat_map(|latency| [(latency, false), (latency, true)])
         .collect();
-    let mut runs: Vec<[Vec<Fetched>; 2]> = plan
-        .args
-        .latencies
-        .iter()
-        .map(|_| [Vec::new(), Vec::new()])
-        .collect();
-    let mut random = fastrand::Rng::with_seed(plan.seed);
-    for _ in 0..plan.args.repeats {
+    let latencies = args.latencies.iter();
+    let mut runs: Vec<[Vec<Fetched>; 2]> = latencies.clone().map(|_| Default::default()).collect();
+    let mut random = fastrand::Rng::with_seed(args.seed);
+    for _ in 0..args.repeats {
         random.shuffle(&mut order);
         for (latency, compressed) in &order {
-            let fetched = fetch(plan, records, plan.args.latencies[*latency], *compressed)?;
+            let coder = || {
+                compressed
+                    .then(|| Coder::new(codec, dictionary))
+                    .transpose()
+            };
+            let coders = [coder()?, coder()?];
+            let fetched = fetch(records, coders, args.latencies[*latency], args)?;
             runs[*latency][usize::from(*compressed)].push(fetched);
         }
     }
@@ -53,18 +62,15 @@ pub(crate) fn table(plan: &LinkPlan<'_>, records: &[&[u8]]) -> anyhow::Result<Fe
     let steps: Vec<usize> = (1..=records.len())
         .filter(|n| n.is_multiple_of(every) || *n == records.len())
         .collect();
-    let columns = plan
-        .args
-        .latencies
-        .iter()
+    let columns = latencies
         .zip(&runs)
         .map(|(latency, runs)| column(*latency, runs, &steps));
     Ok(FetchTable {
-        codec: plan.codec.name(),
+        codec: codec.name(),
         records: records.len() as u64,
-        in_flight: plan.args.in_flight.into(),
-        bandwidth: plan.args.bandwidth.map(|bytes| bytes as u64),
-        repeats: plan.args.repeats.into(),
+        in_flight: args.in_flight.into(),
+        bandwidth: args.bandwidth.map(|bytes| bytes as u64),
+        repeats: args.repeats.into(),
         columns: columns.collect(),
         steps: steps.iter().map(|step| *step as u64).collect(),
     })
@@ -79,15 +85,14 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
             .collect()
     };
     let (without, with) = (mean(uncmp), mean(cmp));
-    let each = |at: &[f64]| -> Vec<f64> {
-        at.iter()
-            .scan(0.0, |before, at| Some(at - std::mem::replace(before, *at)))
-            .collect()
-    };
-    let differences: Vec<Option<f64>> = each(&with)
+    let delays = with
         .iter()
-        .zip(each(&without))
-        .map(|(with, without)| Some(with - without))
+        .zip(&without)
+        .map(|(with, without)| with - without);
+    let differences: Vec<Option<f64>> = delays
+        .scan(0.0, |before, delay| {
+            Some(Some(delay - replace(before, delay)))
+        })
         .collect();
     let n = differences.len() as f64;
     let at_steps = |at: &[f64]| steps.iter().map(|step| at[step - 1]).collect();
@@ -103,17 +108,11 @@ fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) 
 }
 
 fn fetch(
-    plan: &LinkPlan<'_>,
     records: &[&[u8]],
+    [server_coder, client_coder]: [Option<Coder>; 2],
     latency: Duration,
-    compressed: bool,
+    args: &CompressionArgs,
 ) -> anyhow::Result<Fetched> {
-    let coder = || {
-        compressed
-            .then(|| Coder::new(plan.codec, plan.dictionary))
-            .transpose()
-    };
-    let (server_coder, client_coder) = (coder()?, coder()?);
     let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
     let client =
         TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
@@ -123,13 +122,13 @@ fn fetch(
         stream.set_read_timeout(Some(IO_TIMEOUT))?;
         stream.set_write_timeout(Some(IO_TIMEOUT))?;
     }
-    let in_flight = usize::from(plan.args.in_flight);
+    let in_flight = usize::from(args.in_flight);
     let (answer_sender, delayed_answers) = sync_channel(in_flight);
     thread::scope(|scope| {
         let (reading, writing) = (server.try_clone()?, server);
         let served =
-            scope.spawn(move || serve(&reading, records, server_coder, (latency, answer_sender)));
-        let sent = scope.spawn(move || send(writing, &delayed_answers, plan.args.bandwidth));
+            scope.spawn(move || serve(&reading, records, server_coder, latency, &answer_sender));
+        let sent = scope.spawn(move || send(writing, &delayed_answers, args.bandwidth));
         let fetched = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
         let sides = [served.join(), sent.join()];
@@ -148,7 +147,8 @@ fn serve(
     stream: &TcpStream,
     records: &[&[u8]],
     mut coder: Option<Coder>,
-    (latency, answer_sender): (Duration, SyncSender<DelayedAnswer>),
+    latency: Duration,
+    answer_sender: &SyncSender<DelayedAnswer>,
 ) -> anyhow::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut number = [0; 4];
@@ -243,33 +243,19 @@ fn request_all(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::args;
     use super::*;
 
-    fn fetched(latencies: &[u64], bandwidth: Option<usize>, records: &[&[u8]]) -> FetchTable {
-        let args = FetchArgs {
-            fetch: 1000,
-            latencies: latencies
-                .iter()
-                .map(|ms| Duration::from_millis(*ms))
-                .collect(),
-            in_flight: 4,
-            bandwidth,
-            repeats: 2,
-        };
-        let plan = LinkPlan {
-            codec: Codec::named("zlib").unwrap(),
-            dictionary: None,
-            args: &args,
-            seed: 1,
-        };
-        table(&plan, records).unwrap()
+    fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
+        let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());
+        table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
     }
 
     #[test]
     fn latency_counts_once_per_window_and_bytes_by_codec() {
         let records: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; 3000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-        let table = fetched(&[0, 20], None, &records);
+        let table = fetched(&["--latencies", "0,20ms"], &records);
         assert_eq!(
             (table.steps.len(), table.steps.first(), table.steps.last()),
             (20, Some(&2), Some(&40))
@@ -291,7 +277,7 @@ mod tests {
     fn a_narrow_link_is_where_compression_saves_time() {
         let records: Vec<Vec<u8>> = (0..30_u8).map(|fill| vec![fill; 20_000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-        let table = fetched(&[0], Some(2_000_000), &records);
+        let table = fetched(&["--latencies", "0", "--bandwidth", "1953K"], &records);
         let column = &table.columns[0];
         // 600,000 bytes at two million a second.
         assert!(

@@ -1,5 +1,5 @@
-use super::classes::SizeClasses;
-use super::outcome::{ClassRow, Interval, plan};
+use super::{ClassRow, Interval, plan};
+use crate::args::CompressionArgs;
 use crate::codec::{Codec, Coder};
 use anyhow::Context as _;
 use faultline_common::clock;
@@ -14,14 +14,14 @@ const PASSES: usize = 12;
 const PASS_TIME: Duration = Duration::from_millis(2);
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-pub(crate) struct MeasuredCodec {
-    pub(crate) codec: Codec,
-    pub(crate) coder: Coder,
-    pub(crate) sizes: Vec<usize>,
+pub(super) struct MeasuredCodec {
+    pub(super) codec: Codec,
+    pub(super) coder: Coder,
+    pub(super) sizes: Vec<usize>,
 }
 
 /// Fails if a record is not restored exactly.
-pub(crate) fn packed(
+pub(super) fn packed(
     codec: Codec,
     mut coder: Coder,
     records: &[&[u8]],
@@ -67,21 +67,58 @@ fn rows(
     rows
 }
 
-pub(crate) fn classes(
+pub(super) fn classes(
     all: &mut [MeasuredCodec],
     records: &[&[u8]],
-    classes: &SizeClasses,
-    seed: u64,
+    args: &CompressionArgs,
 ) -> Vec<ClassRow> {
-    let mut found = classes.of(records);
-    found.push(("all".to_owned(), (0..records.len()).collect()));
-    let mut out: Vec<ClassRow> = found
+    let mut classes = size_classes(&args.classes, records);
+    classes.push(("all".to_owned(), (0..records.len()).collect()));
+    let mut out: Vec<ClassRow> = classes
         .iter()
-        .flat_map(|(range, indices)| rows(all, records, range, indices, seed))
+        .flat_map(|(range, indices)| rows(all, records, range, indices, args.seed))
         .collect();
     let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
     out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
     out
+}
+
+/// The indices of the records of each class that has any, with the class's range. `limits` are
+/// where one class ends and the next begins.
+fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
+    let mut classes = Vec::new();
+    let mut from = 0;
+    let ends = limits.iter().map(|limit| Some(*limit as usize));
+    for to in ends.chain([None]) {
+        let within = from..to.unwrap_or(usize::MAX);
+        let indices: Vec<usize> = (0..records.len())
+            .filter(|index| within.contains(&records[*index].len()))
+            .collect();
+        if !indices.is_empty() {
+            classes.push((range(from, to), indices));
+        }
+        from = within.end;
+    }
+    classes
+}
+
+/// `250-500b`, `900-1KB`, `1KB-10KB`. As in the study, 1 KB is 1,000 bytes.
+fn range(from: usize, to: Option<usize>) -> String {
+    let Some(to) = to else {
+        return format!("{}+", format_size(from));
+    };
+    let unit = if to < 1000 { "b" } else { "" };
+    format!("{}-{}{unit}", format_size(from), format_size(to))
+}
+
+fn format_size(bytes: usize) -> String {
+    match bytes {
+        _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {
+            format!("{}MB", bytes / 1_000_000)
+        }
+        _ if bytes >= 1000 && bytes.is_multiple_of(1000) => format!("{}KB", bytes / 1000),
+        _ => bytes.to_string(),
+    }
 }
 
 fn sizes(packed: &MeasuredCodec, records: &[&[u8]], range: &str, indices: &[usize]) -> ClassRow {
@@ -184,6 +221,7 @@ fn speed(passes: &[Option<f64>]) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::args;
     use super::*;
 
     #[test]
@@ -198,12 +236,8 @@ mod tests {
             let codec = Codec::named(name).unwrap();
             all.push(packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap());
         }
-        let rows = classes(
-            &mut all,
-            &records,
-            &SizeClasses::new(&[500, 1000]).unwrap(),
-            1,
-        );
+        let args = args(&["--classes", "500,1000"]);
+        let rows = classes(&mut all, &records, &args);
         let kinds: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row.codec.as_str(), row.range.as_str()))
@@ -238,5 +272,37 @@ mod tests {
             );
             assert!(row.compress.unwrap().value > 0.1 && row.decompress.unwrap().value > 0.1);
         }
+    }
+
+    #[test]
+    fn every_record_belongs_to_one_size_class_named_as_in_the_study() {
+        let usual = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000";
+        let limits: Vec<u64> = usual
+            .split(',')
+            .map(|limit| limit.parse().unwrap())
+            .collect();
+        let sizes = [0, 249, 250, 999, 1000, 20_000, 20_000_000];
+        let records: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
+        let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+        let found = size_classes(&limits, &records);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "0-250b",
+                "250-500b",
+                "900-1KB",
+                "1KB-10KB",
+                "10KB-100KB",
+                "10MB+"
+            ]
+        );
+        assert_eq!(
+            found
+                .iter()
+                .map(|(_, indices)| indices.len())
+                .sum::<usize>(),
+            sizes.len()
+        );
     }
 }

@@ -221,8 +221,7 @@ struct NodeReader {
     most: usize,
     /// Bytes of blocks read.
     bytes: usize,
-    found: Vec<Vec<u8>>,
-    notes: Vec<String>,
+    records: Records,
     progress: Progress,
     signals: Signals,
     ended_by: Option<&'static str>,
@@ -232,47 +231,44 @@ impl NodeReader {
     fn new(url: &str, args: &CompressionArgs) -> anyhow::Result<NodeReader> {
         let shown = Endpoint::read(url).map_err(UsageError)?.shown();
         let signals = Signals::listen().context("signals")?;
+        let (what, _) = args.kind.name_and_default_count();
         Ok(NodeReader {
             rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
-            shown,
             pace: args.pace,
             most: most(args),
             bytes: 0,
-            found: Vec::new(),
-            notes: Vec::new(),
-            progress: Progress::new(most(args) as u64, args.kind.name_and_default_count().0),
+            records: Records {
+                source: format!("{what} of {shown}"),
+                kind: Some(what),
+                ..Records::default()
+            },
+            progress: Progress::new(most(args) as u64, what),
             signals,
             ended_by: None,
+            shown,
         })
     }
 
     fn records(&mut self, args: &CompressionArgs) -> anyhow::Result<Records> {
-        let (what, _) = args.kind.name_and_default_count();
         let read = match args.kind {
             RecordKind::Accounts => self.accounts(args),
             kind => self.blocks(kind),
         };
-        let all = std::mem::take(&mut self.found);
+        let mut records = std::mem::take(&mut self.records);
         // Data read so far is kept.
-        let ended_by = match (read, self.ended_by) {
+        records.ended_by = match (read, self.ended_by) {
             (Ok(()), _) => None,
             (Err(_), Some(signal)) => Some(format!(" by {signal}")),
-            (Err(error), None) if all.is_empty() => return Err(error),
+            (Err(error), None) if records.all.is_empty() => return Err(error),
             (Err(error), None) => Some(format!(": {error:#}")),
         };
         ensure!(
-            !all.is_empty() || ended_by.is_some(),
-            "{} has no {what} in its finalized blocks",
-            self.shown
+            !records.all.is_empty() || records.ended_by.is_some(),
+            "{} has no {} in its finalized blocks",
+            self.shown,
+            args.kind.name_and_default_count().0
         );
-        Ok(Records {
-            all,
-            source: format!("{what} of {}", self.shown),
-            kind: Some(what),
-            notes: std::mem::take(&mut self.notes),
-            ended_by,
-            save_error: None,
-        })
+        Ok(records)
     }
 
     fn blocks(&mut self, kind: RecordKind) -> anyhow::Result<()> {
@@ -291,22 +287,22 @@ impl NodeReader {
                     node.bytes += bytes(&some);
                     ensure_fits(node.bytes)?;
                     some.reverse();
-                    node.found.extend(some);
+                    node.records.all.extend(some);
                 }
             }
             node.report(&format!(", slot {slot}"));
-            Ok(node.found.len() < node.most)
+            Ok(node.records.all.len() < node.most)
         });
         // The newest records are first so far.
-        self.found.truncate(self.most);
-        self.found.reverse();
+        self.records.all.truncate(self.most);
+        self.records.all.reverse();
         if let Some((oldest, newest)) = range {
             let skipped_note = if skipped > 0 {
                 format!(", without {}", counted(skipped as f64, "other"))
             } else {
                 String::new()
             };
-            self.notes.push(format!(
+            self.records.notes.push(format!(
                 "{}, slots {oldest} to {newest}{skipped_note}",
                 counted(blocks as f64, "block")
             ));
@@ -341,22 +337,23 @@ impl NodeReader {
             let answer = answer.context("getMultipleAccounts: the result is null")?;
             for account in answer.value.into_iter().flatten() {
                 let data = STANDARD.decode(&account.data.0);
-                self.found
+                self.records
+                    .all
                     .push(data.context("an account's data is no base64")?);
             }
-            self.found.retain(|data| !data.is_empty());
-            ensure_fits(bytes(&self.found))?;
+            self.records.all.retain(|data| !data.is_empty());
+            ensure_fits(bytes(&self.records.all))?;
             self.report("");
-            if self.found.len() >= self.most {
+            if self.records.all.len() >= self.most {
                 break;
             }
         }
-        self.found.truncate(self.most);
+        self.records.all.truncate(self.most);
         Ok(())
     }
 
     fn report(&mut self, more: &str) {
-        let found = self.found.len().min(self.most);
+        let found = self.records.all.len().min(self.most);
         self.progress.at(found as u64, more);
     }
 

@@ -1,12 +1,25 @@
-use super::outcome::{ClassRow, FetchTable, Outcome};
-use super::tables;
+use super::{ClassRow, FetchTable, Outcome, tables};
+use crate::args::Format;
+use crate::parquet;
+use crate::results::lines;
+use faultline_common::output;
 use faultline_pages::export::{Columns, Values, named};
 use faultline_pages::model::{Cell, Table};
 use faultline_pages::render::plain;
 use faultline_text::{bytes, count, counted, moment, table};
 use std::fmt::Write as _;
+use std::path::Path;
 
-pub(crate) fn text(outcome: &Outcome) -> String {
+/// The study's table comes first.
+pub(crate) fn shown(outcome: &Outcome, format: Format) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Table => text(outcome),
+        Format::Json => output::json(outcome)?,
+        Format::Csv => csv(outcome),
+    })
+}
+
+fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
     out += &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
@@ -26,10 +39,7 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     if let Some(fetch) = &outcome.fetch {
         out += &fetched(fetch);
     }
-    for problem in &outcome.problems {
-        let _ = writeln!(out, "{problem}");
-    }
-    out
+    out + &lines(&outcome.problems)
 }
 
 fn study(outcome: &Outcome) -> String {
@@ -38,11 +48,9 @@ fn study(outcome: &Outcome) -> String {
     };
     let heads = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
     let mut out = ungrouped(&heads.map(str::to_owned), &classes) + "\n";
-    for blob in tables::study_blobs(outcome) {
-        out += &format!("{blob}\n");
-    }
-    if !outcome.blobs.is_empty() {
-        out.push('\n');
+    let blobs: Vec<String> = tables::study_blobs(outcome).collect();
+    if !blobs.is_empty() {
+        out += &(lines(&blobs) + "\n");
     }
     if let Some(fetch) = &outcome.fetch {
         let mut heads = vec!["num records".to_owned()];
@@ -71,14 +79,19 @@ fn ungrouped(heads: &[String], of: &Table) -> String {
     table(&heads, rows.collect())
 }
 
-fn summary(outcome: &Outcome) -> String {
-    let mut out = format!(
+/// The run in one line.
+pub(super) fn subtitle(outcome: &Outcome) -> String {
+    format!(
         "{} on {}: {}, {} measured",
         outcome.source,
         moment(outcome.started_unix_ns),
         counted(outcome.records as f64, "record"),
         count(outcome.tested)
-    );
+    )
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let mut out = subtitle(outcome);
     if let Some(dictionary) = outcome.dictionary {
         let _ = write!(
             out,
@@ -87,10 +100,7 @@ fn summary(outcome: &Outcome) -> String {
             count(outcome.records - outcome.tested.min(outcome.records))
         );
     }
-    out.push('\n');
-    for note in &outcome.notes {
-        out += &format!("{note}\n");
-    }
+    out += &format!("\n{}", lines(&outcome.notes));
     let libraries: Vec<String> = outcome
         .overall_rows()
         .filter(|row| !row.library.is_empty())
@@ -103,24 +113,24 @@ fn summary(outcome: &Outcome) -> String {
 }
 
 fn fetched(fetch: &FetchTable) -> String {
-    let link_bandwidth = tables::link_bandwidth(fetch);
     let out = format!(
-        "\nFetching {} records with {}: {} requests under way, bandwidth {link_bandwidth}, mean of {} times in random order; latency is added to \
+        "\nFetching {} records with {}: {} requests under way, bandwidth {}, mean of {} times in random order; latency is added to \
          each answer\n",
         count(fetch.records),
         fetch.codec,
         fetch.in_flight,
+        tables::link_bandwidth(fetch),
         fetch.repeats,
     );
     out + &plain(&tables::fetch(fetch))
 }
 
 /// Unknown values are empty.
-pub(crate) fn csv(outcome: &Outcome) -> String {
+fn csv(outcome: &Outcome) -> String {
     fn shown<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map(T::to_string).unwrap_or_default()
     }
-    let columns = columns(&outcome.classes);
+    let columns = columns(outcome);
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
     for row in 0..outcome.classes.len() {
@@ -135,8 +145,14 @@ pub(crate) fn csv(outcome: &Outcome) -> String {
     out
 }
 
+pub(crate) fn write_parquet(path: &Path, outcome: &Outcome) -> anyhow::Result<String> {
+    let rows = counted(outcome.classes.len() as f64, "row");
+    parquet::write(path, "class", &rows, columns(outcome))
+}
+
 /// Speeds in 10^6 bytes per CPU second.
-pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
+fn columns(outcome: &Outcome) -> Columns {
+    let rows = &outcome.classes;
     let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
     let text = |of: &dyn Fn(&ClassRow) -> String| {
         Values::Text(rows.iter().map(|row| Some(of(row))).collect())

@@ -1,4 +1,4 @@
-use super::outcome::{FetchTable, Interval, Outcome};
+use super::{FetchTable, Interval, Outcome};
 use faultline_pages::cells::{estimate_or, known, number, table, words};
 use faultline_pages::model::{Cell, Table};
 use faultline_text::{bytes, count};
@@ -17,17 +17,17 @@ fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
     words(&names.collect::<Vec<_>>().join(", "))
 }
 
-pub(crate) fn classes(outcome: &Outcome) -> Table {
+pub(super) fn classes(outcome: &Outcome) -> Table {
     let columns = [
-        ("codec", ""),
-        ("range", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("saved", "%"),
-        ("compress", "MB/s"),
-        ("decompress", "MB/s"),
-        ("datapoints", ""),
-        ("too few for", ""),
+        "codec",
+        "range",
+        "ubytes [bytes]",
+        "cbytes [bytes]",
+        "saved [%]",
+        "compress [MB/s]",
+        "decompress [MB/s]",
+        "datapoints",
+        "too few for",
     ];
     let note = "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.";
     let mut out = table("codecs", "Codecs and size classes", &columns, note);
@@ -52,18 +52,18 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
     out
 }
 
-pub(crate) fn bundles(outcome: &Outcome) -> Table {
+pub(super) fn bundles(outcome: &Outcome) -> Table {
     let columns = [
-        ("codec", ""),
-        ("records in a blob", ""),
-        ("blobs", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("saved of records", "%"),
-        ("messages", "bytes"),
-        ("saved of all", "%"),
-        ("alone", "%"),
-        ("too few for", ""),
+        "codec",
+        "records in a blob",
+        "blobs",
+        "ubytes [bytes]",
+        "cbytes [bytes]",
+        "saved of records [%]",
+        "messages [bytes]",
+        "saved of all [%]",
+        "alone [%]",
+        "too few for",
     ];
     let note = format!(
         "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
@@ -87,7 +87,7 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     out
 }
 
-pub(crate) fn link_bandwidth(fetch: &FetchTable) -> String {
+pub(super) fn link_bandwidth(fetch: &FetchTable) -> String {
     fetch
         .bandwidth
         .map_or("not limited".to_owned(), |link_bandwidth| {
@@ -96,14 +96,14 @@ pub(crate) fn link_bandwidth(fetch: &FetchTable) -> String {
 }
 
 /// Of the first codec.
-pub(crate) fn study_classes(outcome: &Outcome) -> Option<Table> {
+pub(super) fn study_classes(outcome: &Outcome) -> Option<Table> {
     let codec = &outcome.classes.first()?.codec;
     let columns = [
-        ("range", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("cmp_ratio", "%"),
-        ("datapoints", ""),
+        "range",
+        "ubytes [bytes]",
+        "cbytes [bytes]",
+        "cmp_ratio [%]",
+        "datapoints",
     ];
     let title = format!("Records by size, {codec}");
     let mut out = table("study-classes", &title, &columns, "");
@@ -121,23 +121,22 @@ pub(crate) fn study_classes(outcome: &Outcome) -> Option<Table> {
     Some(out)
 }
 
-pub(crate) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
+pub(super) fn study_blobs(outcome: &Outcome) -> impl Iterator<Item = String> {
     outcome
         .blobs
         .iter()
         .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
 }
 
-pub(crate) fn study_fetch(fetch: &FetchTable) -> Table {
-    let heads = fetch
-        .columns
-        .iter()
-        .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms)));
-    let heads: Vec<String> = heads.collect();
-    let mut columns = vec![("records", "")];
-    columns.extend(heads.iter().map(|head| (head.as_str(), "s")));
+pub(super) fn study_fetch(fetch: &FetchTable) -> Table {
     let title = format!("Time to fetch, {}", fetch.codec);
-    let mut out = table("study-fetch", &title, &columns, "");
+    let mut out = table("study-fetch", &title, &["records"], "");
+    for column in &fetch.columns {
+        for side in ["uncmp", "cmp"] {
+            let head = format!("{side} {} ms", column.latency_ms);
+            out.columns.push((head.as_str(), "s").into());
+        }
+    }
     for (index, step) in fetch.steps.iter().enumerate() {
         let mut row = vec![known(*step as f64, 0)];
         for column in &fetch.columns {
@@ -151,15 +150,15 @@ pub(crate) fn study_fetch(fetch: &FetchTable) -> Table {
     out
 }
 
-pub(crate) fn fetch(fetch: &FetchTable) -> Table {
+pub(super) fn fetch(fetch: &FetchTable) -> Table {
     let columns = [
-        ("latency", "ms"),
-        ("uncmp", "s"),
-        ("cmp", "s"),
-        ("difference", "s"),
-        ("uncmp bytes", ""),
-        ("cmp bytes", ""),
-        ("too few for", ""),
+        "latency [ms]",
+        "uncmp [s]",
+        "cmp [s]",
+        "difference [s]",
+        "uncmp bytes",
+        "cmp bytes",
+        "too few for",
     ];
     let link_bandwidth = link_bandwidth(fetch);
     let note = format!(

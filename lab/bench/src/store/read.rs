@@ -1,13 +1,15 @@
 //! Reads results from an untrusted file.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
+use crate::compression::Outcome;
 use crate::plan::MAX_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase, ReturnedValues};
 use rusqlite::Row;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::path::Path;
 
 const MAX_CELLS: usize = 100_000;
@@ -17,17 +19,29 @@ const KIND: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-/// Reads the results of a finished, unfinished or killed run.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
-    let (database, header) = open_with_header(path)?;
-    read_results(&database, &header).at(path)
+pub(crate) enum Stored {
+    Compression(Outcome),
+    Requests(Results),
 }
 
-pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
-    let (_, header) = open_with_header(path)?;
-    let preset: Preset =
-        serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
-    Ok((preset.preset, header))
+/// Reads the results of a finished, unfinished or killed run.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Stored> {
+    let database =
+        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
+    let header = |_, row: &Row<'_>| Ok(row.get(0)?);
+    let header: Option<String> = rows(&database, "SELECT header FROM run LIMIT 1", header)
+        .at(path)?
+        .pop();
+    let header = header.with_context(|| {
+        let path = path.display();
+        format!("{path}: no run began before its program was killed: remove it")
+    })?;
+    let preset: Preset = parsed(&header).at(path)?;
+    if preset.preset == "compression" {
+        return Ok(Stored::Compression(parsed(&header).at(path)?));
+    }
+    let results = parsed(&header).and_then(|header| results(&database, header));
+    Ok(Stored::Requests(results.at(path)?))
 }
 
 #[derive(Deserialize)]
@@ -35,25 +49,22 @@ struct Preset {
     preset: String,
 }
 
-fn open_with_header(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
-    let database =
-        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
-    let mut header = None;
-    let found = database.walk(
-        ReturnedValues::Texts,
-        "SELECT header FROM run LIMIT 1",
-        [],
-        |row| -> anyhow::Result<()> {
-            header = Some(row.get(0)?);
-            Ok(())
-        },
-    );
-    found.at(path)?;
-    let header = header.with_context(|| {
-        let path = path.display();
-        format!("{path}: no run began before its program was killed: remove it")
-    })?;
-    Ok((database, header))
+fn parsed<T: DeserializeOwned>(header: &str) -> anyhow::Result<T> {
+    serde_json::from_str(header).context("its header")
+}
+
+/// Each row with its number.
+fn rows<T>(
+    database: &ForeignDatabase,
+    sql: &str,
+    read: impl Fn(usize, &Row<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
+    let mut rows = Vec::new();
+    let walked = database.walk(ReturnedValues::Texts, sql, [], |row| {
+        rows.push(read(rows.len(), row)?);
+        anyhow::Ok(())
+    });
+    walked.map(|()| rows)
 }
 
 fn describe_error(path: &Path, error: Error) -> anyhow::Error {
@@ -66,63 +77,40 @@ fn describe_error(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-fn read_results(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> {
-    let preset: Preset = serde_json::from_str(header).context("its header")?;
-    ensure!(
-        preset.preset != "compression",
-        "results of bench compression have no requests to compare"
-    );
-    let header: Header = serde_json::from_str(header).context("its header")?;
-    let cells = cells(database)?;
-    let mut samples = Vec::new();
-    database.walk(
-        ReturnedValues::Texts,
-        "SELECT * FROM sample ORDER BY number",
-        [],
-        |row| {
-            let sample = sample(row)?;
-            if sample.cell >= cells.len()
-                || u64::from(sample.round) >= MAX_REQUESTS
-                || sample.number >= MAX_REQUESTS
-            {
-                bail!("request {} is damaged", sample.number);
-            }
-            samples.push(sample);
-            Ok(())
-        },
-    )?;
+fn results(database: &ForeignDatabase, header: Header) -> anyhow::Result<Results> {
     ensure!(
         header.verdicts.len() == header.arms.len(),
         "its header is damaged"
     );
+    let cells = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
+    let cells = rows(database, cells, |index, row| {
+        ensure!(
+            row.get::<_, i64>(0)? == index as i64 && index < MAX_CELLS,
+            "its table cell is damaged"
+        );
+        Ok(CellHead {
+            arm: row.get(1)?,
+            subject: row.get(2)?,
+            size: optional_u64(row, 3)?,
+        })
+    })?;
+    let samples = "SELECT * FROM sample ORDER BY number";
+    let samples = rows(database, samples, |_, row| {
+        let sample = sample(row)?;
+        ensure!(
+            sample.cell < cells.len()
+                && u64::from(sample.round) < MAX_REQUESTS
+                && sample.number < MAX_REQUESTS,
+            "request {} is damaged",
+            sample.number
+        );
+        Ok(sample)
+    })?;
     Ok(Results {
         header,
         cells,
         samples,
     })
-}
-
-fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
-    let mut cells = Vec::new();
-    let sql = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
-    database.walk(
-        ReturnedValues::Texts,
-        sql,
-        [],
-        |row| -> anyhow::Result<()> {
-            ensure!(
-                row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MAX_CELLS,
-                "its table cell is damaged"
-            );
-            cells.push(CellHead {
-                arm: row.get(1)?,
-                subject: row.get(2)?,
-                size: optional_u64(row, 3)?,
-            });
-            Ok(())
-        },
-    )?;
-    Ok(cells)
 }
 
 fn optional_u64(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {

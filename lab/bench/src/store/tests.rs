@@ -8,6 +8,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+fn read(path: &Path) -> anyhow::Result<Results> {
+    match super::read(path)? {
+        Stored::Requests(results) => Ok(results),
+        Stored::Compression(_) => anyhow::bail!("of compression"),
+    }
+}
+
 /// Keeps a whole run.
 fn write(path: &Path, run: &Results) {
     let file = ResultsFile::create(path).unwrap();
@@ -117,7 +124,7 @@ fn an_invalid_new_file_name_is_refused_with_a_remedy() {
         (folder.path().join("other.flb"), ": no such file"),
         (nowhere, ": no such folder: "),
     ] {
-        let refused = header(&path).unwrap_err().to_string();
+        let refused = read(&path).unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
 }

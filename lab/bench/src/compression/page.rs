@@ -1,5 +1,5 @@
-use super::{made_by, unique_ids, verdict_with_headline};
-use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
+use super::{BundleRow, ClassRow, FetchTable, Interval, Outcome, show, tables};
+use crate::page::{card, made_by, unique_ids, verdict_with_headline};
 use faultline_pages::cells::{figure, section};
 use faultline_pages::effects;
 use faultline_pages::groups::distinct;
@@ -7,7 +7,7 @@ use faultline_pages::model::{
     Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, ForestRow, Report, RunCard, Tone,
     Verdict, VerdictKind,
 };
-use faultline_text::{count, counted, moment};
+use faultline_text::number;
 
 pub(crate) fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
@@ -28,13 +28,7 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: "What compression saves".to_owned(),
-        subtitle: format!(
-            "{} on {}: {}, {} measured",
-            outcome.source,
-            moment(outcome.started_unix_ns),
-            counted(outcome.records as f64, "record"),
-            count(outcome.tested)
-        ),
+        subtitle: show::subtitle(outcome),
         verdict: verdict(outcome),
         overview: effects(outcome).into_iter().collect(),
         runs: cards(outcome),
@@ -47,18 +41,18 @@ pub(crate) fn report(outcome: &Outcome) -> Report {
 }
 
 fn saved(row: &ClassRow) -> String {
-    let number = |percent: f64| faultline_text::number(percent, 1);
+    let percent = |percent: f64| number(percent, 1);
     let interval = row.interval.map(|of| {
         format!(
             ", 95 % interval {} to {} %",
-            number(of.low),
-            number(of.high)
+            percent(of.low),
+            percent(of.high)
         )
     });
     format!(
         "{} saves {} % of all bytes{}",
         row.codec,
-        number(row.cmp_ratio),
+        percent(row.cmp_ratio),
         interval.unwrap_or_default()
     )
 }
@@ -82,7 +76,7 @@ fn effects(outcome: &Outcome) -> Option<Block> {
         let value = ratio(row.cmp_ratio);
         let text = match interval {
             Some((low, high)) => effects::effect_text([value, low, high]),
-            None => format!("{} % saved", faultline_text::number(row.cmp_ratio, 1)),
+            None => format!("{} % saved", number(row.cmp_ratio, 1)),
         };
         ForestRow {
             name: row.codec.clone(),
@@ -100,11 +94,11 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
     let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
     let speed = |speed: Option<Interval>| {
         speed.map_or("not known".to_owned(), |speed| {
-            format!("{} MB/s", faultline_text::number(speed.value, 1))
+            format!("{} MB/s", number(speed.value, 1))
         })
     };
     let card = |(row, id): (&ClassRow, String)| {
-        let saved = format!("{} %", faultline_text::number(row.cmp_ratio, 1));
+        let saved = format!("{} %", number(row.cmp_ratio, 1));
         let mut facts = vec![
             ("saves", saved),
             ("compresses", speed(row.compress)),
@@ -112,7 +106,7 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
             ("library", row.library.clone()),
         ];
         facts.retain(|(_, value)| !value.is_empty());
-        super::card(id, &row.codec, facts)
+        self::card(id, &row.codec, facts)
     };
     outcome.overall_rows().zip(unique_ids).map(card).collect()
 }

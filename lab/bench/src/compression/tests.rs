@@ -1,0 +1,178 @@
+use super::*;
+use crate::args::{Bench, BenchArgs};
+use clap::Parser;
+use std::path::Path;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: BenchArgs,
+}
+
+/// The arguments of a run with a node.
+pub(super) fn args(more: &[&str]) -> CompressionArgs {
+    let words = ["bench", "compression", "http://node"];
+    match Cli::try_parse_from(words.iter().chain(more))
+        .unwrap()
+        .args
+        .what
+    {
+        Bench::Compression(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
+    crate::run(
+        &Cli::try_parse_from(["bench"].iter().chain(words))
+            .unwrap()
+            .args,
+    )
+}
+
+/// Records as validators have them: a head that all share, then noise.
+fn records(path: &Path) {
+    let mut random = fastrand::Rng::with_seed(6);
+    let record = |index: usize, random: &mut fastrand::Rng| {
+        let mut record = b"a head that every record has in common, of programs and votes".repeat(2);
+        record.extend((0..100 + index % 300).map(|_| random.u8(..)));
+        record
+    };
+    records::save(
+        path,
+        &(0..400)
+            .map(|index| record(index, &mut random))
+            .collect::<Vec<_>>(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (
+        folder.path().join("kept.b64"),
+        folder.path().join("run.flb"),
+    );
+    records(&path);
+    let [path, out] = [path, out].map(|path| path.display().to_string());
+    let words = [
+        "compression",
+        "--files",
+        &path,
+        "--out",
+        &out,
+        "--codecs",
+        "zlib,zstd-3+dict,lz4",
+    ];
+    let more = [
+        "--dictionary",
+        "4K",
+        "--fetch",
+        "40",
+        "--latencies",
+        "0,5ms",
+        "--repeats",
+        "1",
+    ];
+    let words: Vec<&str> = words.iter().chain(&more).copied().collect();
+    let (message, code) = bench(&words).unwrap();
+    assert_eq!(code, 0, "{message}");
+    assert!(
+        message.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
+        "{message}"
+    );
+    for expected in [
+        "txcount:10",
+        "num records",
+        "uncmp 5ms (secs)",
+        "400 records, 200 measured",
+        "bandwidth not limited",
+    ] {
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    assert_eq!(bench(&["report", &out]).unwrap(), (message, 0));
+    reports_have_every_class(&out);
+    let table = folder.path().join("classes.parquet").display().to_string();
+    assert!(
+        bench(&["report", &out, "--parquet", &table])
+            .unwrap()
+            .0
+            .ends_with(" rows\n")
+    );
+    assert!(std::fs::read(&table).unwrap().starts_with(b"PAR1"));
+    let again = bench(&words).unwrap_err().to_string();
+    assert!(again.contains("exists already"), "{again}");
+    let (diff, code) = bench(&["diff", &out, &out]).unwrap();
+    assert!(
+        code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"),
+        "{diff}"
+    );
+}
+
+fn reports_have_every_class(out: &str) {
+    let json: serde_json::Value =
+        serde_json::from_str(&bench(&["report", out, "--format", "json"]).unwrap().0).unwrap();
+    let of = |codec: &str| {
+        json["classes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["codec"] == codec && row["range"] == "all")
+            .unwrap()["cmp_ratio"]
+            .as_f64()
+            .unwrap()
+    };
+    // Half of what is sent is the head, which only the dictionary knows.
+    assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
+    let csv = bench(&["report", out, "--format", "csv"]).unwrap().0;
+    assert!(
+        csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 11),
+        "{csv}"
+    );
+}
+
+#[test]
+fn invalid_compression_arguments_are_refused() {
+    for (words, why) in [
+        (vec!["compression"], "required"),
+        (
+            vec!["compression", "http://x", "--files", "y"],
+            "cannot be used with",
+        ),
+        (
+            vec!["compression", "http://x", "--codecs", "zip"],
+            "is no codec",
+        ),
+        (
+            vec!["compression", "http://x", "--latencies", "1h"],
+            "at most 10s",
+        ),
+    ] {
+        let refused = Cli::try_parse_from(["bench"].iter().chain(&words))
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    for (words, why) in [
+        (["--codecs", "lz4,lz4"], "names lz4 twice"),
+        (["--classes", "5,5"], "larger than the one before"),
+        (["--classes", "0,5"], "sizes above 0"),
+        (["--save", "x"], "must end in .b64"),
+    ] {
+        let refused = bench(&[&["compression", "http://127.0.0.1:1"], words.as_slice()].concat())
+            .unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    let cli =
+        Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"]).unwrap();
+    assert!(matches!(cli.args.what, Bench::Compression(_)));
+    let (message, _) = crate::run(&cli.args).unwrap();
+    assert!(
+        message.contains("getBlock")
+            && message.contains("5000 records")
+            && !message.contains("SECRET"),
+        "{message}"
+    );
+}
