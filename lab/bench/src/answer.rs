@@ -82,14 +82,6 @@ impl Expected {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Decoded {
-    /// The node's slot; `None` if the result does not depend on it.
-    pub(crate) slot: Option<u64>,
-    /// Whether there are bytes to compare: a parsed account has none.
-    pub(crate) bytes: bool,
-}
-
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "R: Deserialize<'de>"))]
 struct Answer<R> {
@@ -145,6 +137,10 @@ pub(crate) struct Decoder {
     compressed: Vec<u8>,
     bytes: Vec<u8>,
     json: Option<(String, &'static [&'static str])>,
+    /// The node's slot; `None` if the result does not depend on it.
+    slot: Option<u64>,
+    /// Whether there are bytes to compare: a parsed account has none.
+    is_comparable: bool,
 }
 
 impl Decoder {
@@ -155,6 +151,8 @@ impl Decoder {
             compressed: Vec::new(),
             bytes: Vec::new(),
             json: None,
+            slot: None,
+            is_comparable: false,
         })
     }
 
@@ -166,20 +164,26 @@ impl Decoder {
         &self.bytes
     }
 
+    /// The slot and the bytes to compare of an answer that was decoded.
+    pub(crate) fn answer(&mut self) -> Option<(Option<u64>, &[u8])> {
+        self.is_comparable.then(|| (self.slot, self.bytes()))
+    }
+
     pub(crate) fn decode(
         &mut self,
         body: &[u8],
         id: u64,
         expected: Expected,
-    ) -> Result<Decoded, Failure> {
+    ) -> Result<(), Failure> {
         self.bytes.clear();
         self.json = None;
-        let (mut slot, mut bytes) = (None, true);
+        self.slot = None;
+        self.is_comparable = true;
         match expected {
             Expected::Json { same: false } => {
                 // Parsed JSON values need several times the memory.
                 let IgnoredAny = result(body, id)?;
-                bytes = false;
+                self.is_comparable = false;
             }
             Expected::Text => {
                 let text: &RawValue = result(body, id)?;
@@ -202,12 +206,12 @@ impl Decoder {
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
-                slot = Some(result.context.slot);
+                self.slot = Some(result.context.slot);
                 match account.data {
                     AccountData::Parsed(fields)
                         if requested == Encoding::JsonParsed && !fields.is_empty() =>
                     {
-                        bytes = false;
+                        self.is_comparable = false;
                     }
                     AccountData::Encoded(text, name) => {
                         let encoding =
@@ -219,7 +223,7 @@ impl Decoder {
                 }
             }
         }
-        Ok(Decoded { slot, bytes })
+        Ok(())
     }
 
     fn data(&mut self, text: &str, encoding: Encoding) -> Option<()> {
@@ -277,13 +281,17 @@ fn is_rate_limit(error: &RpcError) -> bool {
 mod tests {
     use super::*;
 
-    fn decode(body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
+    /// The slot, and whether there are bytes to compare; and these bytes.
+    type Decoded = (Result<(Option<u64>, bool), Failure>, Vec<u8>);
+
+    fn decode(body: &str) -> Decoded {
         decode_as(Encoding::Base64, body)
     }
 
-    fn decode_as(requested: Encoding, body: &str) -> (Result<Decoded, Failure>, Vec<u8>) {
+    fn decode_as(requested: Encoding, body: &str) -> Decoded {
         let mut decoder = Decoder::new().unwrap();
         let decoded = decoder.decode(body.as_bytes(), 7, Expected::Account(requested));
+        let decoded = decoded.map(|()| (decoder.slot, decoder.is_comparable));
         (decoded, decoder.bytes)
     }
 
@@ -308,13 +316,7 @@ mod tests {
             let (decoded, out) = decode_as(requested, &account(&format!(r#"["{text}","{name}"]"#)));
             assert_eq!(
                 (decoded, out == bytes),
-                (
-                    Ok(Decoded {
-                        slot: Some(5),
-                        bytes: true
-                    }),
-                    true
-                ),
+                (Ok((Some(5), true)), true),
                 "{name}"
             );
         }
@@ -323,21 +325,9 @@ mod tests {
             &account(r#"{"parsed":{"a":1},"program":"stake"}"#),
         )
         .0;
-        assert_eq!(
-            parsed,
-            Ok(Decoded {
-                slot: Some(5),
-                bytes: false
-            })
-        );
+        assert_eq!(parsed, Ok((Some(5), false)));
         let unknown = decode_as(Encoding::JsonParsed, &account(r#"["AAAA","base64"]"#)).0;
-        assert_eq!(
-            unknown,
-            Ok(Decoded {
-                slot: Some(5),
-                bytes: true
-            })
-        );
+        assert_eq!(unknown, Ok((Some(5), true)));
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn failed(results: &Results, cell: usize) -> f64 {
     if all == 0 {
         return 1.0;
     }
-    let failed = results.of(cell).filter(|sample| sample.failure.is_some());
+    let failed = results.of(cell).filter(|sample| sample.result.is_err());
     failed.count() as f64 / all as f64
 }
 
@@ -231,7 +231,7 @@ mod tests {
     fn more_failures_are_worse_regardless_of_latency() {
         let mut after = run(20);
         for sample in after.samples.iter_mut().take(30) {
-            (sample.phases, sample.failure) = (None, Some("timeout".to_owned()));
+            sample.result = Err("timeout".to_owned());
         }
         let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
         assert!(worse && out.contains("FAILS MORE"), "{out}");

@@ -1,7 +1,7 @@
 use crate::failure::Failure;
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
-use crate::stream::{self, Connected, Stream, TrafficCounter};
+use crate::stream::{self, RawAnswer, Stream, Traffic};
 use faultline_common::clock;
 use faultline_net::{retry_after, unrequested_coding};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -10,7 +10,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::response::Parts;
 use hyper::rt::Executor;
-use hyper::{Request, Response, StatusCode, Uri};
+use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -51,41 +51,7 @@ enum Version {
 pub(crate) struct Link {
     version: Version,
     target: Uri,
-    /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
-    plain: Rc<TrafficCounter>,
-    /// Bytes on the wire.
-    wire: Rc<TrafficCounter>,
-}
-
-pub(crate) struct Opened<L> {
-    pub(crate) link: L,
-    /// With name resolution.
-    pub(crate) connect: Duration,
-    /// 0 without TLS.
-    pub(crate) tls: Duration,
-}
-
-impl<L> Opened<L> {
-    pub(crate) fn map<M>(self, of: impl FnOnce(L) -> M) -> Opened<M> {
-        Opened {
-            link: of(self.link),
-            connect: self.connect,
-            tls: self.tls,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct RawAnswer {
-    pub(crate) status: StatusCode,
-    pub(crate) retry_after: Option<Duration>,
-    pub(crate) body: Bytes,
-    /// For HTTP/2, when the headers were read.
-    pub(crate) first_byte: Duration,
-    pub(crate) end: Duration,
-    /// With headers and TLS, without TCP.
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+    pub(crate) traffic: Traffic,
 }
 
 impl Link {
@@ -94,14 +60,8 @@ impl Link {
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
-    ) -> Result<Opened<Link>, Failure> {
-        let Connected {
-            stream,
-            plain,
-            wire,
-            connect,
-            tls,
-        } = stream::connect(kind, tls, time_limit).await?;
+    ) -> Result<Link, Failure> {
+        let (stream, traffic) = stream::connect(kind, tls, time_limit).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         let (version, target) = if kind.protocol == Protocol::Http2 {
             let tasks = Tasks::default();
@@ -130,16 +90,10 @@ impl Link {
                 endpoint.path.clone(),
             )
         };
-        let target = target.parse().map_err(|_| Failure::Malformed)?;
-        Ok(Opened {
-            link: Link {
-                version,
-                target,
-                plain,
-                wire,
-            },
-            connect,
-            tls,
+        Ok(Link {
+            version,
+            target: target.parse().map_err(|_| Failure::Malformed)?,
+            traffic,
         })
     }
 
@@ -155,8 +109,7 @@ impl Link {
 
     /// At most `limit` bytes. After an error the connection is unusable.
     pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<RawAnswer, Failure> {
-        self.plain.first_read.set(None);
-        let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
+        self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")
             // The encoding itself is measured, so compression is off.
@@ -182,7 +135,8 @@ impl Link {
                 let answer = async {
                     let answer = answer.await;
                     // Earlier bytes were frames of the connection.
-                    self.plain.first_read.set(Some(clock::uptime()));
+                    let first_read = &self.traffic.plain.first_read;
+                    first_read.set(Some(clock::uptime()));
                     answer
                 };
                 read_answer(answer, limit).await?
@@ -196,11 +150,7 @@ impl Link {
         Ok(RawAnswer {
             status: head.status,
             retry_after: retry_after(&head.headers, clock::now()),
-            body,
-            first_byte: self.plain.first_read.get().unwrap_or(end),
-            end,
-            sent: self.wire.sent.get() - sent,
-            received: self.wire.received.get() - received,
+            ..self.traffic.answer(body, end)
         })
     }
 }

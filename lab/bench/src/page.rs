@@ -220,9 +220,9 @@ fn cards(results: &Results) -> Vec<RunCard> {
     let card = |(index, (arm, id)): (usize, (&String, String))| {
         let (mut good, mut failed) = (0, 0);
         for sample in results.of_arm(arm) {
-            match sample.failure {
-                None => good += 1,
-                Some(_) => failed += 1,
+            match sample.result {
+                Ok(_) => good += 1,
+                Err(_) => failed += 1,
             }
         }
         let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];

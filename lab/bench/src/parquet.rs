@@ -1,4 +1,4 @@
-use crate::results::{PHASES, Results, Sample};
+use crate::results::{PHASES, Results, Sample, Timing};
 use crate::store::check_new;
 use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::counted;
@@ -31,8 +31,7 @@ fn request_columns(results: &Results) -> Columns {
         Values::Text(results.samples.iter().map(of).collect())
     };
     let cell_of = |sample: &Sample| results.cells.get(sample.cell);
-    let good =
-        |of: &dyn Fn(&Sample) -> u64| integer_column(&|sample| sample.phases.map(|_| of(sample)));
+    let good = |of: &dyn Fn(&Timing) -> u64| integer_column(&|sample| sample.timing().map(of));
     let arm = |sample: &Sample| Some(cell_of(sample)?.arm.clone());
     let subject = |sample: &Sample| Some(cell_of(sample)?.subject.clone());
     let mut columns = named([
@@ -46,14 +45,16 @@ fn request_columns(results: &Results) -> Columns {
     ]);
     for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
-        let of = |sample: &Sample| Some(sample.phases?[index]);
-        columns.push((name, integer_column(&of)));
+        columns.push((name, good(&|timing| timing.phases[index])));
     }
     columns.extend(named([
-        ("decode_cpu_ns", good(&|sample| sample.decode_cpu_ns)),
-        ("sent", good(&|sample| sample.sent)),
-        ("received", good(&|sample| sample.received)),
-        ("failure", text_column(&|sample| sample.failure.clone())),
+        ("decode_cpu_ns", good(&|timing| timing.decode_cpu_ns)),
+        ("sent", good(&|timing| timing.sent)),
+        ("received", good(&|timing| timing.received)),
+        (
+            "failure",
+            text_column(&|sample| sample.result.clone().err()),
+        ),
         (
             "refused",
             integer_column(&|sample| Some(sample.refused.into())),
@@ -70,7 +71,7 @@ mod tests {
     #[test]
     fn every_request_is_a_row_and_a_failed_one_has_no_latency() {
         let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
-        (saved.samples[4].phases, saved.samples[4].failure) = (None, Some("timeout".to_owned()));
+        saved.samples[4].result = Err("timeout".to_owned());
         let columns = request_columns(&saved);
         let of = |name: &str| {
             columns

@@ -50,7 +50,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
         let (mut all, mut kinds) = (0_u64, BTreeMap::<String, u64>::new());
         for sample in results.of_arm(arm) {
             all += 1;
-            if let Some(kind) = &sample.failure {
+            if let Err(kind) = &sample.result {
                 *kinds.entry(kind.clone()).or_default() += 1;
             }
         }
@@ -250,7 +250,7 @@ mod tests {
         let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
         let of_b = run.samples.iter_mut().filter(|sample| sample.cell == 1);
         for sample in of_b.take(8) {
-            (sample.phases, sample.failure) = (None, Some("malformed answer".to_owned()));
+            sample.result = Err("malformed answer".to_owned());
         }
         assert_eq!(problems(&run), [""; 0], "all may fail");
         let line = |max: f64| {
@@ -269,7 +269,7 @@ mod tests {
     fn an_always_failing_method_is_reported_with_the_nodes_message() {
         let mut run = results(3, &[("a", 1, &|_| 5)]);
         for sample in &mut run.samples {
-            (sample.phases, sample.failure) = (None, Some("JSON-RPC -32602".to_owned()));
+            sample.result = Err("JSON-RPC -32602".to_owned());
         }
         run.header.messages.insert(0, "invalid length 1".to_owned());
         let expected = "a FAILED: no good answer about account of 1 (3 JSON-RPC -32602; the node says \"invalid length 1\")";

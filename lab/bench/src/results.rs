@@ -31,22 +31,32 @@ pub(crate) struct Sample {
     pub(crate) cell: usize,
     /// Scheduled sending time, since the start of the run.
     pub(crate) at_ns: u64,
-    /// `None` if it failed.
-    pub(crate) phases: Option<[u64; 6]>,
-    pub(crate) decode_cpu_ns: u64,
-    /// With headers.
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    pub(crate) failure: Option<String>,
+    /// The error is the kind of the failure.
+    pub(crate) result: Result<Timing, String>,
     /// Attempts that were refused: rate limit, server error, or no connection.
     pub(crate) refused: u32,
 }
 
 impl Sample {
+    pub(crate) fn timing(&self) -> Option<&Timing> {
+        self.result.as_ref().ok()
+    }
+
     /// From the scheduled time to the decoded answer.
     pub(crate) fn latency_ns(&self) -> Option<u64> {
-        self.phases.map(|phases| phases.iter().sum())
+        self.timing().map(|timing| timing.phases.iter().sum())
     }
+}
+
+/// Of a good answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Timing {
+    /// By [`PHASES`], in ns.
+    pub(crate) phases: [u64; 6],
+    pub(crate) decode_cpu_ns: u64,
+    /// With headers.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,27 +320,26 @@ impl Results {
     }
 
     pub(crate) fn summary(&self, cell: usize) -> Summary {
-        let mut failures = BTreeMap::new();
-        for failure in self.of(cell).filter_map(|sample| sample.failure.clone()) {
-            *failures.entry(failure).or_insert(0) += 1;
+        let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
+        for sample in self.of(cell) {
+            match &sample.result {
+                Ok(timing) => good.push(timing),
+                Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
+            }
         }
-        let good: Vec<&Sample> = self
-            .of(cell)
-            .filter(|sample| sample.phases.is_some())
-            .collect();
-        let mean = |of: &dyn Fn(&Sample) -> u64| {
-            let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
+        let mean = |of: &dyn Fn(&Timing) -> u64| {
+            let sum: f64 = good.iter().map(|timing| of(timing) as f64).sum();
             (!good.is_empty()).then(|| sum / good.len() as f64)
         };
-        let phase = |index: usize| mean(&|sample| sample.phases.map_or(0, |of| of[index]));
+        let phase = |index: usize| mean(&|timing| timing.phases[index]);
         Summary {
             successes: good.len() as u64,
             failures,
             refused: self.of(cell).map(|sample| u64::from(sample.refused)).sum(),
             latency: self.latency(cell),
             phases: phase(0).map(|_| [0, 1, 2, 3, 4, 5].map(|of| phase(of).unwrap_or(0.0) / 1e6)),
-            decode_cpu: mean(&|sample| sample.decode_cpu_ns).map(|ns| ns / 1e6),
-            received: mean(&|sample| sample.received),
+            decode_cpu: mean(&|timing| timing.decode_cpu_ns).map(|ns| ns / 1e6),
+            received: mean(&|timing| timing.received),
         }
     }
 

@@ -13,12 +13,11 @@ mod tests;
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Order, Plan, ScheduledRequest};
-use crate::results::{Sample, ns};
+use crate::results::{Sample, Timing, ns};
 use crate::stream;
 use crate::verify::{AnswerVerifier, Verdict};
 use anyhow::Context as _;
 use exchange::Connections;
-pub(crate) use exchange::Exchanged;
 use faultline_common::clock;
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
@@ -191,7 +190,7 @@ impl Engine {
         &self,
         plan: &Rc<Plan>,
         sink: &SampleSink<'_>,
-        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
+        mut perform: impl AsyncFnMut(&PlanCell) -> Result<Timing, Failure>,
     ) -> anyhow::Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.measured(&shared, "tasks", sink, async {
@@ -334,7 +333,7 @@ impl Shared {
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,
-        attempted: Attempt<Exchanged>,
+        attempted: Attempt<Timing>,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
         if let Some(cell) = self.plan.cells.get(scheduled.cell) {
@@ -352,12 +351,17 @@ impl Shared {
                 .entry(scheduled.cell)
                 .or_insert_with(|| message.to_owned());
         }
-        let started_at = self.started_at.get().unwrap_or(attempted.at);
-        self.samples.borrow_mut().extend(
-            scheduled
-                .round
-                .map(|round| sample(scheduled, round, started_at, attempted)),
-        );
+        if let Some(round) = scheduled.round {
+            let started_at = self.started_at.get().unwrap_or(attempted.at);
+            self.samples.borrow_mut().push(Sample {
+                number: scheduled.number,
+                round,
+                cell: scheduled.cell,
+                at_ns: ns(attempted.at.saturating_sub(started_at)),
+                result: attempted.answer.map_err(|failure| failure.kind()),
+                refused: attempted.refused,
+            });
+        }
     }
 }
 
@@ -395,39 +399,8 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         let attempted = shared.pace.send_with_retries(node, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempted) = attempted else { return };
-        let decoded = attempted
-            .answer
-            .as_ref()
-            .ok()
-            .map(|exchanged| exchanged.decoded);
-        let answer = decoded
-            .filter(|decoded| decoded.bytes)
-            .map(|decoded| (decoded.slot, decoder.bytes()));
+        let timing = attempted.answer.as_ref().ok();
+        let answer = timing.and_then(|_| decoder.answer());
         shared.record_answer(&scheduled, attempted, answer);
-    }
-}
-
-fn sample(
-    scheduled: &ScheduledRequest,
-    round: u32,
-    started_at: Duration,
-    attempted: Attempt<Exchanged>,
-) -> Sample {
-    let (good, failure) = match attempted.answer {
-        Ok(good) => (Some(good), None),
-        Err(failure) => (None, Some(failure.kind())),
-    };
-    let good = good.as_ref();
-    Sample {
-        number: scheduled.number,
-        round,
-        cell: scheduled.cell,
-        at_ns: ns(attempted.at.saturating_sub(started_at)),
-        phases: good.map(|good| good.phases.map(ns)),
-        decode_cpu_ns: good.map_or(0, |good| ns(good.decode_cpu)),
-        sent: good.map_or(0, |good| good.sent),
-        received: good.map_or(0, |good| good.received),
-        failure,
-        refused: attempted.refused,
     }
 }

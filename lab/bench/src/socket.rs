@@ -1,7 +1,6 @@
 use crate::failure::Failure;
-use crate::http::{Opened, RawAnswer};
 use crate::plan::LinkKind;
-use crate::stream::{self, Connected, Stream, TrafficCounter};
+use crate::stream::{self, RawAnswer, Stream, Traffic};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_common::clock;
@@ -19,7 +18,6 @@ use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
@@ -42,8 +40,7 @@ pub(crate) struct Socket {
     node: String,
     /// Control frames since the last request.
     control_frames: u32,
-    pub(crate) plain: Rc<TrafficCounter>,
-    pub(crate) wire: Rc<TrafficCounter>,
+    pub(crate) traffic: Traffic,
 }
 
 pub(crate) struct ReceivedMessage {
@@ -58,14 +55,8 @@ impl Socket {
         tls: Option<&TlsConnector>,
         limit: usize,
         time_limit: Duration,
-    ) -> Result<Opened<Socket>, Failure> {
-        let Connected {
-            stream,
-            plain,
-            wire,
-            connect,
-            tls,
-        } = stream::connect(kind, tls, time_limit).await?;
+    ) -> Result<Socket, Failure> {
+        let (stream, mut traffic) = stream::connect(kind, tls, time_limit).await?;
         let begun = clock::uptime();
         let (mut send, mut connection) = handshake(TokioIo::new(stream))
             .await
@@ -101,17 +92,12 @@ impl Socket {
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
-        let connect = connect + clock::uptime().saturating_sub(begun);
-        Ok(Opened {
-            link: Socket {
-                stream,
-                node: kind.endpoint.shown(),
-                control_frames: 0,
-                plain,
-                wire,
-            },
-            connect,
-            tls,
+        traffic.opened_in[0] += clock::uptime().saturating_sub(begun);
+        Ok(Socket {
+            stream,
+            node: kind.endpoint.shown(),
+            control_frames: 0,
+            traffic,
         })
     }
 
@@ -130,19 +116,10 @@ impl Socket {
         let text = std::str::from_utf8(body)
             .map_err(|_| Failure::Malformed)?
             .to_owned();
-        self.plain.first_read.set(None);
-        let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
+        self.traffic.reset();
         self.send(text).await?;
-        let ReceivedMessage { text, end } = self.next().await?;
-        Ok(RawAnswer {
-            status: StatusCode::OK,
-            retry_after: None,
-            body: text.into(),
-            first_byte: self.plain.first_read.get().unwrap_or(end),
-            end,
-            sent: self.wire.sent.get() - sent,
-            received: self.wire.received.get() - received,
-        })
+        let message = self.next().await?;
+        Ok(self.traffic.answer(message.text.into(), message.end))
     }
 
     pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {

@@ -5,6 +5,8 @@ use crate::failure::Failure;
 use crate::protocol::Protocol;
 use anyhow::Context as _;
 use faultline_common::clock;
+use hyper::StatusCode;
+use hyper::body::Bytes;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -74,12 +76,12 @@ impl LinkKind {
     }
 }
 
+/// Since the last reset.
 #[derive(Debug, Default)]
 pub(crate) struct TrafficCounter {
-    /// Since the last reset.
     pub(crate) first_read: Cell<Option<Duration>>,
-    pub(crate) received: Cell<u64>,
-    pub(crate) sent: Cell<u64>,
+    received: Cell<u64>,
+    sent: Cell<u64>,
 }
 
 struct CountedStream<S> {
@@ -132,13 +134,67 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-pub(crate) struct Connected {
-    pub(crate) stream: Box<dyn Stream>,
+/// The traffic of a connection.
+pub(crate) struct Traffic {
     /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
     pub(crate) plain: Rc<TrafficCounter>,
-    pub(crate) wire: Rc<TrafficCounter>,
-    pub(crate) connect: Duration,
-    pub(crate) tls: Duration,
+    /// Bytes on the wire.
+    wire: Rc<TrafficCounter>,
+    /// How long connecting took, with name resolution; then TLS, 0 without it.
+    pub(crate) opened_in: [Duration; 2],
+}
+
+impl Traffic {
+    /// Counts from zero again.
+    pub(crate) fn reset(&self) {
+        self.plain.first_read.set(None);
+        self.wire.received.set(0);
+        self.wire.sent.set(0);
+    }
+
+    pub(crate) fn received(&self) -> u64 {
+        self.wire.received.get()
+    }
+
+    /// An answer that ended at `end`, to a request that was sent after the last reset.
+    pub(crate) fn answer(&self, body: Bytes, end: Duration) -> RawAnswer {
+        RawAnswer {
+            status: StatusCode::OK,
+            retry_after: None,
+            body,
+            first_byte: self.plain.first_read.get().unwrap_or(end),
+            end,
+            sent: self.wire.sent.get(),
+            received: self.received(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct RawAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) body: Bytes,
+    /// For HTTP/2, when the headers were read.
+    pub(crate) first_byte: Duration,
+    pub(crate) end: Duration,
+    /// With headers and TLS, without TCP.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl RawAnswer {
+    /// [`PHASES`](crate::results::PHASES) without the first, of an answer that is decoded now. Its
+    /// connection was opened from `begun` on.
+    pub(crate) fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
+        [
+            connect,
+            tls,
+            self.first_byte.saturating_sub(begun + connect + tls),
+            self.end.saturating_sub(self.first_byte),
+            clock::uptime().saturating_sub(self.end),
+        ]
+    }
 }
 
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
@@ -147,7 +203,7 @@ pub(crate) async fn connect(
     kind: &LinkKind,
     tls: Option<&TlsConnector>,
     time_limit: Duration,
-) -> Result<Connected, Failure> {
+) -> Result<(Box<dyn Stream>, Traffic), Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
     let limit = time_limit.saturating_sub(CONNECT_MARGIN);
@@ -169,27 +225,26 @@ pub(crate) async fn connect(
     };
     let connect = connected.saturating_sub(begun);
     let Some(connector) = tls.filter(|_| endpoint.tls) else {
-        return Ok(Connected {
-            stream: Box::new(tcp),
+        let traffic = Traffic {
             plain: wire.clone(),
             wire,
-            connect,
-            tls: Duration::ZERO,
-        });
+            opened_in: [connect, Duration::ZERO],
+        };
+        return Ok((Box::new(tcp), traffic));
     };
     let stream = handshake(connector, endpoint, kind.protocol, tcp).await?;
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(TrafficCounter::default());
-    Ok(Connected {
-        stream: Box::new(CountedStream {
-            stream,
-            counter: plain.clone(),
-        }),
+    let stream = CountedStream {
+        stream,
+        counter: plain.clone(),
+    };
+    let traffic = Traffic {
         plain,
         wire,
-        connect,
-        tls,
-    })
+        opened_in: [connect, tls],
+    };
+    Ok((Box::new(stream), traffic))
 }
 
 async fn handshake<S: Stream>(

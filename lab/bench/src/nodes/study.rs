@@ -258,7 +258,7 @@ fn others<'a>(faultless_arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item
 fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let mut faultless_arms = Vec::new();
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-        let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
+        let answered = |cell| results.of(cell).all(|sample| sample.result.is_ok());
         if verdict.different == 0 && results.cell(arm, method).is_some_and(answered) {
             faultless_arms.push(arm.as_str());
         }
@@ -398,7 +398,7 @@ mod tests {
             .iter_mut()
             .filter(|sample| sample.cell == 3 && sample.round < 20)
         {
-            (sample.phases, sample.failure) = (None, Some("timeout".to_owned()));
+            sample.result = Err("timeout".to_owned());
         }
         let out = tables(&results);
         let mixed = out.split("=== the mixed load ===").nth(1).unwrap();

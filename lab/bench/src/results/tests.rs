@@ -58,11 +58,12 @@ pub(crate) fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
         round,
         cell,
         at_ns: u64::from(round) * 1000,
-        phases: Some([0, 0, 0, cells[cell].2(u64::from(round)), 0, 0]),
-        decode_cpu_ns: 10,
-        sent: 100,
-        received: 200,
-        failure: None,
+        result: Ok(Timing {
+            phases: [0, 0, 0, cells[cell].2(u64::from(round)), 0, 0],
+            decode_cpu_ns: 10,
+            sent: 100,
+            received: 200,
+        }),
         refused: 0,
     };
     let samples = (0..rounds).flat_map(|round| (0..cells.len()).map(move |cell| (round, cell)));
@@ -77,8 +78,7 @@ pub(crate) fn results(rounds: u32, cells: &[FakeCell<'_>]) -> Results {
 fn failures_are_counted_and_never_averaged_in() {
     let mut results = results(10, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
     for (round, why) in [(3, "timeout"), (7, "timeout"), (9, "HTTP 500")] {
-        let sample = &mut results.samples[round];
-        (sample.phases, sample.failure) = (None, Some(why.to_owned()));
+        results.samples[round].result = Err(why.to_owned());
     }
     let summary = results.summary(0);
     assert_eq!(

@@ -1,9 +1,11 @@
-use crate::answer::{Decoded, Decoder};
+use crate::answer::Decoder;
 use crate::failure::Failure;
-use crate::http::{Link, Opened, RawAnswer};
+use crate::http::Link;
 use crate::plan::{Cell, LinkKind, Plan};
 use crate::protocol::Protocol;
+use crate::results::{Timing, ns};
 use crate::socket::Socket;
+use crate::stream::RawAnswer;
 use faultline_common::clock;
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -25,14 +27,20 @@ impl Connection {
         tls: Option<&TlsConnector>,
         limit: usize,
         time_limit: Duration,
-    ) -> Result<Opened<Connection>, Failure> {
+    ) -> Result<Connection, Failure> {
         Ok(if kind.protocol == Protocol::WebSocket {
-            let opened = Socket::open(kind, tls, limit, time_limit).await?;
-            opened.map(|socket| Connection::Socket(Box::new(socket)))
+            let socket = Socket::open(kind, tls, limit, time_limit).await?;
+            Connection::Socket(Box::new(socket))
         } else {
-            let opened = Link::open(kind, tls, time_limit).await?;
-            opened.map(Connection::Http)
+            Connection::Http(Link::open(kind, tls, time_limit).await?)
         })
+    }
+
+    fn opened_in(&self) -> [Duration; 2] {
+        match self {
+            Connection::Http(link) => link.traffic.opened_in,
+            Connection::Socket(socket) => socket.traffic.opened_in,
+        }
     }
 
     async fn is_usable(&mut self) -> bool {
@@ -55,15 +63,6 @@ pub(crate) struct Connections {
     tls: Option<TlsConnector>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Exchanged {
-    pub(crate) phases: [Duration; 6],
-    pub(crate) decoded: Decoded,
-    pub(crate) decode_cpu: Duration,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-}
-
 impl Connections {
     pub(crate) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
         Connections {
@@ -82,7 +81,7 @@ impl Connections {
         if connection.is_none() && kind.protocol != Protocol::HttpNew {
             let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout);
             if let Ok(Ok(opened)) = timeout(plan.timeout, opened).await {
-                *connection = Some(opened.link);
+                *connection = Some(opened);
             }
         }
     }
@@ -95,7 +94,7 @@ impl Connections {
         id: u64,
         decoder: &mut Decoder,
         at: Duration,
-    ) -> Result<Exchanged, Failure> {
+    ) -> Result<Timing, Failure> {
         let index = cell.link;
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
@@ -105,14 +104,14 @@ impl Connections {
         }
         let requested = timeout(left, self.ask(plan, cell, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
-        let (raw, connect, tls) = requested.inspect_err(|_| {
+        let (raw, opened_in) = requested.inspect_err(|_| {
             self.links.get_mut(index).map(Option::take);
         })?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
-        let done = clock::uptime();
+        let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, opened_in);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
         if let Some(link) = self.links.get_mut(index)
             && is_unclear
@@ -121,21 +120,11 @@ impl Connections {
             // On an open socket, a late answer could be taken for the next one.
             *link = None;
         }
-        let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
-        let transfer = raw.end.saturating_sub(raw.first_byte);
-        let phases = [
-            begun.saturating_sub(at),
-            connect,
-            tls,
-            first_byte,
-            transfer,
-            done.saturating_sub(raw.end),
-        ];
-        let decode_cpu = decode_cpu.unwrap_or_else(|| done.saturating_sub(raw.end));
-        Ok(Exchanged {
-            phases,
-            decoded: decoded?,
-            decode_cpu,
+        decoded?;
+        let queued = begun.saturating_sub(at);
+        Ok(Timing {
+            phases: [queued, connect, tls, first_byte, transfer, decode].map(ns),
+            decode_cpu_ns: ns(decode_cpu.unwrap_or(decode)),
             sent: raw.sent,
             received: raw.received,
         })
@@ -147,34 +136,29 @@ impl Connections {
         cell: &Cell,
         id: u64,
         left: Duration,
-    ) -> Result<(RawAnswer, Duration, Duration), Failure> {
+    ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
         let kind = plan.link(cell).ok_or(Failure::Closed)?;
         let connection = self.links.get_mut(cell.link).ok_or(Failure::Closed)?;
         let usable = match connection {
             Some(link) => link.is_usable().await,
             None => false,
         };
-        let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
+        let mut opened_in = [Duration::ZERO; 2];
         if !usable {
             let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, left).await?;
-            (connect, tls) = (opened.connect, opened.tls);
-            *connection = Some(opened.link);
+            opened_in = opened.opened_in();
+            *connection = Some(opened);
         }
         let link = connection.as_mut().ok_or(Failure::Closed)?;
         let raw = link.ask(plan.body(cell, id), plan.limit).await?;
         if kind.protocol == Protocol::HttpNew {
             *connection = None;
         }
-        Ok((raw, connect, tls))
+        Ok((raw, opened_in))
     }
 }
 
-fn decoded(
-    raw: &RawAnswer,
-    id: u64,
-    cell: &Cell,
-    decoder: &mut Decoder,
-) -> Result<Decoded, Failure> {
+fn decoded(raw: &RawAnswer, id: u64, cell: &Cell, decoder: &mut Decoder) -> Result<(), Failure> {
     match raw.status {
         StatusCode::OK => decoder.decode(&raw.body, id, cell.expected),
         other => Err(Failure::of_status(other, raw.retry_after)),

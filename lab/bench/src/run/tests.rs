@@ -251,7 +251,7 @@ fn any_node_misbehaviour_fails_only_that_request() {
     let failed: Vec<Option<&str>> = measured
         .samples
         .iter()
-        .map(|sample| sample.failure.as_deref())
+        .map(|sample| sample.result.as_ref().err().map(String::as_str))
         .collect();
     for (pair, kind) in failed.chunks(2).zip(kinds) {
         assert_eq!(pair, [Some(kind), None], "all: {failed:?}");
@@ -375,7 +375,7 @@ fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
     let first = measured
         .samples
         .iter()
-        .position(|sample| sample.failure.as_deref() == Some("rate limited"))
+        .position(|sample| sample.result.as_ref().err().map(String::as_str) == Some("rate limited"))
         .unwrap();
     let (pause, after) = (
         measured.samples[first].at_ns,
@@ -386,7 +386,7 @@ fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
         .find(|sample| sample.at_ns > pause + 1_500_000_000)
         .unwrap();
     assert!(
-        wait_for_resume.failure.is_none(),
+        wait_for_resume.result.is_ok(),
         "it goes on: {wait_for_resume:?}"
     );
 }
@@ -509,7 +509,8 @@ fn retry_after_pauses_all_arms_of_the_node() {
         .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
     let stalled_requests = |sample: &&Sample| {
-        sample.failure.as_deref() == Some("not sent before Retry-After was over")
+        sample.result.as_ref().err().map(String::as_str)
+            == Some("not sent before Retry-After was over")
     };
     assert_eq!(
         measured.samples.iter().filter(stalled_requests).count(),
@@ -558,7 +559,7 @@ fn an_open_loop_uses_few_connections_and_connects_in_advance() {
     // A busy host delays answers, so that more are under way at the same time: no more connections than these, whichever of the 64
     // workers sends. Each had its connection from its sending on, until its answer was there.
     let under_way = |sample: &Sample| {
-        let queued = sample.phases.unwrap()[0];
+        let queued = sample.timing().unwrap().phases[0];
         (
             sample.at_ns + queued,
             sample.at_ns + sample.latency_ns().unwrap(),
@@ -577,7 +578,7 @@ fn an_open_loop_uses_few_connections_and_connects_in_advance() {
         made <= most,
         "{made} connections for {most} requests at the same time"
     );
-    assert_eq!(measured.samples[0].phases.unwrap()[1], 0);
+    assert_eq!(measured.samples[0].timing().unwrap().phases[1], 0);
 }
 
 #[test]
@@ -599,7 +600,7 @@ fn in_flight_requests_at_an_early_end_are_completed_and_kept() {
     let failures: Vec<Option<&str>> = measured
         .samples
         .iter()
-        .map(|sample| sample.failure.as_deref())
+        .map(|sample| sample.result.as_ref().err().map(String::as_str))
         .collect();
     assert_eq!(
         failures.len(),

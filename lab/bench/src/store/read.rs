@@ -3,7 +3,7 @@
 use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::compression::Outcome;
 use crate::plan::MAX_REQUESTS;
-use crate::results::{CellHead, Header, PHASES, Results, Sample};
+use crate::results::{CellHead, Header, PHASES, Results, Sample, Timing};
 use anyhow::{Context as _, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase, ReturnedValues};
@@ -120,33 +120,29 @@ fn optional_u64(row: &Row<'_>, index: usize) -> anyhow::Result<Option<u64>> {
 }
 
 fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
-    let required_u64 =
+    let number =
         |index| optional_u64(row, index)?.context("a number is missing in its table sample");
-    let mut phases = Some([0; PHASES.len()]);
-    for index in 0..PHASES.len() {
-        let value = optional_u64(row, 4 + index)?;
-        // No real phase is longer, and below the limit sums cannot overflow.
-        ensure!(
-            value.is_none_or(|value| value < 1 << 60),
-            "a time that cannot be"
-        );
-        phases = phases.zip(value).map(|(mut phases, value)| {
-            phases[index] = value;
-            phases
-        });
-    }
-    let failed = phases.is_none();
-    let of_good = |index| if failed { Ok(0) } else { required_u64(index) };
+    let timing = || {
+        let mut phases = [0; PHASES.len()];
+        for (phase, index) in phases.iter_mut().zip(4..) {
+            *phase = number(index)?;
+            // No real phase is longer, and below the limit sums cannot overflow.
+            ensure!(*phase < 1 << 60, "a time that cannot be");
+        }
+        Ok(Timing {
+            phases,
+            decode_cpu_ns: number(10)?,
+            sent: number(11)?,
+            received: number(12)?,
+        })
+    };
+    let failure: Option<String> = row.get(13)?;
     Ok(Sample {
-        number: required_u64(0)?,
-        round: u32::try_from(required_u64(1)?)?,
-        cell: usize::try_from(required_u64(2)?)?,
-        at_ns: required_u64(3)?,
-        phases,
-        decode_cpu_ns: of_good(10)?,
-        sent: of_good(11)?,
-        received: of_good(12)?,
-        failure: row.get(13)?,
-        refused: u32::try_from(required_u64(14)?)?,
+        number: number(0)?,
+        round: u32::try_from(number(1)?)?,
+        cell: usize::try_from(number(2)?)?,
+        at_ns: number(3)?,
+        result: failure.map_or_else(|| timing().map(Ok), |failure| Ok(Err(failure)))?,
+        refused: u32::try_from(number(14)?)?,
     })
 }

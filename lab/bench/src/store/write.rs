@@ -1,7 +1,7 @@
 //! Writes results on a separate thread, so that disk waits are in no latency.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::results::{CellHead, Header, Results, Sample};
+use crate::results::{CellHead, Header, Results, Sample, Timing};
 use crate::run::RunState;
 use anyhow::Context as _;
 use faultline_common::args::UsageError;
@@ -271,26 +271,24 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> anyhow::
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for s in samples {
-        let if_succeeded = |number: u64| s.phases.map(|_| sql_integer(number));
-        let [queued, connect, tls, first_byte, transfer, decode] = match s.phases {
-            Some(phases) => phases.map(|phase| Some(sql_integer(phase))),
-            None => [None; 6],
-        };
+        let of_good =
+            |of: &dyn Fn(&Timing) -> u64| s.timing().map(|timing| sql_integer(of(timing)));
+        let phase = |index: usize| of_good(&|timing| timing.phases[index]);
         insert.execute(params![
             sql_integer(s.number),
             s.round,
             s.cell as i64,
             sql_integer(s.at_ns),
-            queued,
-            connect,
-            tls,
-            first_byte,
-            transfer,
-            decode,
-            if_succeeded(s.decode_cpu_ns),
-            if_succeeded(s.sent),
-            if_succeeded(s.received),
-            s.failure,
+            phase(0),
+            phase(1),
+            phase(2),
+            phase(3),
+            phase(4),
+            phase(5),
+            of_good(&|timing| timing.decode_cpu_ns),
+            of_good(&|timing| timing.sent),
+            of_good(&|timing| timing.received),
+            s.result.as_ref().err(),
             s.refused,
         ])?;
     }

@@ -1,11 +1,11 @@
 //! Writes and reads on EVM chains and Solana.
 
 use super::evm::Evm;
-use super::node_client::{Meter, NodeClient, in_time};
+use super::node_client::{NodeClient, in_time};
 use super::solana::Solana;
 use crate::failure::Failure;
 use crate::protocol::Protocol;
-use crate::run::Exchanged;
+use crate::results::{Timing, ns};
 use faultline_common::clock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Chain {
         client: &mut NodeClient,
         protocol: Protocol,
         (operation, times): (Operation, u32),
-    ) -> Result<Exchanged, Failure> {
+    ) -> Result<Timing, Failure> {
         let done = self
             .run_operation(client, protocol, (operation, times))
             .await;
@@ -52,7 +52,7 @@ impl Chain {
         client: &mut NodeClient,
         protocol: Protocol,
         (operation, times): (Operation, u32),
-    ) -> Result<Exchanged, Failure> {
+    ) -> Result<Timing, Failure> {
         // A busy client already has connections and subscriptions.
         in_time(client.timeout, async {
             match self {
@@ -62,7 +62,7 @@ impl Chain {
         })
         .await?;
         client.drain_notifications();
-        client.meter = Meter::default();
+        client.meter = Timing::default();
         let mut begun = clock::uptime();
         for index in 0..times {
             if index > 0 {
@@ -77,9 +77,11 @@ impl Chain {
             }
             in_time(client.timeout, self.run_once(client, protocol, operation)).await?;
         }
-        Ok(client
-            .meter
-            .exchanged(clock::uptime().saturating_sub(begun)))
+        let took = ns(clock::uptime().saturating_sub(begun));
+        let mut timing = client.meter;
+        // The time outside of calls was spent waiting.
+        timing.phases[0] = took.saturating_sub(timing.phases.iter().sum());
+        Ok(timing)
     }
 
     async fn run_once(

@@ -1,10 +1,11 @@
-use crate::answer::{Decoded, result};
+use crate::answer::result;
 use crate::failure::Failure;
-use crate::http::{Link, Opened, RawAnswer};
+use crate::http::Link;
 use crate::plan::LinkKind;
 use crate::protocol::Protocol;
-use crate::run::Exchanged;
+use crate::results::{Timing, ns};
 use crate::socket::Socket;
+use crate::stream::RawAnswer;
 use faultline_common::clock;
 use futures_util::FutureExt as _;
 use hyper::StatusCode;
@@ -26,49 +27,6 @@ pub(super) async fn in_time<T>(
     timeout(limit, work).await.map_err(|_| Failure::Timeout)?
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Meter {
-    /// By [`crate::results::PHASES`], without the first.
-    spent: [Duration; 5],
-    decode_cpu: Duration,
-    sent: u64,
-    received: u64,
-}
-
-impl Meter {
-    /// The time outside of calls was spent waiting.
-    pub(super) fn exchanged(self, took: Duration) -> Exchanged {
-        let [connect, tls, first_byte, transfer, decode] = self.spent;
-        let waited = took.saturating_sub(self.spent.iter().sum());
-        Exchanged {
-            phases: [waited, connect, tls, first_byte, transfer, decode],
-            decoded: Decoded {
-                slot: None,
-                bytes: false,
-            },
-            decode_cpu: self.decode_cpu,
-            sent: self.sent,
-            received: self.received,
-        }
-    }
-
-    /// A decoded answer, whose request was sent at `begun`.
-    fn add(&mut self, [connect, tls]: [Duration; 2], begun: Duration, raw: &RawAnswer) {
-        let phases = [
-            connect,
-            tls,
-            raw.first_byte.saturating_sub(begun),
-            raw.end.saturating_sub(raw.first_byte),
-            clock::uptime().saturating_sub(raw.end),
-        ];
-        for (sum, phase) in self.spent.iter_mut().zip(phases) {
-            *sum += phase;
-        }
-        self.sent += raw.sent;
-        self.received += raw.received;
-    }
-}
-
 #[derive(Deserialize)]
 struct MessageKind {
     method: Option<IgnoredAny>,
@@ -83,7 +41,8 @@ pub(super) struct NodeClient {
     pub(super) timeout: Duration,
     /// Between two polls.
     pub(super) poll: Duration,
-    pub(super) meter: Meter,
+    /// The sums of calls, without the phase in which an operation waits.
+    pub(super) meter: Timing,
     links: BTreeMap<Protocol, Link>,
     socket: Option<Socket>,
     /// Notifications that were not read yet, at most `limit` bytes.
@@ -106,7 +65,7 @@ impl NodeClient {
             limit,
             timeout,
             poll,
-            meter: Meter::default(),
+            meter: Timing::default(),
             links: BTreeMap::new(),
             socket: None,
             notifications: VecDeque::new(),
@@ -139,7 +98,7 @@ impl NodeClient {
                     None => false,
                 };
                 if !usable {
-                    let link = self.open(protocol).await?.link;
+                    let link = self.open(protocol).await?;
                     self.links.insert(protocol, link);
                 }
                 Ok(false)
@@ -148,14 +107,14 @@ impl NodeClient {
             Protocol::WebSocket => {
                 self.notifications.clear();
                 let tls = self.tls.as_ref();
-                let opened = Socket::open(&self.websocket, tls, self.limit, self.timeout).await?;
-                self.socket = Some(opened.link);
+                let socket = Socket::open(&self.websocket, tls, self.limit, self.timeout).await?;
+                self.socket = Some(socket);
                 Ok(true)
             }
         }
     }
 
-    async fn open(&self, protocol: Protocol) -> Result<Opened<Link>, Failure> {
+    async fn open(&self, protocol: Protocol) -> Result<Link, Failure> {
         let kind = LinkKind {
             protocol,
             ..self.http.clone()
@@ -195,11 +154,12 @@ impl NodeClient {
 
     async fn over_http(&mut self, protocol: Protocol, body: String) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let (mut link, connect, tls) = match self.links.remove(&protocol) {
-            Some(link) => (link, Duration::ZERO, Duration::ZERO),
+        let (mut link, opened_in) = match self.links.remove(&protocol) {
+            Some(link) => (link, [Duration::ZERO; 2]),
             None => {
-                let opened = self.open(protocol).await?;
-                (opened.link, opened.connect, opened.tls)
+                let link = self.open(protocol).await?;
+                let opened_in = link.traffic.opened_in;
+                (link, opened_in)
             }
         };
         let raw = link.ask(Bytes::from(body), self.limit).await?;
@@ -208,8 +168,8 @@ impl NodeClient {
         }
         let cpu = clock::thread_cpu();
         let value = result(&raw.body, self.id);
-        self.meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
-        self.meter.add([connect, tls], begun + connect + tls, &raw);
+        self.meter.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
+        self.measure(&raw, begun, opened_in);
         if protocol != Protocol::HttpNew {
             self.links.insert(protocol, link);
         }
@@ -218,13 +178,11 @@ impl NodeClient {
 
     async fn over_socket(&mut self, body: String) -> Result<Value, Failure> {
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
-        let (begun, wire) = (clock::uptime(), socket.wire.clone());
-        let (sent, received) = (wire.sent.get(), wire.received.get());
-        socket.plain.first_read.set(None);
+        let begun = clock::uptime();
+        socket.traffic.reset();
         socket.send(body).await?;
         loop {
             let message = socket.next().await?;
-            let first_byte = socket.plain.first_read.replace(None).unwrap_or(message.end);
             let cpu = clock::thread_cpu();
             let kind: MessageKind =
                 serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
@@ -232,8 +190,9 @@ impl NodeClient {
                 .method
                 .is_none()
                 .then(|| result(message.text.as_bytes(), self.id));
-            self.meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
+            self.meter.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
+                socket.traffic.plain.first_read.set(None);
                 let queued: usize = self
                     .notifications
                     .iter()
@@ -245,18 +204,21 @@ impl NodeClient {
                 self.notifications.push_back(message.text);
                 continue;
             };
-            let raw = RawAnswer {
-                status: StatusCode::OK,
-                retry_after: None,
-                body: message.text.into(),
-                first_byte,
-                end: message.end,
-                sent: wire.sent.get() - sent,
-                received: wire.received.get() - received,
-            };
-            self.meter.add([Duration::ZERO; 2], begun, &raw);
+            let raw = socket.traffic.answer(message.text.into(), message.end);
+            self.measure(&raw, begun, [Duration::ZERO; 2]);
             return answer;
         }
+    }
+
+    /// Adds an answer that was decoded, to a request for which a connection was opened from `begun`
+    /// on.
+    fn measure(&mut self, raw: &RawAnswer, begun: Duration, opened_in: [Duration; 2]) {
+        let sums = self.meter.phases.iter_mut().skip(1);
+        for (sum, phase) in sums.zip(raw.phases(begun, opened_in)) {
+            *sum += ns(phase);
+        }
+        self.meter.sent += raw.sent;
+        self.meter.received += raw.received;
     }
 
     pub(super) async fn next_notification(&mut self) -> Result<Value, Failure> {
@@ -264,9 +226,9 @@ impl NodeClient {
             Some(notifications) => notifications,
             None => {
                 let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
-                let received = socket.wire.received.get();
+                socket.traffic.reset();
                 let text = socket.next().await?.text;
-                self.meter.received += socket.wire.received.get() - received;
+                self.meter.received += socket.traffic.received();
                 text
             }
         };

@@ -137,8 +137,7 @@ mod tests {
             "{out}"
         );
         let mut results = results(60, &cells);
-        (results.samples[5].phases, results.samples[5].failure) =
-            (None, Some("timeout".to_owned()));
+        results.samples[5].result = Err("timeout".to_owned());
         let out = tables(&results);
         assert!(
             out.contains("websocket: ") && out.contains(" ms, 1 FAILED\n"),

@@ -326,7 +326,7 @@ fn what_came(protocol: Protocol) {
     let failed: Vec<Option<&str>> = measured
         .samples
         .iter()
-        .map(|sample| sample.failure.as_deref())
+        .map(|sample| sample.result.as_ref().err().map(String::as_str))
         .collect();
     assert_eq!(failed.len(), 2 * MISBEHAVIOURS.len(), "{protocol:?}");
     for (pair, (deed, kinds)) in failed.chunks(2).zip(MISBEHAVIOURS) {
@@ -338,7 +338,7 @@ fn what_came(protocol: Protocol) {
     }
     assert_eq!(measured.state.stopped_by, None);
     // An error is an answer: the connection stays usable.
-    let connect = measured.samples[1].phases.unwrap()[1];
+    let connect = measured.samples[1].timing().unwrap().phases[1];
     assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
 }
 
@@ -382,7 +382,11 @@ fn a_node_flooding_pings_is_reported_before_pongs_fill_memory() {
     plan.links[0].protocol = Protocol::WebSocket;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
-    let failure = measured.samples[0].failure.as_deref();
+    let failure = measured.samples[0]
+        .result
+        .as_ref()
+        .err()
+        .map(String::as_str);
     let named = format!("hostile: ws://{address} sends control frames without an answer");
     assert_eq!(failure, Some(named.as_str()));
     ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -415,7 +419,11 @@ fn reading_stops_from_an_http_2_ping_flooder_that_does_not_read() {
     plan.links[0].protocol = Protocol::Http2;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
-    let failure = measured.samples[0].failure.as_deref();
+    let failure = measured.samples[0]
+        .result
+        .as_ref()
+        .err()
+        .map(String::as_str);
     assert!(
         matches!(failure, Some("timeout" | "connection closed")),
         "{failure:?}"
