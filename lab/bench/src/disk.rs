@@ -7,10 +7,12 @@
 mod kinds;
 mod lsm;
 mod manifest;
+mod page;
 mod show;
 mod sqlite;
 
-pub(crate) use show::{rows, text};
+pub(crate) use page::blocks;
+pub(crate) use show::text;
 
 use anyhow::{Context as _, ensure};
 use faultline_common::clock;
@@ -30,15 +32,15 @@ const MAX_DATABASES: usize = 100;
 const BLOCK_BYTES: u64 = 512;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Space {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
+struct Space {
+    files: u64,
+    bytes: u64,
     /// Space on disk, which differs for sparse files and partly filled blocks.
-    pub(crate) allocated: u64,
+    allocated: u64,
 }
 
 impl Space {
-    pub(crate) fn add(&mut self, other: Space) {
+    fn add(&mut self, other: Space) {
         self.files += other.files;
         self.bytes += other.bytes;
         self.allocated += other.allocated;
@@ -46,18 +48,18 @@ impl Space {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DatabasePart {
+struct DatabasePart {
     /// A table, an index or a column family; empty if there is only one.
-    pub(crate) name: String,
+    name: String,
     /// `None` without levels.
-    pub(crate) level: Option<u64>,
+    level: Option<u64>,
     /// `None` in a single-file database.
-    pub(crate) files: Option<u64>,
-    pub(crate) bytes: u64,
+    files: Option<u64>,
+    bytes: u64,
 }
 
 impl DatabasePart {
-    pub(crate) fn shown(&self) -> &str {
+    fn shown(&self) -> &str {
         if self.name.is_empty() {
             "all"
         } else {
@@ -67,22 +69,22 @@ impl DatabasePart {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Database {
-    pub(crate) path: String,
-    pub(crate) engine: String,
-    pub(crate) parts: Vec<DatabasePart>,
-    pub(crate) problems: Vec<String>,
+struct Database {
+    path: String,
+    engine: String,
+    parts: Vec<DatabasePart>,
+    problems: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
-    pub(crate) node: String,
-    pub(crate) folder: String,
+    node: String,
+    folder: String,
     /// `None` if not counted completely.
-    pub(crate) total: Option<Space>,
-    pub(crate) kinds: Vec<(String, Space)>,
-    pub(crate) databases: Vec<Database>,
-    pub(crate) problems: Vec<String>,
+    total: Option<Space>,
+    kinds: Vec<(String, Space)>,
+    databases: Vec<Database>,
+    problems: Vec<String>,
 }
 
 pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {

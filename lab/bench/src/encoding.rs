@@ -13,7 +13,7 @@ use crate::run::Engine;
 use crate::stream::LinkShape;
 use faultline_common::args::UsageError;
 use serde_json::json;
-pub(crate) use study::{Summary, summaries, tables as study};
+pub(crate) use study::{page, tables as study};
 
 /// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
 const STUDY_ACCOUNTS: [&str; 5] = [

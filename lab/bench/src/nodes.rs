@@ -19,7 +19,7 @@ use faultline_common::output::say;
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
 use std::path::PathBuf;
-pub(crate) use study::{loads, recommendations, tables as study};
+pub(crate) use study::{page, tables as study};
 
 pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;

@@ -1,12 +1,10 @@
-mod disk;
 mod figures;
-mod studies;
 
 use crate::compare::{Comparison, compared};
-use crate::plan_file;
 use crate::render::{answer_comparison, problems, subtitle};
 use crate::report_tables as tables;
 use crate::results::Results;
+use crate::{encoding, nodes, plan_file, transport};
 use faultline_pages::cells::{section, slug};
 use faultline_pages::effects;
 use faultline_pages::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
@@ -28,7 +26,7 @@ fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
         "nodes" => (
             "Nodes on the same requests",
             study_title,
-            studies::nodes(results),
+            nodes::page(results),
         ),
         "run" => (
             "Requests of a plan",
@@ -40,12 +38,12 @@ fn study(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
         "transport" => (
             "HTTP and WebSocket, reading and writing",
             study_title,
-            studies::transport(results),
+            transport::page(results),
         ),
         _ => (
             "Encodings of account data",
             study_title,
-            studies::encoding(results),
+            encoding::page(results),
         ),
     }
 }
@@ -272,7 +270,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     all
 }
 
-fn paragraphs(text: &str) -> Vec<Block> {
+pub(crate) fn paragraphs(text: &str) -> Vec<Block> {
     text.lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| Block::Text(line.to_owned()))

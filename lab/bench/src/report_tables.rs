@@ -98,15 +98,15 @@ pub(crate) fn differences(results: &Results, compared: &[Comparison], id: &str) 
         interval_label(comparisons(results))
     );
     let columns = [
-        ("arm", ""),
-        ("about", ""),
-        ("mean", "ms"),
-        ("p", ""),
-        ("shown", ""),
-        ("median", "ms"),
-        ("p95", "ms"),
-        ("rounds", ""),
-        ("caveat", ""),
+        "arm",
+        "about",
+        "mean [ms]",
+        "p",
+        "shown",
+        "median [ms]",
+        "p95 [ms]",
+        "rounds",
+        "caveat",
     ];
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for compared in compared {
@@ -153,7 +153,7 @@ pub(crate) fn settings(results: &Results) -> Vec<Block> {
     // Plans with random numbers have it there, too.
     let settings = header.settings.iter().filter(|(name, _)| *name != "seed");
     rows.extend(settings.map(|(name, value)| (name.as_str(), value.clone())));
-    let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
+    let mut out = table("settings", "Settings", &["name", "value"], "");
     for (name, value) in rows {
         out.rows.push(vec![words(name), words(&value)]);
     }

@@ -24,7 +24,7 @@ use node_client::NodeClient;
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
-pub(crate) use study::{mean, sentences, tables as study};
+pub(crate) use study::{page, tables as study};
 
 const LIMIT: usize = 16 << 20;
 

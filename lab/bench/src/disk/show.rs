@@ -86,7 +86,7 @@ fn part(part: &DatabasePart) -> Vec<String> {
     ]
 }
 
-pub(crate) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
+pub(super) fn rows(disks: &[Disk]) -> Vec<(&Disk, &Database, &DatabasePart)> {
     let mut rows = Vec::new();
     for disk in disks {
         for of in &disk.databases {

@@ -2,28 +2,30 @@
 //! percentiles.
 
 use crate::results::{Latency, Results, over};
+use faultline_pages::cells::{self, number, words};
+use faultline_pages::model::{Block, Table};
 use faultline_stats::arms::welch_p;
 use std::fmt::Write as _;
 
 /// Two arms over one link, by mean or 95th percentile.
-pub(crate) struct Summary<'a> {
-    pub(crate) arms: [&'a str; 2],
-    pub(crate) link: Option<&'a str>,
-    pub(crate) mean: bool,
-    pub(crate) rows: Vec<Row<'a>>,
+struct Summary<'a> {
+    arms: [&'a str; 2],
+    link: Option<&'a str>,
+    mean: bool,
+    rows: Vec<Row<'a>>,
 }
 
-pub(crate) struct Row<'a> {
+struct Row<'a> {
     subject: &'a str,
-    pub(crate) size: Option<u64>,
+    size: Option<u64>,
     /// Of both arms, in ms.
-    pub(crate) times: [Option<f64>; 2],
+    times: [Option<f64>; 2],
     /// Of the means.
-    pub(crate) p: String,
-    pub(crate) winner: Option<&'a str>,
+    p: String,
+    winner: Option<&'a str>,
 }
 
-pub(crate) fn summaries(results: &Results) -> Vec<Summary<'_>> {
+fn summaries(results: &Results) -> Vec<Summary<'_>> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
@@ -142,6 +144,47 @@ fn p_value(results: &Results, a: usize, b: usize) -> String {
         Some(p) if p < 0.05 => "SIGNIFICANT (p < 0.05)".to_owned(),
         Some(p) => format!("NOT SIGNIFICANT (p = {p:.2})"),
     }
+}
+
+pub(crate) fn page(results: &Results) -> Vec<Block> {
+    let numbered = summaries(results).into_iter().zip(1..);
+    numbered
+        .map(|(of, nth)| Block::Table(summary_table(&of, nth)))
+        .collect()
+}
+
+fn summary_table(of: &Summary<'_>, nth: usize) -> Table {
+    let [reference, arm] = of.arms;
+    let (kind, note) = if of.mean {
+        (
+            "mean",
+            "As the study has it: the p-value is of Welch's test, which takes neighbouring requests for independent.",
+        )
+    } else {
+        ("p95", "As the study has it: without a test.")
+    };
+    let mut columns = vec![
+        ("size", "bytes"),
+        (reference, "ms"),
+        (arm, "ms"),
+        ("difference", "ms"),
+    ];
+    columns.extend(of.mean.then_some(("p-value", "")));
+    columns.push(("winner", ""));
+    let over = over(of.link);
+    let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
+    let mut out = cells::table(&format!("study-{nth}-{kind}"), &title, &columns, note);
+    let none = "no answers to compare";
+    for row in &of.rows {
+        let [a, b] = row.times;
+        let difference = a.zip(b).map(|(a, b)| (b - a).abs());
+        let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
+        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, none)));
+        row_cells.extend(of.mean.then(|| words(&row.p)));
+        row_cells.push(cells::text(row.winner, none));
+        out.rows.push(row_cells);
+    }
+    out
 }
 
 #[cfg(test)]

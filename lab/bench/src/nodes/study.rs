@@ -2,19 +2,22 @@
 
 use crate::compare::{Comparison, one};
 use crate::disk;
+use crate::page::paragraphs;
 use crate::render::unreliable_suffix;
 use crate::results::{Results, lines, ms};
+use faultline_pages::cells::{self, known, words};
+use faultline_pages::model::Block;
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
 use std::fmt::Write as _;
 
 /// Totals over the rounds in which every node answered all methods. A node whose slow answers
 /// fail must not look faster.
-pub(crate) struct Load {
-    pub(crate) title: String,
+struct Load {
+    title: String,
     /// Node, requests and total seconds.
-    pub(crate) nodes: Vec<(String, u64, f64)>,
-    pub(crate) lines: Vec<String>,
+    nodes: Vec<(String, u64, f64)>,
+    lines: Vec<String>,
 }
 
 /// By method and round: the position in the run, and the latency in ms. `None` without a good answer.
@@ -42,7 +45,7 @@ pub(crate) fn tables(results: &Results) -> String {
     out + &recommendations(results) + "\n"
 }
 
-pub(crate) fn loads(results: &Results) -> Vec<Load> {
+fn loads(results: &Results) -> Vec<Load> {
     let methods = results.subject_names();
     let mut loads: Vec<Load> = methods
         .iter()
@@ -173,7 +176,7 @@ fn order_effect(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) ->
 
 /// All pairs are compared on all methods with simultaneous intervals. Nodes with failures or wrong
 /// answers are left out.
-pub(crate) fn recommendations(results: &Results) -> String {
+fn recommendations(results: &Results) -> String {
     let methods = results.subject_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
@@ -264,6 +267,39 @@ fn faultless_arms<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
         }
     }
     faultless_arms
+}
+
+pub(crate) fn page(results: &Results) -> Vec<Block> {
+    let columns = ["load", "node", "requests", "total [s]", "average [s]"];
+    let note = "Over the rounds in which every node answered all requests of the load well.";
+    let mut out = cells::table("study-totals", "Total and average time", &columns, note);
+    let mut sentences = String::new();
+    for load in loads(results) {
+        for (node, requests, total) in &load.nodes {
+            let mean = (*requests > 0).then(|| total / *requests as f64);
+            out.rows.push(vec![
+                words(&load.title),
+                words(node),
+                known(*requests as f64, 0),
+                cells::number(
+                    Some(*total).filter(|_| *requests > 0),
+                    3,
+                    "no round was good",
+                ),
+                cells::number(mean, 6, "no round was good"),
+            ]);
+        }
+        sentences += &load
+            .lines
+            .iter()
+            .map(|line| format!("{}: {line}\n", load.title))
+            .collect::<String>();
+    }
+    let mut blocks = disk::blocks(&results.header.disks);
+    blocks.push(Block::Table(out));
+    blocks.extend(paragraphs(&sentences));
+    blocks.extend(paragraphs(&recommendations(results)));
+    blocks
 }
 
 #[cfg(test)]

@@ -2,8 +2,11 @@
 //! difference is significant.
 
 use crate::compare::{Comparison, comparisons, interval_label, one};
+use crate::page::paragraphs;
 use crate::render::unreliable_suffix;
 use crate::results::Results;
+use faultline_pages::cells;
+use faultline_pages::model::Block;
 use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;
@@ -32,11 +35,11 @@ pub(crate) fn tables(results: &Results) -> String {
     out
 }
 
-pub(crate) fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
+fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
     Some(results.summary(results.cell(arm, subject)?).latency?.mean)
 }
 
-pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
+fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
@@ -103,6 +106,28 @@ fn sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
         "{arm} is {word} than {reference} by {} ms{share}, {interval} {least} to {most} ms{shares}",
         ms(mean.value.abs())
     )
+}
+
+pub(crate) fn page(results: &Results) -> Vec<Block> {
+    let arms = &results.header.arms;
+    let columns: Vec<(&str, &str)> = std::iter::once(("", ""))
+        .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))
+        .collect();
+    let mut out = cells::table("study-means", "Mean time of each", &columns, "");
+    for subject in results.subject_names() {
+        let mean = |arm: &String| mean(results, arm, subject);
+        let row = arms
+            .iter()
+            .map(|arm| cells::number(mean(arm), 3, "no good answer"));
+        out.rows.push(cells::row(subject, row));
+    }
+    let lines: String = sentences(results)
+        .iter()
+        .map(|(subject, lines)| format!("{subject}: {lines}\n"))
+        .collect();
+    let mut blocks = vec![Block::Table(out)];
+    blocks.extend(paragraphs(&lines));
+    blocks
 }
 
 #[cfg(test)]

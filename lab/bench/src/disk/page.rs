@@ -1,10 +1,9 @@
-use super::paragraphs;
-use crate::disk::{self, Disk, Space};
-use crate::results::lines;
+use super::show::rows;
+use super::{Database, Disk, Space};
 use faultline_pages::cells::{figure, known, number, row, table, words};
 use faultline_pages::model::{BarSeries, Bars, Block, Cell, Chart, Table};
 
-pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
+pub(crate) fn blocks(disks: &[Disk]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }
@@ -13,16 +12,14 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     blocks.extend(levels(disks));
     for disk in disks {
         let node = &disk.node;
-        let mut problems: Vec<String> = disk
-            .problems
-            .iter()
-            .map(|problem| format!("{node}: {problem}"))
-            .collect();
-        for of in &disk.databases {
-            let of_database = of.problems.iter();
-            problems.extend(of_database.map(|problem| format!("{node}: {}: {problem}", of.path)));
+        let of_folder = disk.problems.iter();
+        blocks.extend(of_folder.map(|problem| Block::Text(format!("{node}: {problem}"))));
+        for Database { path, problems, .. } in &disk.databases {
+            let of_database = problems.iter();
+            blocks.extend(
+                of_database.map(|problem| Block::Text(format!("{node}: {path}: {problem}"))),
+            );
         }
-        blocks.extend(paragraphs(&lines(&problems)));
     }
     blocks
 }
@@ -38,13 +35,7 @@ fn space(of: Option<&Space>) -> [Cell; 3] {
 }
 
 fn space_table(id: &str, title: &str, of: &str, note: &str) -> Table {
-    let columns = [
-        ("node", ""),
-        (of, ""),
-        ("files", ""),
-        ("size", "bytes"),
-        ("on disk", "bytes"),
-    ];
+    let columns = ["node", of, "files", "size [bytes]", "on disk [bytes]"];
     table(id, title, &columns, note)
 }
 
@@ -72,13 +63,13 @@ fn kinds(disks: &[Disk]) -> Block {
 
 fn parts(disks: &[Disk]) -> Option<Block> {
     let columns = [
-        ("database", ""),
-        ("node", ""),
-        ("engine", ""),
-        ("part", ""),
-        ("level", ""),
-        ("tables", ""),
-        ("size", "bytes"),
+        "database",
+        "node",
+        "engine",
+        "part",
+        "level",
+        "tables",
+        "size [bytes]",
     ];
     let note = "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.";
     let mut out = table(
@@ -87,7 +78,7 @@ fn parts(disks: &[Disk]) -> Option<Block> {
         &columns,
         note,
     );
-    for (disk, database, part) in disk::rows(disks) {
+    for (disk, database, part) in rows(disks) {
         out.rows.push(vec![
             words(&database.path),
             words(&disk.node),
@@ -102,7 +93,7 @@ fn parts(disks: &[Disk]) -> Option<Block> {
 }
 
 fn levels(disks: &[Disk]) -> Option<Block> {
-    let known = disk::rows(disks);
+    let known = rows(disks);
     let deepest = known.iter().filter_map(|(.., part)| part.level).max();
     let levels = 0..=deepest.unwrap_or(0);
     let series = disks.iter().map(|disk| {
