@@ -69,7 +69,6 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
 pub struct Fit {
     pub model: Model,
     pub resampled: Vec<Model>,
-    pub slots: usize,
 }
 
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
@@ -132,7 +131,6 @@ pub fn fit(
     Some(Fit {
         model: model(&rows),
         resampled,
-        slots: rows.len(),
     })
 }
 

@@ -1,15 +1,16 @@
 //! Predictive intervals of simulated counters.
 //!
-//! [`Interval::of_runs`] covers a further run over the same blocks: only the random draws vary.
-//! [`Interval::of_other_blocks`] covers a run over other blocks of the same load. It adds the
+//! [`Range::of_runs`] covers a further run over the same blocks: only the random draws vary.
+//! [`Range::of_other_blocks`] covers a run over other blocks of the same load. It adds the
 //! variance by blocks, which [`Halves`] estimates by a delete-half jackknife.
 //! `docs/decisions/0022` has the method and how often the intervals cover.
 
+use serde::Serialize;
+
 /// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Range {
     pub mean: f64,
-    pub sd: f64,
     /// At least 0.
     pub low: f64,
     pub high: f64,
@@ -18,23 +19,24 @@ pub struct Interval {
 /// 97.5 % point of the standard normal distribution.
 const NORMAL_975: f64 = 1.959_963_984_540_054;
 
-impl Interval {
+/// Variance of independent runs; `None` for fewer than two.
+pub fn variance(values: &[f64]) -> Option<f64> {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| squares / (values.len() as f64 - 1.0))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+impl Range {
     /// Student's predictive interval of `n` non-negative values:
     /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. A further run differs by its own spread (1) and by the
     /// error of the mean (1 / n). `None` for fewer than two runs.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
-        if values.len() < 2 {
-            return None;
-        }
         let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let sd = (values
-            .iter()
-            .map(|value| (value - mean).powi(2))
-            .sum::<f64>()
-            / (n - 1.0))
-            .sqrt();
-        Some(Self::from_moments(mean, sd, n))
+        Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
     /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
@@ -45,42 +47,41 @@ impl Interval {
     /// costs, `D` by the random draws, `B` by the blocks ([`Halves::variance`]). `B` counts twice,
     /// for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &Halves, size_ratio: f64) -> Option<Self> {
-        let known = Self::of_runs(values)?;
         // Draws add up, so their variance grows with `size_ratio`, not with its square. The
         // uncertainty of costs is the same in all draws.
-        let cost_variance = (known.sd.powi(2) - halves.draw_variance).max(0.0);
-        let sd = (cost_variance
+        let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
+        let variance = cost_variance
             + halves.draw_variance / size_ratio
-            + halves.variance()? * (1.0 + 1.0 / size_ratio))
-            .sqrt();
+            + halves.variance()? * (1.0 + 1.0 / size_ratio);
         // The degrees of freedom cannot exceed the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
-        Some(Self::from_moments(known.mean, sd, n.max(2.0)))
+        Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
     /// The same width around another mean: that of the best model instead of the resampled models.
     pub fn centred(self, mean: f64) -> Self {
-        let half_width = self.high - self.mean;
-        Interval {
-            mean,
-            low: (mean - half_width).max(0.0),
-            high: mean + half_width,
-            ..self
+        Self::around(mean, self.high - self.mean)
+    }
+
+    pub fn scaled(self, factor: f64) -> Self {
+        Range {
+            mean: self.mean * factor,
+            low: self.low * factor,
+            high: self.high * factor,
         }
     }
 
-    fn from_moments(mean: f64, sd: f64, n: f64) -> Self {
-        let half_width = student_t_95(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
-        Interval {
+    fn from_moments(mean: f64, variance: f64, n: f64) -> Self {
+        let sd = variance.sqrt();
+        Self::around(mean, student_t_95(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt())
+    }
+
+    fn around(mean: f64, half_width: f64) -> Self {
+        Range {
             mean,
-            sd,
             low: (mean - half_width).max(0.0),
             high: mean + half_width,
         }
-    }
-
-    pub fn holds(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
     }
 }
 
@@ -161,12 +162,13 @@ mod tests {
                 "{freedom}"
             );
         }
-        let interval = Interval::of_runs(&[10.0, 12.0, 14.0]).unwrap();
-        assert_eq!((interval.mean, interval.sd), (12.0, 2.0));
+        assert_eq!(variance(&[10.0, 12.0, 14.0]), Some(4.0));
+        let interval = Range::of_runs(&[10.0, 12.0, 14.0]).unwrap();
+        assert_eq!(interval.mean, 12.0);
         assert!((interval.high - 12.0 - 4.3027 * 2.0 * (4.0_f64 / 3.0).sqrt()).abs() < 1e-3);
-        assert!(interval.low > 2.0 && interval.holds(12.0) && !interval.holds(30.0));
-        assert_eq!(Interval::of_runs(&[1.0]), None);
-        assert_eq!(Interval::of_runs(&[0.0, 0.0, 5.0]).unwrap().low, 0.0);
+        assert!(interval.low > 2.0 && interval.high < 30.0);
+        assert_eq!(Range::of_runs(&[1.0]), None);
+        assert_eq!(Range::of_runs(&[0.0, 0.0, 5.0]).unwrap().low, 0.0);
     }
 
     #[test]
@@ -182,13 +184,12 @@ mod tests {
         for size_ratio in [0.25, 1.0, 4.0] {
             // Of the variance 4, that of the draws, and of how sure costs are.
             for (draw_variance, costs) in [(4.0, 0.0), (1.0, 3.0)] {
-                let interval = Interval::of_other_blocks(
-                    &[10.0, 12.0, 14.0],
-                    &halves(draw_variance),
-                    size_ratio,
-                )
-                .unwrap();
-                let whole = (size_ratio * interval.sd).powi(2);
+                let values = [10.0, 12.0, 14.0];
+                let interval =
+                    Range::of_other_blocks(&values, &halves(draw_variance), size_ratio).unwrap();
+                let half_width = interval.high - interval.mean;
+                let sd = half_width / (student_t_95(2.0) * (4.0_f64 / 3.0).sqrt());
+                let whole = (size_ratio * sd).powi(2);
                 let expected = draw_variance * size_ratio + costs * size_ratio.powi(2);
                 assert!(
                     (whole - expected).abs() < 1e-9,

@@ -1,14 +1,16 @@
 mod self_test;
 
 use crate::agave::Rule;
+use crate::cache::Counts;
 use crate::cost::Fit;
 use crate::error::Error;
-use crate::interval::Interval;
+use crate::interval::Range;
 use crate::policy::Setting;
-use crate::run::{BySlot, InitialContent, Outcome, Simulation, all};
+use crate::run::{InitialContent, Outcome, Simulation, all};
 use crate::trace::Trace;
+use serde::Serialize;
 
-pub use self_test::{Bias, SelfTest, is_close, off_percent, self_test};
+pub use self_test::{Counter, is_close, off_percent, self_test};
 
 /// Allowed difference of misses from an empty and from a full cache, as a share.
 const MAX_START_DIFFERENCE: f64 = 0.01;
@@ -47,19 +49,18 @@ pub struct Plan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Size {
     pub entries: u64,
-    pub misses: Interval,
-    pub insertions: Interval,
-    pub reloads: Interval,
-    pub evictions: Interval,
-    pub loads: Interval,
-    /// Program cache time with the uncertainty of the costs; `None` without costs.
-    pub time_us: Option<Interval>,
-    /// Mean entries in the cache at the end.
-    pub resident: f64,
-    pub resident_bytes: Interval,
+    pub misses: Range,
+    pub reloads: Range,
+    pub evictions: Range,
+    pub insertions: Range,
+    /// Program cache time in replay, summed over threads, with the uncertainty of the costs;
+    /// `None` without costs.
+    pub seconds: Option<Range>,
+    /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
+    pub code_bytes: Option<Range>,
 }
 
 /// Mean misses from an empty and from a full cache, at a size where they differ too much.
@@ -70,9 +71,9 @@ pub struct UnknownSize {
     pub full: f64,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
-    pub points: Vec<Point>,
+    pub sizes: Vec<Size>,
     /// Sizes at which the cache's content at the start decides.
     pub unknown: Vec<UnknownSize>,
 }
@@ -83,10 +84,7 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
     }
-    let mut curve = Curve {
-        points: Vec::new(),
-        unknown: Vec::new(),
-    };
+    let mut curve = Curve::default();
     for entries in plan.sizes.iter().copied() {
         let from_full = match plan.begin {
             RecordingStart::ValidatorStart => None,
@@ -94,26 +92,23 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
                 Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
             }
         };
-        let Some(point) = point(
-            plan,
-            entries,
-            &outcomes(plan, entries, InitialContent::Empty)?,
-        ) else {
+        let from_empty = outcomes(plan, entries, InitialContent::Empty)?;
+        let Some(size) = size(plan, entries, &from_empty) else {
             continue;
         };
-        let empty = point.misses.mean;
+        let empty = size.misses.mean;
         match from_full.filter(|full| depends_on_start(empty, *full)) {
             Some(full) => curve.unknown.push(UnknownSize {
                 entries,
                 empty,
                 full,
             }),
-            None => curve.points.push(point),
+            None => curve.sizes.push(size),
         }
         done(entries);
     }
     match curve.unknown.first() {
-        Some(first) if curve.points.is_empty() => Err(Error::StartUnknown {
+        Some(first) if curve.sizes.is_empty() => Err(Error::StartUnknown {
             entries: first.entries,
             empty: first.empty,
             full: first.full,
@@ -122,12 +117,30 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
     }
 }
 
-pub fn by_slot(plan: &Plan, entries: u64) -> Result<BySlot, Error> {
-    let mut sums = BySlot::default();
+/// The sum of all simulated runs for each slot.
+fn by_slot(plan: &Plan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
+    let mut sums: Vec<(u64, Counts)> = Vec::new();
     for seed in 0..plan.seeds {
-        sums.add(&simulation(plan, entries, seed, InitialContent::Empty))?;
+        let mut index = 0;
+        simulation(plan, entries, seed, InitialContent::Empty).run(|slot, counts| {
+            match sums.get_mut(index) {
+                Some((_, sum)) => *sum += counts,
+                None => sums.push((slot, counts)),
+            }
+            index += 1;
+        })?;
     }
     Ok(sums)
+}
+
+/// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
+pub fn loaded(plan: &Plan, entries: u64) -> Result<Vec<(u64, f64, f64)>, Error> {
+    let runs = plan.seeds.max(1) as f64;
+    let mean = |(slot, sum): (u64, Counts)| {
+        let bytes = sum.loaded_bytes as f64 / runs;
+        (slot, sum.loads as f64 / runs, bytes)
+    };
+    Ok(by_slot(plan, entries)?.into_iter().map(mean).collect())
 }
 
 fn simulation<'a>(
@@ -162,10 +175,10 @@ fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
-fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
+fn size(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Size> {
     let of = |number: fn(&Outcome) -> u64| {
         let values: Vec<f64> = runs.iter().map(|run| number(run) as f64).collect();
-        Interval::of_runs(&values)
+        Range::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
         let model = |at: usize| {
@@ -182,18 +195,19 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
             .iter()
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
-        Interval::of_runs(&times).map(|interval| interval.centred(best / times.len() as f64))
+        Range::of_runs(&times).map(|range| range.centred(best / times.len() as f64))
     });
-    Some(Point {
+    let mut programs = plan.trace.programs().iter();
+    let code_bytes =
+        of(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
+    Some(Size {
         entries,
         misses: of(|run| run.counts.misses)?,
-        insertions: of(|run| run.counts.insertions)?,
         reloads: of(|run| run.counts.reloads)?,
         evictions: of(|run| run.counts.evictions)?,
-        loads: of(|run| run.counts.loads)?,
-        time_us,
-        resident: of(|run| run.entries)?.mean,
-        resident_bytes: of(|run| run.bytes)?,
+        insertions: of(|run| run.counts.insertions)?,
+        seconds: time_us.map(|time| time.scaled(1e-6)),
+        code_bytes,
     })
 }
 
@@ -202,22 +216,18 @@ impl Curve {
     /// replay time at the size `recorded`, summed over threads like the cache's time. `None`
     /// without times, or if `recorded` is not one of the sizes.
     pub fn knee(&self, recorded: u64, replay_us: f64) -> Option<u64> {
-        let time = |point: &Point| Some(point.time_us?.mean);
-        let at_recorded = time(self.points.iter().find(|point| point.entries == recorded)?)?;
-        let is_enough = |at: usize, point: &Point| {
-            let own = time(point)?;
-            let replay = replay_us - at_recorded + own;
-            let best = self
-                .points
-                .iter()
-                .skip(at + 1)
-                .filter_map(time)
-                .fold(own, f64::min);
+        let time = |size: &Size| Some(size.seconds?.mean);
+        let at_recorded = time(self.sizes.iter().find(|size| size.entries == recorded)?)?;
+        let is_enough = |at: usize, size: &Size| {
+            let own = time(size)?;
+            let replay = replay_us * 1e-6 - at_recorded + own;
+            let larger = self.sizes.iter().skip(at + 1);
+            let best = larger.filter_map(time).fold(own, f64::min);
             Some(own - best < MIN_SAVING * replay)
         };
-        let mut points = self.points.iter().enumerate();
-        points
-            .find(|(at, point)| is_enough(*at, point) == Some(true))
-            .map(|(_, point)| point.entries)
+        let mut sizes = self.sizes.iter().enumerate();
+        sizes
+            .find(|(at, size)| is_enough(*at, size) == Some(true))
+            .map(|(_, size)| size.entries)
     }
 }

@@ -156,40 +156,6 @@ fn transactions<C: Cache>(
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BySlot {
-    pub runs: u64,
-    pub slots: Vec<(u64, Counts)>,
-}
-
-impl BySlot {
-    pub fn add(&mut self, simulation: &Simulation) -> Result<Outcome, Error> {
-        let mut index = 0;
-        let outcome = simulation.run(|slot, counts| {
-            match self.slots.get_mut(index) {
-                Some((_, sum)) => *sum += counts,
-                None => self.slots.push((slot, counts)),
-            }
-            index += 1;
-        })?;
-        self.runs += 1;
-        Ok(outcome)
-    }
-
-    /// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
-    pub fn loaded(&self) -> Vec<(u64, f64, f64)> {
-        let runs = self.runs.max(1) as f64;
-        let mean = |(slot, sum): &(u64, Counts)| {
-            (
-                *slot,
-                sum.loads as f64 / runs,
-                sum.loaded_bytes as f64 / runs,
-            )
-        };
-        self.slots.iter().map(mean).collect()
-    }
-}
-
 /// Outcomes have the order of the simulations and do not depend on the threads.
 pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);

@@ -8,7 +8,7 @@ mod common;
 
 use common::plain;
 use fastrand::Rng;
-use faultline_cache_sim::interval::{Halves, Interval};
+use faultline_cache_sim::interval::{Halves, Range, variance};
 use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::{Rule, Setting, Trace};
 
@@ -76,7 +76,7 @@ fn inside(bursts: f64) -> (u64, u64) {
             (mean, half.calls() as f64)
         };
         let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
-        let draw_variance = Interval::of_runs(&values).unwrap().sd.powi(2);
+        let draw_variance = variance(&values).unwrap();
         let halves = Halves {
             means,
             runs: RUNS as f64,
@@ -85,12 +85,10 @@ fn inside(bursts: f64) -> (u64, u64) {
             counted_lookups: all,
             all,
         };
-        found.0 += u64::from(Interval::of_runs(&values).unwrap().holds(missed));
-        found.1 += u64::from(
-            Interval::of_other_blocks(&values, &halves, 1.0)
-                .unwrap()
-                .holds(missed),
-        );
+        let holds = |range: Range| range.low <= missed && missed <= range.high;
+        found.0 += u64::from(holds(Range::of_runs(&values).unwrap()));
+        let of_other_blocks = Range::of_other_blocks(&values, &halves, 1.0).unwrap();
+        found.1 += u64::from(holds(of_other_blocks));
     }
     found
 }

@@ -55,18 +55,18 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     };
     let curve = predict(&warmed).unwrap();
     assert_eq!(
-        (curve.points.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.unknown.len()),
         (2, 0),
         "{curve:?}"
     );
-    assert_eq!(curve.points[1].misses.mean, 0.0);
+    assert_eq!(curve.sizes[1].misses.mean, 0.0);
     // What is unknown at one size may be known at another: a few programs too few to keep any.
     let curve = predict(&Plan {
         sizes: &[2, 200],
         ..warmed
     })
     .unwrap();
-    assert_eq!(curve.points.len(), 2);
+    assert_eq!(curve.sizes.len(), 2);
     let curve = predict(&Plan {
         sizes: &[2, 200],
         begin: RecordingStart::Slot(1),
@@ -74,7 +74,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     })
     .unwrap();
     assert_eq!(
-        (curve.points.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.unknown.len()),
         (1, 1),
         "{curve:?}"
     );
@@ -115,21 +115,18 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
         gamma: 16.0,
     };
     let resampled = vec![Model { a: 280.0, ..model }, Model { a: 300.0, ..model }];
-    let fit = Fit {
-        model,
-        resampled,
-        slots: 133,
-    };
+    let fit = Fit { model, resampled };
     let curve = predict(&Plan {
         fit: Some(&fit),
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
-    let time = |at: usize| curve.points[at].time_us.unwrap();
+    let time = |at: usize| curve.sizes[at].seconds.unwrap();
     assert!(time(0).mean > 2.0 * time(2).mean && time(5).mean == time(6).mean);
     // The costs' own uncertainty is in the interval: at 1,024 no miss is random.
     assert!(
-        curve.points[5].misses.sd == 0.0 && time(5).sd > 1_000.0,
+        curve.sizes[5].misses.high == curve.sizes[5].misses.mean
+            && time(5).high - time(5).mean > 2e-3,
         "{:?}",
         time(5)
     );

@@ -1,7 +1,7 @@
 //! `faultline cache check`: compares predictions from one run with other recorded runs.
 
 use crate::args::CheckArgs;
-use crate::predicted_run::{PredictedRuns, SimulationInput};
+use crate::predicted_run::{PredictedRuns, range_text};
 use anyhow::ensure;
 use faultline_cache_prediction::prediction::Range;
 use faultline_cache_prediction::prepared::{Prepared, SelfTestRun, mean_load};
@@ -9,8 +9,9 @@ use faultline_cache_prediction::recorded::Recorded;
 use faultline_cache_prediction::trace_file::{self, path_of};
 use faultline_cache_sim::cost::{Fit, Model, Observed, compile_times};
 use faultline_cache_sim::predict::{is_close, off_percent};
+use faultline_cache_sim::run::InitialContent;
 use faultline_cache_sim::trace::Coverage;
-use faultline_cache_sim::{Counts, Trace};
+use faultline_cache_sim::{Counts, Setting, Simulation, Trace};
 use faultline_common::files::AtPath;
 use faultline_common::output::json;
 use faultline_text::{count, counted, number, table};
@@ -109,17 +110,16 @@ fn compare(prepared: &Prepared, tested: &SelfTestRun, other: &Path) -> anyhow::R
     let times = common
         .is_none()
         .then(|| calls(trace, compared_slots, simulated_slots));
-    let predicted = PredictedRuns::of(
-        SimulationInput {
-            rule: prepared.rule,
-            trace,
-            compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
-            entries,
-            slots: simulated_slots.iter().map(|o| o.slot).collect(),
-            seeds: prepared.seeds,
-        },
-        times,
-    )?;
+    let simulation = Simulation {
+        trace,
+        setting: Setting::agave(prepared.rule, entries),
+        start: InitialContent::Empty,
+        first_slot: 0,
+        compile_us: own_us.as_ref().unwrap_or(&tested.compile_us),
+        seed: 0,
+    };
+    let slots = simulated_slots.iter().map(|o| o.slot).collect();
+    let predicted = PredictedRuns::of(&simulation, &slots, prepared.seeds, times)?;
     let mut counters = counts(compared_slots, &predicted);
     let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
     if let Some(fit) = &tested.fit {
@@ -312,7 +312,7 @@ fn page(report: &CheckReport) -> String {
         vec![
             counter.name.to_owned(),
             number(counter.recorded, 0),
-            counter.predicted.text(0),
+            range_text(counter.predicted, 0),
             counter
                 .off_percent
                 .map_or_else(|| "-".to_owned(), |off| number(off, 1)),

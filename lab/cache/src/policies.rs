@@ -85,7 +85,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         let bounds = fills.iter().map(|fill| comparison.bound(bytes, *fill));
         rows.extend(bounds.collect::<anyhow::Result<Vec<_>>>()?);
     }
-    let self_test_passed = tested.test.passed();
+    let self_test_passed = tested.passed();
     let report = PolicyReport {
         version: prepared.version.clone(),
         self_test_passed,

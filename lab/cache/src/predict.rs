@@ -1,4 +1,5 @@
 use crate::args::PredictArgs;
+use crate::predicted_run::range_text;
 use anyhow::bail;
 use faultline_cache_prediction::prediction::{Counter, Prediction, Size, sizes};
 use faultline_cache_prediction::prepared::Prepared;
@@ -131,11 +132,11 @@ fn curve(prediction: &Prediction) -> String {
         };
         vec![
             format!("{}{mark}", count(size.entries)),
-            size.misses.text(0),
-            size.reloads.text(0),
-            size.evictions.text(0),
+            range_text(size.misses, 0),
+            range_text(size.reloads, 0),
+            range_text(size.evictions, 0),
             size.seconds
-                .map_or_else(|| "-".to_owned(), |seconds| seconds.text(2)),
+                .map_or_else(|| "-".to_owned(), |seconds| range_text(seconds, 2)),
             size.code_bytes
                 .map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
         ]

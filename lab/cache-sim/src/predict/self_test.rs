@@ -2,6 +2,7 @@ use super::{Plan, by_slot};
 use crate::cache::Counts;
 use crate::cost::Observed;
 use crate::error::Error;
+use serde::Serialize;
 
 /// A larger bias than this, in percent, forbids extrapolation.
 const MAX_BIAS_PERCENT: f64 = 10.0;
@@ -10,20 +11,18 @@ const FEW_EVENTS: f64 = 100.0;
 /// Allowed difference of few events.
 const MAX_DIFFERENCE: f64 = 10.0;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bias {
-    pub counter: &'static str,
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Counter {
+    /// Name in the validator's datapoint.
+    pub name: &'static str,
     pub recorded: u64,
     pub predicted: f64,
+    /// Relative to the recorded value; `None` if that is 0.
+    pub bias_percent: Option<f64>,
 }
 
-impl Bias {
-    /// Relative to the recorded value; `None` if that is 0.
-    pub fn percent(&self) -> Option<f64> {
-        off_percent(self.recorded as f64, self.predicted)
-    }
-
-    pub fn is_small(&self) -> bool {
+impl Counter {
+    pub fn is_close(&self) -> bool {
         is_close(self.recorded as f64, self.predicted)
     }
 }
@@ -42,44 +41,36 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
     off_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct SelfTest {
-    pub counters: Vec<Bias>,
-}
-
-impl SelfTest {
-    pub fn passed(&self) -> bool {
-        self.counters.iter().all(Bias::is_small)
-    }
-}
-
 /// Simulates the recorded size and compares it with the recording, for the slots of both. The
 /// caller sums datapoints of the same slot.
-pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<SelfTest, Error> {
+pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Vec<Counter>, Error> {
     let simulated = by_slot(plan, entries)?;
     let found = |o: &Observed| {
         simulated
-            .slots
             .binary_search_by_key(&o.slot, |(slot, _)| *slot)
             .ok()
     };
     let pairs: Vec<(&Observed, &Counts)> = observed
         .iter()
-        .filter_map(|o| Some((o, &simulated.slots[found(o)?].1)))
+        .filter_map(|o| Some((o, &simulated[found(o)?].1)))
         .collect();
-    let runs = simulated.runs.max(1) as f64;
-    let bias = |counter, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| Bias {
-        counter,
-        recorded: pairs
+    let runs = plan.seeds.max(1) as f64;
+    let counter = |name, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| {
+        let recorded = pairs
             .iter()
-            .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o))),
-        predicted: pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs,
+            .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o)));
+        let predicted = pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs;
+        Counter {
+            name,
+            recorded,
+            predicted,
+            bias_percent: off_percent(recorded as f64, predicted),
+        }
     };
-    let counters = vec![
-        bias("misses", |o| o.misses, |c| c.misses),
-        bias("evictions", |o| o.evictions, |c| c.evictions),
-        bias("reloads", |o| o.reloads, |c| c.reloads),
-        bias("insertions", |o| o.insertions, |c| c.insertions),
-    ];
-    Ok(SelfTest { counters })
+    Ok(vec![
+        counter("misses", |o| o.misses, |c| c.misses),
+        counter("evictions", |o| o.evictions, |c| c.evictions),
+        counter("reloads", |o| o.reloads, |c| c.reloads),
+        counter("insertions", |o| o.insertions, |c| c.insertions),
+    ])
 }
