@@ -73,7 +73,7 @@ fn io_reason(error: &io::Error) -> String {
 }
 
 /// Whether the host is this machine. A proxy cannot reach it.
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())

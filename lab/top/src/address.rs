@@ -1,3 +1,4 @@
+use faultline_client::http::is_loopback;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use ureq::http::Uri;
@@ -18,14 +19,18 @@ impl Address {
     /// The daemon of this host: its socket if this user can connect to it, else the default port.
     pub(crate) fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
-            Ok(_) => Address {
-                url: "http://localhost/status".to_owned(),
-                socket: Some(socket.to_owned()),
-            },
+            Ok(_) => Address::of_socket(socket.to_owned()),
             Err(_) => Address {
                 url: DEFAULT_URL.to_owned(),
                 socket: None,
             },
+        }
+    }
+
+    fn of_socket(path: PathBuf) -> Self {
+        Address {
+            url: "http://localhost/status".to_owned(),
+            socket: Some(path),
         }
     }
 
@@ -44,10 +49,7 @@ impl Address {
             return Err(format!("{text:?} names no socket: {example}"));
         }
         if path.len() < text.len() || path.starts_with('/') {
-            return Ok(Address {
-                url: "http://localhost/status".to_owned(),
-                socket: Some(path.into()),
-            });
+            return Ok(Address::of_socket(path.into()));
         }
         let url_text = if text.contains("://") {
             text.to_owned()
@@ -89,22 +91,8 @@ impl Address {
 
     /// Whether a password cannot be read on the network: it is encrypted, or stays on this host.
     pub(crate) fn is_safe_for_password(&self) -> bool {
-        let host = self
-            .url
-            .strip_prefix("http://")
-            .and_then(|rest| rest.split('/').next());
-        host.is_none_or(|host| {
-            let port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
-            let name = host
-                .rsplit_once(':')
-                .filter(|(_, after)| port(after))
-                .map_or(host, |(name, _)| name);
-            let address = name
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .parse::<std::net::IpAddr>();
-            name == "localhost" || address.is_ok_and(|address| address.is_loopback())
-        })
+        let uri = self.url.parse::<Uri>().unwrap_or_default();
+        self.url.starts_with("https:") || uri.host().is_some_and(is_loopback)
     }
 
     pub(crate) fn shown(&self) -> String {

@@ -1,13 +1,20 @@
 //! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
-mod client;
-
-pub(crate) use client::{Access, Client};
-
+use crate::address::Address;
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use faultline_client::{http, tls};
 use faultline_common::clock;
-use faultline_status::Status;
+use faultline_net::unrequested_coding;
+use faultline_status::{Status, VERSION};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use ureq::Agent;
+use ureq::config::Config;
 
 /// A status, or a message why there is none.
 pub(crate) type Answer = Result<Box<Status>, String>;
@@ -47,5 +54,171 @@ impl Fetcher {
 
     pub(crate) fn answer(&self) -> Option<Answer> {
         self.answers.try_recv().ok()
+    }
+}
+
+/// Maximum bytes of an answer; a daemon's is far smaller.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+/// Limit of a request, or one interval if that is longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Access {
+    /// User, and the file with the password.
+    pub(crate) login: Option<(String, PathBuf)>,
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    url: String,
+    authorization: Option<String>,
+}
+
+impl Client {
+    pub(crate) fn new(
+        address: &Address,
+        access: &Access,
+        interval: Duration,
+    ) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .timeout_global(Some(REQUEST_TIMEOUT.max(interval)))
+            // The page is on this host or this network, which a proxy for the web cannot reach.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match address.url.starts_with("https:") {
+            true => config
+                .tls_config(tls::client_config(access.ca_file.as_deref())?)
+                .build(),
+            false => config.build(),
+        };
+        let agent = match &address.socket {
+            Some(path) => http::unix_agent(config, path.clone()),
+            None => http::agent(config),
+        };
+        let authorization = access
+            .login
+            .as_ref()
+            .map(|(user, file)| authorization(user, file))
+            .transpose()?;
+        Ok(Client {
+            agent,
+            url: address.url.clone(),
+            authorization,
+        })
+    }
+
+    /// Requests the status once.
+    pub(crate) fn fetch(&self) -> Answer {
+        let mut request = self
+            .agent
+            .get(&self.url)
+            .header("Accept", "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let mut response = request.call().map_err(|error| http::reason(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Err(refusal(status, self.authorization.is_some()));
+        }
+        if let Some(coding) = unrequested_coding(response.headers()) {
+            return Err(format!(
+                "the page is encoded with {coding}, which was not asked for"
+            ));
+        }
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(MAX_ANSWER_BYTES)
+            .lossy_utf8(true)
+            .read_to_string();
+        read(&text.map_err(|error| http::reason(&error))?)
+    }
+}
+
+fn refusal(status: u16, is_authorized: bool) -> String {
+    let why = match status {
+        401 if is_authorized => "it does not take this user and password",
+        401 => "it wants --user and --password-file",
+        403 => {
+            "the daemon does not answer to this name: ask by an address, or add it to metrics.hosts"
+        }
+        503 => "it has no sample yet",
+        300..=399 => "the page has moved; name its new address",
+        404 => &format!("it has no page /status. A proxy must pass it; else {OTHER_RELEASE}"),
+        _ => return format!("it answers {status}, and no status"),
+    };
+    format!("{status}: {why}")
+}
+
+/// What to do about a daemon that this program does not understand.
+const OTHER_RELEASE: &str = concat!(
+    "faultline top ",
+    env!("CARGO_PKG_VERSION"),
+    " needs a faultlined of the same release; install the same release of both"
+);
+
+fn read(text: &str) -> Answer {
+    let json: Value = serde_json::from_str(text)
+        .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
+    let version = json.get("version").and_then(Value::as_u64);
+    if version != Some(VERSION.into()) {
+        let version = version.map_or("no version".to_owned(), |version| {
+            format!("version {version}")
+        });
+        return Err(format!(
+            "its status has {version}, and not {VERSION}: {OTHER_RELEASE}"
+        ));
+    }
+    let status = Status::deserialize(json);
+    let status = status
+        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))?;
+    Ok(Box::new(status))
+}
+
+fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--password-file {}", file.display()))?;
+    let password = text.strip_suffix('\n').unwrap_or(&text);
+    anyhow::ensure!(
+        !user.contains(':'),
+        "--user {user:?}: a name cannot hold a colon"
+    );
+    anyhow::ensure!(
+        !password.is_empty() && !password.contains(['\n', '\0']),
+        "--password-file {}: one line with the password is wanted",
+        file.display()
+    );
+    Ok(format!(
+        "Basic {}",
+        STANDARD.encode(format!("{user}:{password}"))
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_of_another_release_is_refused_with_a_remedy() {
+        let refused = |text: &str| read(text).unwrap_err();
+        for text in ["", "# HELP agave_up x", "<html>"] {
+            assert!(refused(text).contains("not with the status of a faultlined"));
+        }
+        for (text, words) in [
+            ("{}", "no version"),
+            ("{\"version\": 99}", "version 99"),
+            ("{\"version\": 1, \"votes\": 7}", "invalid type"),
+        ] {
+            let refused = refused(text);
+            assert!(
+                refused.contains(words) && refused.contains("install the same release of both"),
+                "{refused}"
+            );
+        }
     }
 }

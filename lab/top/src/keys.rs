@@ -1,19 +1,6 @@
 use crate::session::Session;
 use crate::state::Order;
 
-pub(crate) const HELP: [(&str, &str); 10] = [
-    ("h  ?", "this help"),
-    ("s", "order of the pools: faults, CPU, name"),
-    ("f  c  n", "order by faults, by CPU, by name"),
-    ("up  down", "scroll the pools, as k and j do"),
-    ("PgUp PgDn", "scroll by ten; Home goes to the first"),
-    ("p  space", "pause the screen; new values are kept"),
-    ("Esc", "back from help and pause"),
-    ("ctrl-L", "redraw the screen"),
-    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
-    ("q  ctrl-C", "quit"),
-];
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Letter(char),

@@ -12,16 +12,15 @@ use ratatui::backend::TermionBackend;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Stdin, stdin, stdout};
 use std::os::fd::AsFd;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Poll interval of answers and of the terminal's size; keys and signals wake at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn moment() -> Moment {
-    let unix = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment {
         uptime: clock::uptime(),
-        unix_ns: i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX),
+        unix_ns: clock::unix_ns(),
     }
 }
 

@@ -1,4 +1,3 @@
-mod events;
 mod foot;
 mod help;
 mod pools;
@@ -12,7 +11,7 @@ use crate::session::Session;
 use crate::state::{Moment, State};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Widget;
 
 const MIN_SIZE: (u16, u16) = (40, 8);
@@ -113,11 +112,28 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     row::draw(&rows, plot_height, scene.theme, figures, buffer);
     let below_pools = pools::draw(scene, below, buffer);
     let (_, below_figures) = split_top(figures, heights);
-    events::draw(
+    events(
         scene,
         if is_wide { below_figures } else { below_pools },
         buffer,
     );
+}
+
+fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let events = &scene.state().events;
+    if area.height < 3 || events.is_empty() {
+        return;
+    }
+    let (_, area) = split_top(area, 1);
+    let (head, rest) = split_top(area, 1);
+    let width = usize::from(area.width);
+    let title = format!("{:<width$}", " What happened");
+    Span::styled(title, scene.theme.reversed()).render(head, buffer);
+    let lines = events.iter().map(|event| {
+        let moment = faultline_text::moment(event.at.unix_ns);
+        format!(" {moment}  {}", event.what)
+    });
+    Text::from_iter(lines).render(rest, buffer);
 }
 
 fn width_of_figures(width: u16) -> u16 {

@@ -1,9 +1,21 @@
 use super::Scene;
-use crate::keys::HELP;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Widget;
+
+const KEYS: [(&str, &str); 10] = [
+    ("h  ?", "this help"),
+    ("s", "order of the pools: faults, CPU, name"),
+    ("f  c  n", "order by faults, by CPU, by name"),
+    ("up  down", "scroll the pools, as k and j do"),
+    ("PgUp PgDn", "scroll by ten; Home goes to the first"),
+    ("p  space", "pause the screen; new values are kept"),
+    ("Esc", "back from help and pause"),
+    ("ctrl-L", "redraw the screen"),
+    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
+    ("q  ctrl-C", "quit"),
+];
 
 const FIGURES: [&str; 10] = [
     "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
@@ -19,7 +31,7 @@ const FIGURES: [&str; 10] = [
 ];
 
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let keys = HELP.iter().map(|(keys, what)| {
+    let keys = KEYS.iter().map(|(keys, what)| {
         Line::from(vec![
             Span::styled(format!(" {keys:<10}"), scene.theme.label()),
             Span::raw(*what),
@@ -27,14 +39,5 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     });
     let figures = FIGURES.iter().map(|line| Line::from(format!(" {line}")));
     let all = keys.chain([Line::default()]).chain(figures);
-    for (y, line) in (area.y..area.bottom()).zip(all) {
-        line.render(
-            Rect {
-                y,
-                height: 1,
-                ..area
-            },
-            buffer,
-        );
-    }
+    Text::from_iter(all).render(area, buffer);
 }

@@ -4,7 +4,7 @@ use faultline_status::Pool;
 use faultline_text::{clean, percent, short};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Widget;
 
 const FIGURE_WIDTH: usize = 10;
@@ -27,20 +27,11 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         Line::from(why).render(line_area, buffer);
         return after;
     }
-    let mut rest = below;
-    for pool in pools.iter().skip(scene.session.first) {
-        if rest.is_empty() {
-            break;
-        }
-        let (line_area, after) = split_top(rest, 1);
-        Line::from(line(
-            &format!(" {}", pool.name),
-            &figures(scene, pool),
-            width,
-        ))
-        .render(line_area, buffer);
-        rest = after;
-    }
+    let shown = pools.iter().skip(scene.session.first);
+    let lines = shown.map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
+    let lines = Text::from_iter(lines);
+    let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));
+    lines.render(pools, buffer);
     rest
 }
 

@@ -1,16 +1,16 @@
-mod cache;
-mod memory;
-
 use super::Scene;
 use super::row::{Graphic, NAME_WIDTH, Row, clauses, wrap};
 use super::theme::Theme;
 use faultline_metrics::Source;
-use faultline_status::{Answer, Figure, StatusItem, Tone};
-use faultline_text::{bytes_f64, clean, counted, percent, short};
+use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
+use faultline_text::{bytes_f64, clean, counted, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
 const MAX_PLOTTED: usize = 600;
+
+/// Lines of the reason that stands where figures of the cache would be.
+const REASON_LINES: usize = 3;
 
 /// Slots behind the tip: above the first a warning, above the second an alarm. These are the
 /// daemon's thresholds.
@@ -36,9 +36,9 @@ pub(super) fn rows(scene: &Scene<'_>, width: u16, wraps: bool) -> Vec<Row> {
         rows.extend(wrapped_rows(name.into(), lines));
     }
     rows.extend([behind(scene), tps(scene)]);
-    rows.extend(memory::rows(scene));
+    rows.extend(memory_rows(scene));
     rows.extend(faults(scene));
-    rows.extend(cache::rows(scene, width));
+    rows.extend(cache_rows(scene, width));
     rows
 }
 
@@ -244,4 +244,149 @@ fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Styl
         Some(value) if value > warn => scene.theme.warn(),
         _ => Style::new(),
     }
+}
+
+/// Whose the memory is: what has the limit, and how much of it others than the validator use.
+fn owners(level: &LevelStatus) -> Vec<String> {
+    let owner = match level.level.as_str() {
+        "0" => "its cgroup".to_owned(),
+        "numa" => "its NUMA nodes".to_owned(),
+        _ => clean(&level.title),
+    };
+    let others = level.others.filter(|others| *others > 0.0);
+    let others = others.map(|others| format!(", others {}", bytes_f64(others)));
+    [Some(format!(" of {owner}")), others]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn memory_rows(scene: &Scene<'_>) -> [Row; 3] {
+    let status = &scene.state().status;
+    let limit = status
+        .figure(Figure::MemoryLimit)
+        .filter(|limit| *limit > 0.0);
+    let used = status.figure(Figure::Unreclaimable);
+    let of_limit = |figure| {
+        status
+            .figure(figure)
+            .zip(limit)
+            .map(|(used, limit)| used / limit)
+    };
+    let share = of_limit(Figure::Unreclaimable);
+    let binding = status.memory.as_ref().and_then(|memory| memory.binding());
+    let used = used.map_or_else(|| absent(scene, Source::Cgroup), bytes_f64);
+    let words = match (share, limit) {
+        (Some(share), Some(limit)) => { [format!("{used} of {}", bytes_f64(limit))].into_iter() }
+            .chain(binding.map(owners).unwrap_or_default())
+            .chain([format!(", {}", percent(share)), " unreclaimable".to_owned()])
+            .collect(),
+        _ => vec![
+            format!("unreclaimable {used}"),
+            format!(", limit {}", value_or_dash(scene, limit, bytes_f64)),
+        ],
+    };
+    let tone = binding.map_or(Tone::Plain, LevelStatus::tone);
+    let tone = scene.theme.tone(tone);
+    let words = { words.into_iter() }.map(|words| Span::styled(words, tone));
+    let cached = of_limit(Figure::PageCache).unwrap_or_default();
+    let full = share.map_or(Graphic::Nothing, |share| Graphic::Bar(share, cached));
+    [
+        row("Memory", words.collect(), full),
+        resident(scene),
+        pressure(scene),
+    ]
+}
+
+fn resident(scene: &Scene<'_>) -> Row {
+    let anon = value_or_reason(scene, Figure::Anon, bytes_f64);
+    let [file, swap] = [Figure::File, Figure::Swap]
+        .map(|figure| value_or_dash(scene, scene.state().now(figure), bytes_f64));
+    let words = format!("anon {anon}, file {file}, swap {swap}");
+    text_row("RSS", &words, plot(scene, Figure::Anon))
+}
+
+fn pressure(scene: &Scene<'_>) -> Row {
+    let state = scene.state();
+    let refaults = value_or_dash(scene, state.now(Figure::Refaults), per_second);
+    let stalled = match (
+        state.now(Figure::StalledSome),
+        state.now(Figure::StalledFull),
+    ) {
+        (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
+        _ => scene.theme.absent().to_owned(),
+    };
+    let kills = state.status.figure(Figure::OomKills);
+    let words = clauses(&format!("stalled {stalled}; file refaults {refaults}"));
+    let killed = format!("OOM kills {}", value_or_dash(scene, kills, short));
+    let words = match kills.is_some_and(|kills| kills > 0.0) {
+        true => { [Span::styled(killed + "; ", scene.theme.bad())].into_iter() }
+            .chain(words)
+            .collect(),
+        false => { words.into_iter() }
+            .chain([Span::raw(format!("; {killed}"))])
+            .collect(),
+    };
+    row("Pressure", words, Graphic::Nothing)
+}
+
+fn cache_rows(scene: &Scene<'_>, width: usize) -> Vec<Row> {
+    let (state, cache) = (scene.state(), &scene.state().status.cache);
+    if let Some(reason) = why_no_datapoints(scene) {
+        let mut rows = paragraph("Cache", &reason, scene.theme.warn(), width);
+        rows.truncate(REASON_LINES);
+        return rows;
+    }
+    let warning = cache.warning.as_ref();
+    let warning = warning.map(|words| Span::styled(format!("{words}; "), scene.theme.warn()));
+    let words = cache.words();
+    let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
+    let [misses, reloads, evictions] = [
+        Figure::CacheMisses,
+        Figure::CacheReloads,
+        Figure::CacheEvictions,
+    ]
+    .map(|figure| value_or_dash(scene, state.now(figure), per_second));
+    vec![
+        row(
+            "Cache",
+            warning.into_iter().chain(clauses(&words)).collect(),
+            { cache.share() }.map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
+        ),
+        text_row(
+            "",
+            &format!("reload {reloads}, miss {misses}, evict {evictions}"),
+            plot(scene, Figure::CacheReloads),
+        ),
+        text_row("Per slot", &per_slot(scene), Graphic::Nothing),
+    ]
+}
+
+/// Says why the daemon has received no datapoints, and for how long. `None` after the first datapoint.
+fn why_no_datapoints(scene: &Scene<'_>) -> Option<String> {
+    let status = &scene.state().status;
+    let source = status.source(Source::Datapoints)?;
+    let waits = status
+        .cache
+        .warning
+        .as_ref()
+        .filter(|_| source.values_from.is_none())?;
+    let why = source.newest_problem.as_ref();
+    let why = why.map(|(_, what)| format!(": {what}"));
+    Some(clean(&format!("{waits}{}", why.unwrap_or_default())))
+}
+
+fn per_slot(scene: &Scene<'_>) -> String {
+    let slots = &scene.state().slots;
+    let recorded = scene.state().status.per_slot;
+    let cache = slots.cache.mean.or(recorded.cache_seconds);
+    let replay = slots.replay.mean.or(recorded.replay_seconds);
+    let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
+    format!(
+        "{} of cache time, p95 {}; replay {}, {} of it",
+        value_or_dash(scene, cache, seconds),
+        value_or_dash(scene, slots.cache.p95, seconds),
+        value_or_dash(scene, replay, seconds),
+        value_or_dash(scene, share.map(|(cache, replay)| cache / replay), percent),
+    )
 }
