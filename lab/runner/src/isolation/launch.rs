@@ -1,6 +1,7 @@
 //! Starts a program in its own cgroup with limits, and ends all its processes. Two backends:
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups v1 or v2).
 
+mod cgroup;
 mod compare;
 mod cpus;
 mod device;

@@ -3,10 +3,8 @@
 
 mod child;
 mod controllers;
-mod folder;
 mod group;
 mod parent;
-mod procs;
 mod v1;
 mod v2;
 
@@ -17,8 +15,8 @@ use super::{Abilities, Job, Launched, Launcher, Limits, device, files, program};
 use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
-use group::Group;
-use parent::GroupParent;
+use group::{Group, find_by_scope};
+use parent::Cgroups;
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -49,7 +47,7 @@ impl Default for CgroupRoots {
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
-    parent: GroupParent,
+    parents: Cgroups,
     can: Abilities,
 }
 
@@ -60,12 +58,11 @@ impl Direct {
     /// # Errors
     /// No cgroup version limits memory, the parent is not writable, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct> {
-        let parent = GroupParent::find(roots)?;
-        let can = parent.abilities(&roots.host);
+        let parents = Cgroups::parents(roots)?;
         Ok(Direct {
             roots: roots.clone(),
-            parent,
-            can,
+            can: parents.abilities(&roots.host),
+            parents,
         })
     }
 
@@ -90,17 +87,17 @@ impl Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        if let GroupParent::V2(delegated) = &self.parent {
-            let _ = controllers::return_from_leaf(&delegated.folder);
+        if let Cgroups::V2(parent) = &self.parents {
+            let _ = controllers::return_from_leaf(&parent.folder);
         }
     }
 }
 
 impl Launcher for Direct {
     fn name(&self) -> &'static str {
-        match self.parent {
-            GroupParent::V1(_) => "cgroup v1",
-            GroupParent::V2(_) => "cgroup v2",
+        match self.parents {
+            Cgroups::V1 { .. } => "cgroup v1",
+            Cgroups::V2(_) => "cgroup v2",
         }
     }
 
@@ -126,7 +123,7 @@ impl Launcher for Direct {
         let user = User::of(job, &self.roots.etc)?;
         let user_command = user.map_or(Ok(Vec::new()), user_command)?;
         let disks = self.disks(&job.limits)?;
-        let group = Group::make(&self.parent, &job.name, &job.limits, disks)?;
+        let group = Group::make(&self.parents, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
         let gate = Gate::make(job, user)?;
         Ok(Box::new(Child::start(
@@ -139,25 +136,22 @@ impl Launcher for Direct {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        Ok(Group::find_by_scope(&self.parent, scope)?
-            .into_iter()
-            .map(|group| group.name().to_owned())
-            .collect())
+        Ok(find_by_scope(&self.parents, scope)?.into_keys().collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let groups = Group::find_by_scope(&self.parent, scope)?;
-        for group in &groups {
-            group.lift_memory_limits();
-            group.terminate()?;
+        let groups = find_by_scope(&self.parents, scope)?;
+        for folders in groups.values() {
+            group::lift_memory_limits(folders);
+            group::terminate(folders)?;
         }
-        wait(grace, || {
-            Ok((!groups.iter().any(Group::is_busy)).then_some(()))
-        })?;
-        groups
-            .into_iter()
-            .map(|group| Ok(group.name().to_owned()).and_then(|name| group.end().map(|()| name)))
-            .collect()
+        let is_empty = |folders: &Vec<PathBuf>| group::is_empty(folders).unwrap_or(false);
+        wait(grace, || Ok(groups.values().all(is_empty).then_some(())))?;
+        for (name, folders) in &groups {
+            group::kill(name, folders)?;
+            group::remove(folders)?;
+        }
+        Ok(groups.into_keys().collect())
     }
 }
 

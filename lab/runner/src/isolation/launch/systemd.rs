@@ -6,6 +6,7 @@ mod bus;
 mod properties;
 mod service;
 
+use super::cgroup::has_word;
 use super::program::{self, User};
 use super::wait::wait;
 use super::{Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX, device, files};
@@ -41,10 +42,9 @@ impl Systemd {
         let has_exit_type = bus
             .version()?
             .is_some_and(|version| version >= EXIT_TYPE_VERSION);
-        let path = host.cgroup.join("cgroup.controllers");
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let has = |name: &str| text.split_whitespace().any(|word| word == name);
+        let has = |name: &str| has_word(&host.cgroup, "cgroup.controllers", name);
         if !has("memory") {
+            let path = host.cgroup.join("cgroup.controllers");
             let advice = "systemd does not limit memory by cgroup version 2 here: use the launcher `direct`, or boot with \
                           systemd.unified_cgroup_hierarchy=1";
             bail!("{}: {advice}", path.display());

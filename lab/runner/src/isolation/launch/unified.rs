@@ -1,9 +1,9 @@
-use super::{CpuSet, Evidence, IoLimit, Limits, Pressure, device};
-use crate::isolation::launch::at;
+use super::cgroup::{read_optional, value};
+use super::{CpuSet, Evidence, IoLimit, Limits, Pressure, at, device};
 use anyhow::{Result, anyhow};
+use faultline_kernel::Limit;
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, pressure};
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,11 +28,7 @@ pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>> {
 /// Evidence without the process's end, which these files do not have.
 pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
-    let stat = match read(folder, "memory.stat")? {
-        Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes())
-            .map_err(|e| invalid_file(folder, "memory.stat", e))?,
-        None => cgroup_memory_stat::MemoryStat::default(),
-    };
+    let stat = value(folder, "memory.stat", cgroup_memory_stat::parse_v2)?.unwrap_or_default();
     Ok(Evidence {
         end: None,
         result: None,
@@ -49,13 +45,8 @@ pub(super) fn evidence(folder: &Path) -> Result<Evidence> {
 pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
-        let name = format!("{resource}.pressure");
-        let Some(text) = read(folder, &name)? else {
-            continue;
-        };
-        let total =
-            pressure::parse(text.as_bytes()).map_err(|error| invalid_file(folder, &name, error))?;
-        if let Some((some, full)) = total.some.zip(total.full) {
+        let total = value(folder, &format!("{resource}.pressure"), pressure::parse)?;
+        if let Some((some, full)) = total.and_then(|total| total.some.zip(total.full)) {
             let stall = Pressure {
                 some_us: micros(some),
                 full_us: micros(full),
@@ -86,24 +77,11 @@ fn micros(duration: Duration) -> u64 {
 }
 
 fn counts(folder: &Path, name: &str) -> Result<BTreeMap<String, u64>> {
-    let text = read(folder, name)?.unwrap_or_default();
+    let text = read_optional(folder, name)?.unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     Ok(pairs
         .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
         .collect())
-}
-
-/// `None` if this kernel or this cgroup does not have the file.
-fn read(folder: &Path, name: &str) -> Result<Option<String>> {
-    let path = folder.join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
-        // With psi=0 pressure files exist, but reading them fails with "unsupported".
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
-            Ok(None)
-        }
-        Err(error) => Err(at(&path)(error)),
-    }
 }
 
 fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> anyhow::Error {
@@ -111,29 +89,25 @@ fn invalid_file(folder: &Path, name: &str, what: impl std::fmt::Display) -> anyh
 }
 
 fn bytes(folder: &Path, name: &str) -> Result<Option<u64>> {
-    let Some(text) = read(folder, name)? else {
-        return Ok(None);
-    };
-    let limit =
-        cgroup_limit::parse(text.as_bytes()).map_err(|error| invalid_file(folder, name, error))?;
-    Ok(limit.bytes())
+    Ok(value(folder, name, cgroup_limit::parse)?.and_then(Limit::bytes))
 }
 
 /// Effective CPUs: `cpuset.cpus` keeps the written value even if it is not effective.
 fn cpus(folder: &Path) -> Result<Option<CpuSet>> {
-    let set = read(folder, "cpuset.cpus")?;
+    let set = read_optional(folder, "cpuset.cpus")?;
     if set.is_none_or(|text| text.trim().is_empty()) {
         return Ok(None);
     }
-    let name = "cpuset.cpus.effective";
-    let text = read(folder, name)?.unwrap_or_default();
-    CpuSet::parse(&text)
-        .map(Some)
-        .map_err(|error| invalid_file(folder, name, error))
+    cpu_set(folder, "cpuset.cpus.effective").map(Some)
+}
+
+pub(super) fn cpu_set(folder: &Path, name: &str) -> Result<CpuSet> {
+    let text = read_optional(folder, name)?.unwrap_or_default();
+    CpuSet::parse(&text).map_err(|error| invalid_file(folder, name, error))
 }
 
 fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
-    let text = read(folder, "io.max")?.unwrap_or_default();
+    let text = read_optional(folder, "io.max")?.unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {
         let Some(mut limit) = io_line(line) else {

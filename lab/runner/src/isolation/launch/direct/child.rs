@@ -1,4 +1,4 @@
-use super::group::Group;
+use super::group::{self, Group};
 use crate::isolation::launch::gate::Gate;
 use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, at};
 use anyhow::{Result, anyhow, bail};
@@ -41,7 +41,7 @@ impl Child {
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAIT_SCRIPT, group.name()])
+            .args(["-c", WAIT_SCRIPT, &group.name])
             .args(&user_command)
             .arg(ENV);
         if let Some(folder) = job.folder.as_ref().filter(|_| !user_command.is_empty()) {
@@ -156,11 +156,11 @@ impl Launched for Child {
     }
 
     fn is_empty(&mut self) -> Result<bool> {
-        Ok(self.status()?.is_some() && self.group.is_empty()?)
+        Ok(self.status()?.is_some() && group::is_empty(&self.group.folders())?)
     }
 
     fn terminate(&mut self) -> Result<()> {
-        self.group.terminate()
+        group::terminate(&self.group.folders())
     }
 
     fn evidence(&mut self) -> Result<Evidence> {

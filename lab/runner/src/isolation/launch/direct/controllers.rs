@@ -1,7 +1,7 @@
 //! Enables controllers for groups in a cgroup of version 2. A cgroup that has processes itself
 //! cannot pass controllers on.
 
-use super::folder::{folders, read, write};
+use crate::isolation::launch::cgroup::{folders, has_word, read, write};
 use crate::isolation::launch::{Limits, at};
 use anyhow::{Result, bail};
 use rustix::io::Errno;
@@ -12,29 +12,27 @@ use std::path::Path;
 /// The leaf that this program moves into, so that its cgroup has no processes.
 pub(super) const SELF_LEAF: &str = "faultline.own";
 
+const ENABLED: &str = "cgroup.subtree_control";
+
 pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
     let wanted = [
         ("memory", true),
         ("cpuset", limits.cpus.is_some()),
         ("io", !limits.io.is_empty()),
     ];
-    let path = delegated.join("cgroup.subtree_control");
-    let enabled = read(&path)?;
-    let missing = wanted
-        .iter()
-        .filter(|(name, wanted)| *wanted && !enabled.split_whitespace().any(|word| word == *name));
-    let text = missing
+    let missing: Vec<String> = { wanted.iter() }
+        .filter(|(name, wanted)| *wanted && !has_word(delegated, ENABLED, name))
         .map(|(name, _)| format!("+{name}"))
-        .collect::<Vec<_>>()
-        .join(" ");
-    if text.is_empty() {
+        .collect();
+    if missing.is_empty() {
         return Ok(());
     }
+    let (path, text) = (delegated.join(ENABLED), missing.join(" "));
     match fs::write(&path, &text) {
         // EBUSY: the cgroup has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
             move_processes(delegated)?;
-            write(&path, &text)
+            write(delegated, ENABLED, text)
         }
         done => done.map_err(at(&path)),
     }
@@ -42,14 +40,8 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<()> {
 
 /// Whether groups below can have limits, now or after this program has moved.
 pub(super) fn check(folder: &Path) -> Result<()> {
-    let enabled_controllers =
-        fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     // The root cgroup has no `cgroup.type`, and may have processes.
-    if enabled_controllers
-        .split_whitespace()
-        .any(|name| name == "memory")
-        || !folder.join("cgroup.type").exists()
-    {
+    if has_word(folder, ENABLED, "memory") || !folder.join("cgroup.type").exists() {
         return Ok(());
     }
     check_no_other_processes(folder)
@@ -57,8 +49,7 @@ pub(super) fn check(folder: &Path) -> Result<()> {
 
 fn check_no_other_processes(folder: &Path) -> Result<()> {
     let own_pid = std::process::id().to_string();
-    let path = folder.join("cgroup.procs");
-    let text = read(&path)?;
+    let text = read(folder, "cgroup.procs")?;
     if text.lines().all(|line| line == own_pid) {
         return Ok(());
     }
@@ -78,7 +69,7 @@ fn move_processes(folder: &Path) -> Result<()> {
         }
         _ => {}
     }
-    write(&leaf.join("cgroup.procs"), &std::process::id().to_string())
+    write(&leaf, "cgroup.procs", std::process::id())
 }
 
 /// Moves this program back once no groups are left.
@@ -87,16 +78,11 @@ pub(super) fn return_from_leaf(delegated: &Path) -> Result<()> {
     if folders(delegated)? != [leaf.clone()] {
         return Ok(());
     }
-    let path = delegated.join("cgroup.subtree_control");
-    let enabled = read(&path)?;
-    let text: Vec<String> = enabled
+    let text: Vec<String> = read(delegated, ENABLED)?
         .split_whitespace()
         .map(|name| format!("-{name}"))
         .collect();
-    write(&path, &text.join(" "))?;
-    write(
-        &delegated.join("cgroup.procs"),
-        &std::process::id().to_string(),
-    )?;
+    write(delegated, ENABLED, text.join(" "))?;
+    write(delegated, "cgroup.procs", std::process::id())?;
     fs::remove_dir(&leaf).map_err(at(&leaf))
 }

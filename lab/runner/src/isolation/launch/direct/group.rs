@@ -1,6 +1,6 @@
-use super::folder::{folders, write};
-use super::parent::GroupParent;
-use super::{controllers, procs, v1, v2};
+use super::parent::Cgroups;
+use super::{controllers, v1, v2};
+use crate::isolation::launch::cgroup::{folders, is_gone, processes, signal, write};
 use crate::isolation::launch::wait::wait;
 use crate::isolation::launch::{Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified};
 use anyhow::{Result, anyhow, bail};
@@ -16,274 +16,124 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub(super) struct Group {
-    name: String,
-    kind: Kind,
+    pub(super) name: String,
+    cgroups: Cgroups,
     io: Vec<(String, IoLimit)>,
     removed: bool,
 }
 
-#[derive(Debug)]
-enum Kind {
-    V1(v1::Folders),
-    V2 {
-        folder: PathBuf,
-        /// The limits of all ancestors up to this one apply as well.
-        top: PathBuf,
-    },
-    Existing(Vec<PathBuf>),
-}
-
 impl Group {
     pub(super) fn make(
-        parent: &GroupParent,
+        parents: &Cgroups,
         name: &GroupName,
         limits: &Limits,
         disks: Vec<String>,
     ) -> Result<Group> {
         let name = name.to_string();
-        let kind = match parent {
-            GroupParent::V1(v1_roots) => Kind::V1(v1::Folders {
-                memory: v1_roots.memory.join(&name),
-                cpuset: v1_roots
-                    .cpuset
-                    .as_ref()
-                    .filter(|_| limits.cpus.is_some())
-                    .map(|top| top.join(&name)),
-                blkio: v1_roots
-                    .blkio
-                    .as_ref()
-                    .filter(|_| !limits.io.is_empty())
-                    .map(|top| top.join(&name)),
+        let cgroups = match parents {
+            Cgroups::V1 { folders, .. } => Cgroups::V1 {
+                folders: folders.below(&name, limits),
                 stalls: None,
-            }),
-            GroupParent::V2(delegated) => {
-                controllers::enable(&delegated.folder, limits)?;
-                Kind::V2 {
-                    folder: delegated.folder.join(&name),
-                    top: delegated.top.clone(),
-                }
+            },
+            Cgroups::V2(parent) => {
+                controllers::enable(&parent.folder, limits)?;
+                Cgroups::V2(parent.below(&name))
             }
         };
-        let io = disks.into_iter().zip(limits.io.iter().cloned()).collect();
         let mut group = Group {
             name,
-            kind,
-            io,
+            cgroups,
+            io: disks.into_iter().zip(limits.io.iter().cloned()).collect(),
             removed: true,
         };
+        let mut made = Vec::new();
         for folder in group.folders() {
-            let made = make_folder(folder);
-            if made.is_err() {
-                group.remove_folders_before(folder);
+            if let Err(error) = make_folder(folder) {
+                for folder in made {
+                    let _ = fs::remove_dir(folder);
+                }
+                return Err(error);
             }
-            made?;
+            made.push(folder);
         }
         group.removed = false;
         // Pressure files are optional.
-        if let (Kind::V1(folders), GroupParent::V1(v1_roots)) = (&mut group.kind, parent) {
-            let stalls = v1_roots
-                .stalls
-                .as_ref()
-                .map(|stalls| stalls.folder.join(&group.name));
-            folders.stalls = stalls.filter(|folder| make_folder(folder).is_ok());
+        if let Cgroups::V1 { stalls, .. } = &mut group.cgroups
+            && let Cgroups::V1 { stalls: parent, .. } = parents
+        {
+            let below = parent.as_ref().map(|parent| parent.below(&group.name));
+            *stalls = below.filter(|stalls| make_folder(&stalls.folder).is_ok());
         }
         Ok(group)
     }
 
-    pub(super) fn find_by_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>> {
-        let prefix = format!("{NAME_PREFIX}.{scope}.");
-        match parent {
-            GroupParent::V1(v1_roots) => {
-                let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-                for top in v1_roots.controller_roots() {
-                    for folder in folders(top)? {
-                        if let Some(name) = name_with_prefix(&folder, &prefix) {
-                            found.entry(name).or_default().push(folder);
-                        }
-                    }
-                }
-                if let Some(stalls) = &v1_roots.stalls {
-                    for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
-                        found.entry(name).or_default().push(folder);
-                    }
-                }
-                Ok(found
-                    .into_iter()
-                    .map(|(name, folders)| Group::found(folders, name))
-                    .collect())
-            }
-            GroupParent::V2(delegated) => {
-                let found = below(&[&delegated.top, &delegated.folder], &prefix)?;
-                Ok(found
-                    .into_iter()
-                    .map(|(name, folder)| Group::found(vec![folder], name))
-                    .collect())
-            }
-        }
-    }
-
-    fn found(folders: Vec<PathBuf>, name: String) -> Group {
-        Group {
-            name,
-            kind: Kind::Existing(folders),
-            io: Vec::new(),
-            removed: true,
-        }
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(super) fn limit(&self, limits: &Limits) -> Result<()> {
-        match &self.kind {
-            Kind::V1(folders) => v1::limit(folders, limits, &self.io),
-            Kind::V2 { folder, .. } => v2::limit(folder, limits, &self.io),
-            Kind::Existing(_) => Ok(()),
+        match &self.cgroups {
+            Cgroups::V1 { folders, .. } => v1::limit(folders, limits, &self.io),
+            Cgroups::V2(own) => v2::limit(&own.folder, limits, &self.io),
         }
     }
 
     pub(super) fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
-        match &self.kind {
-            Kind::V1(folders) => v1::set_memory_limit(&folders.memory, memory),
-            Kind::V2 { folder, .. } => v2::set_memory_limit(folder, memory),
-            Kind::Existing(_) => bail!("{}: this group belongs to another program", self.name),
+        match &self.cgroups {
+            Cgroups::V1 { folders, .. } => v1::set_memory_limit(&folders.memory, memory),
+            Cgroups::V2(own) => v2::set_memory_limit(&own.folder, memory),
         }
     }
 
     pub(super) fn limits(&self) -> Result<Limits> {
-        match &self.kind {
-            Kind::V1(folders) => v1::limits(folders, &self.io),
-            Kind::V2 { folder, top } => v2::limits(folder, top, &self.requested()),
-            Kind::Existing(_) => Ok(Limits::default()),
+        match &self.cgroups {
+            Cgroups::V1 { folders, .. } => v1::limits(folders, &self.io),
+            Cgroups::V2(own) => {
+                let requested: Vec<IoLimit> =
+                    self.io.iter().map(|(_, limit)| limit.clone()).collect();
+                v2::limits(&own.folder, &own.top, &requested)
+            }
         }
     }
 
     pub(super) fn evidence(&self) -> Result<Evidence> {
-        match &self.kind {
-            Kind::V1(folders) => v1::evidence(&folders.memory, folders.stalls.as_deref()),
-            Kind::V2 { folder, .. } => unified::evidence(folder),
-            Kind::Existing(_) => Ok(Evidence::default()),
+        match &self.cgroups {
+            Cgroups::V1 { folders, stalls } => {
+                let stalls = stalls.as_ref().map(|stalls| stalls.folder.as_path());
+                v1::evidence(&folders.memory, stalls)
+            }
+            Cgroups::V2(own) => unified::evidence(&own.folder),
         }
     }
 
     pub(super) fn enter(&mut self, pid: u32) -> Result<()> {
-        let write = |folder: &Path| write(&folder.join("cgroup.procs"), &pid.to_string());
-        if let Kind::V1(folders) = &mut self.kind
-            && let Some(stalls) = folders.stalls.take_if(|stalls| write(stalls).is_err())
-        {
-            // An empty cgroup would report no stalls.
-            let _ = fs::remove_dir(stalls);
-        }
-        let stalls = match &self.kind {
-            Kind::V1(folders) => folders.stalls.as_deref(),
-            _ => None,
+        let enter = |folder: &Path| write(folder, "cgroup.procs", pid);
+        let folders = match &mut self.cgroups {
+            Cgroups::V1 { folders, stalls } => {
+                if let Some(stalls) = stalls.take_if(|stalls| enter(&stalls.folder).is_err()) {
+                    // An empty cgroup would report no stalls.
+                    let _ = fs::remove_dir(stalls.folder);
+                }
+                folders.all()
+            }
+            Cgroups::V2(own) => vec![own.folder.as_path()],
         };
-        self.folders()
-            .into_iter()
-            .filter(|folder| Some(*folder) != stalls)
-            .try_for_each(write)
+        folders.into_iter().try_for_each(enter)
     }
 
-    /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
-    pub(super) fn lift_memory_limits(&self) {
-        for folder in self.folders() {
-            // Opening a missing file fails, because nothing can be created in a cgroup.
-            let _ = v2::set_memory_limit(folder, None);
-            if v1::waits_when_full(folder) {
-                let _ = v1::set_memory_limit(folder, None);
-            }
-        }
-    }
-
-    /// Sends SIGTERM once to each process: in version 1 a process is in a folder of every
-    /// controller.
-    pub(super) fn terminate(&self) -> Result<()> {
-        let folders = match &self.kind {
-            Kind::V1(folders) => vec![folders.memory.as_path()],
-            Kind::V2 { .. } | Kind::Existing(_) => self.folders(),
+    pub(super) fn folders(&self) -> Vec<&Path> {
+        let (mut folders, unified) = match &self.cgroups {
+            Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
+            Cgroups::V2(own) => (Vec::new(), Some(own)),
         };
-        let mut requested = BTreeSet::new();
-        for folder in folders {
-            let listed = procs::list(folder)?;
-            if !listed.is_subset(&requested) {
-                procs::signal(folder, Signal::TERM)?;
-            }
-            requested.extend(listed);
-        }
-        Ok(())
-    }
-
-    /// True also if it cannot be determined.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.is_empty().unwrap_or(false)
-    }
-
-    pub(super) fn is_empty(&self) -> Result<bool> {
-        for folder in self.folders() {
-            if !procs::list(folder)?.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        folders.extend(unified.map(|unified| unified.folder.as_path()));
+        folders
     }
 
     pub(super) fn kill(&self) -> Result<()> {
-        let emptied = wait(KILL_TIMEOUT, || {
-            self.folders().into_iter().try_for_each(kill_all)?;
-            Ok((!self.is_busy()).then_some(()))
-        })?;
-        if emptied.is_some() {
-            return Ok(());
-        }
-        let survivors = self
-            .folders()
-            .into_iter()
-            .map(procs::list)
-            .collect::<Result<Vec<_>, _>>()?;
-        let survivors: Vec<String> = survivors
-            .into_iter()
-            .flatten()
-            .map(|pid| pid.to_string())
-            .collect();
-        bail!(
-            "{}: these processes do not end: {}",
-            self.name,
-            survivors.join(", ")
-        )
-    }
-
-    pub(super) fn end(mut self) -> Result<()> {
-        self.kill()?;
-        self.remove()
+        kill(&self.name, &self.folders())
     }
 
     pub(super) fn remove(&mut self) -> Result<()> {
-        self.folders().into_iter().try_for_each(remove_folder)?;
+        remove(&self.folders())?;
         self.removed = true;
         Ok(())
-    }
-
-    fn requested(&self) -> Vec<IoLimit> {
-        self.io.iter().map(|(_, limit)| limit.clone()).collect()
-    }
-
-    fn folders(&self) -> Vec<&Path> {
-        match &self.kind {
-            Kind::V1(folders) => folders.all(),
-            Kind::V2 { folder, .. } => vec![folder],
-            Kind::Existing(folders) => folders.iter().map(PathBuf::as_path).collect(),
-        }
-    }
-
-    fn remove_folders_before(&self, last: &Path) {
-        for folder in self
-            .folders()
-            .into_iter()
-            .take_while(|folder| *folder != last)
-        {
-            let _ = fs::remove_dir(folder);
-        }
     }
 }
 
@@ -295,17 +145,34 @@ impl Drop for Group {
     }
 }
 
-fn below(roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut unvisited: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
+/// Folders of the groups of this scope, by the group's name.
+pub(super) fn find_by_scope(
+    parents: &Cgroups,
+    scope: &str,
+) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+    let prefix = format!("{NAME_PREFIX}.{scope}.");
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let (controllers, unified) = match parents {
+        Cgroups::V1 { folders, stalls } => (folders.all(), stalls.as_ref()),
+        Cgroups::V2(parent) => (Vec::new(), Some(parent)),
+    };
+    for root in controllers {
+        for folder in folders(root)? {
+            if let Some(name) = name_with_prefix(&folder, &prefix) {
+                found.entry(name).or_default().push(folder);
+            }
+        }
+    }
+    let roots = unified.map(|unified| [unified.top.clone(), unified.folder.clone()]);
+    let mut unvisited: Vec<PathBuf> = roots.into_iter().flatten().collect();
     let mut seen = BTreeSet::new();
     while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {
             continue;
         }
         for inner in folders(&folder)? {
-            match name_with_prefix(&inner, prefix) {
-                Some(name) => found.push((name, inner)),
+            match name_with_prefix(&inner, &prefix) {
+                Some(name) => found.entry(name).or_default().push(inner),
                 None => unvisited.push(inner),
             }
         }
@@ -314,11 +181,62 @@ fn below(roots: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
-    folder
-        .file_name()?
-        .to_str()
-        .filter(|name| name.starts_with(prefix))
-        .map(str::to_owned)
+    let name = folder.file_name()?.to_str()?;
+    name.starts_with(prefix).then(|| name.to_owned())
+}
+
+/// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
+pub(super) fn lift_memory_limits(folders: &[PathBuf]) {
+    for folder in folders {
+        // Opening a missing file fails, because nothing can be created in a cgroup.
+        let _ = v2::set_memory_limit(folder, None);
+        if v1::waits_when_full(folder) {
+            let _ = v1::set_memory_limit(folder, None);
+        }
+    }
+}
+
+/// Sends SIGTERM once to each process: in version 1 a process is in a folder of every controller.
+pub(super) fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
+    let mut requested = BTreeSet::new();
+    for folder in folders {
+        requested.extend(signal(folder.as_ref(), Signal::TERM, &requested)?);
+    }
+    Ok(())
+}
+
+pub(super) fn is_empty(folders: &[impl AsRef<Path>]) -> Result<bool> {
+    Ok(all_processes(folders)?.is_empty())
+}
+
+fn all_processes(folders: &[impl AsRef<Path>]) -> Result<BTreeSet<i32>> {
+    let mut all = BTreeSet::new();
+    for folder in folders {
+        all.extend(processes(folder.as_ref())?);
+    }
+    Ok(all)
+}
+
+pub(super) fn kill(name: &str, folders: &[impl AsRef<Path>]) -> Result<()> {
+    let emptied = wait(KILL_TIMEOUT, || {
+        for folder in folders {
+            kill_all(folder.as_ref())?;
+        }
+        Ok(is_empty(folders).unwrap_or(false).then_some(()))
+    })?;
+    if emptied.is_some() {
+        return Ok(());
+    }
+    let survivors = all_processes(folders)?;
+    let survivors: Vec<String> = survivors.iter().map(i32::to_string).collect();
+    bail!(
+        "{name}: these processes do not end: {}",
+        survivors.join(", ")
+    )
+}
+
+pub(super) fn remove(folders: &[impl AsRef<Path>]) -> Result<()> {
+    { folders.iter() }.try_for_each(|folder| remove_folder(folder.as_ref()))
 }
 
 fn make_folder(folder: &Path) -> Result<()> {
@@ -333,19 +251,17 @@ fn make_folder(folder: &Path) -> Result<()> {
 fn kill_all(folder: &Path) -> Result<()> {
     match fs::write(folder.join("cgroup.kill"), "1") {
         Ok(()) => Ok(()),
-        Err(_) => procs::signal(folder, Signal::KILL),
+        Err(_) => signal(folder, Signal::KILL, &BTreeSet::new()).map(drop),
     }
 }
 
 /// Removes a cgroup and those below it. A process that has just exited may keep it busy for a
 /// moment.
 fn remove_folder(folder: &Path) -> Result<()> {
-    for inner in folders(folder)? {
-        remove_folder(&inner)?;
-    }
+    remove(&folders(folder)?)?;
     let removed = wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
         Ok(()) => Ok(Some(())),
-        Err(error) if procs::is_gone(&error) => Ok(Some(())),
+        Err(error) if is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
         Err(error) => Err(at(folder)(error)),
     })?;

@@ -1,5 +1,5 @@
 use super::group::Group;
-use super::parent::{GroupParent, PressureParent, V1Roots};
+use super::parent::Unified;
 use super::*;
 use crate::isolation::{Evidence, GroupName};
 use std::fs;
@@ -45,11 +45,11 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
     ]);
     let direct = Direct::new(&roots).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
-    let GroupParent::V1(v1_roots) = &direct.parent else {
+    let Cgroups::V1 { folders, .. } = &direct.parents else {
         panic!("{direct:?}")
     };
     assert_eq!(
-        (v1_roots.memory.as_path(), &v1_roots.cpuset),
+        (folders.memory.as_path(), &folders.cpuset),
         (folder.path().join("sys/fs/cgroup/memory").as_path(), &None)
     );
     let expected = Abilities {
@@ -237,22 +237,22 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);
     let make = |stalls: &str, run: &str| {
-        let stalls = Some(PressureParent {
+        let stalls = Some(Unified {
             folder: at(stalls),
             top: at(stalls),
         });
-        let parent = GroupParent::V1(V1Roots {
+        let folders = v1::Folders {
             memory: at("memory"),
             cpuset: None,
             blkio: None,
-            stalls,
-        });
+        };
+        let parents = Cgroups::V1 { folders, stalls };
         let name = GroupName {
             scope: "x".to_owned(),
             run: run.to_owned(),
             part: "validator".to_owned(),
         };
-        Group::make(&parent, &name, &Limits::default(), Vec::new()).unwrap()
+        Group::make(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
     let entered =
         |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();

@@ -1,33 +1,37 @@
-use super::folder::{read, write};
+use crate::isolation::launch::cgroup::{read, value, write};
 use crate::isolation::launch::compare::in_pages;
-use crate::isolation::launch::{CpuSet, Evidence, IoLimit, Limits, at, unified};
-use anyhow::{Result, anyhow, bail};
-use faultline_kernel::Limit;
+use crate::isolation::launch::{Evidence, IoLimit, Limits, at, unified};
+use anyhow::{Result, bail};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Folders {
     pub(super) memory: PathBuf,
     pub(super) cpuset: Option<PathBuf>,
     pub(super) blkio: Option<PathBuf>,
-    pub(super) stalls: Option<PathBuf>,
 }
 
 impl Folders {
+    /// Those of a group with these limits.
+    pub(super) fn below(&self, name: &str, limits: &Limits) -> Folders {
+        let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
+        let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
+        Folders {
+            memory: self.memory.join(name),
+            cpuset: cpuset.map(|root| root.join(name)),
+            blkio: blkio.map(|root| root.join(name)),
+        }
+    }
+
     pub(super) fn all(&self) -> Vec<&Path> {
-        [
-            Some(&self.memory),
-            self.cpuset.as_ref(),
-            self.blkio.as_ref(),
-            self.stalls.as_ref(),
-        ]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .collect()
+        let optional = self.cpuset.iter().chain(&self.blkio);
+        std::iter::once(&self.memory)
+            .chain(optional)
+            .map(PathBuf::as_path)
+            .collect()
     }
 }
 
@@ -37,23 +41,20 @@ const OOM_CONTROL: &str = "memory.oom_control";
 
 pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<()> {
     if let Some(bytes) = limits.memory_max {
-        write(&folders.memory.join(MEMORY_LIMIT), &bytes.to_string())?;
+        write(&folders.memory, MEMORY_LIMIT, bytes)?;
     }
     if let Some(swap) = limits.swap_max {
         let Some(memory) = limits.memory_max else {
             bail!("swap_max needs memory_max: cgroup version 1 limits both together");
         };
-        write(
-            &folders.memory.join(MEMSW_LIMIT),
-            &in_pages(memory).saturating_add(in_pages(swap)).to_string(),
-        )?;
+        let both = in_pages(memory).saturating_add(in_pages(swap));
+        write(&folders.memory, MEMSW_LIMIT, both)?;
     }
     if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {
-        write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+        write(folder, "cpuset.cpus", cpus)?;
         // A cpuset without memory nodes accepts no process.
-        let all = folder.parent().unwrap_or(folder).join("cpuset.mems");
-        let nodes = read(&all)?;
-        write(&folder.join("cpuset.mems"), nodes.trim())?;
+        let nodes = read(folder.parent().unwrap_or(folder), "cpuset.mems")?;
+        write(folder, "cpuset.mems", nodes.trim())?;
     }
     let Some(folder) = &folders.blkio else {
         return Ok(());
@@ -61,7 +62,7 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
     for (disk, limit) in io {
         for (file, value) in THROTTLES.iter().zip(limit.amounts()) {
             if let Some(value) = value {
-                write(&folder.join(file), &format!("{disk} {value}"))?;
+                write(folder, file, format!("{disk} {value}"))?;
             }
         }
     }
@@ -70,24 +71,20 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
 
 /// Changes the hard limit. Processes of a full group then wait instead of being killed.
 pub(super) fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
-    write(&memory.join(OOM_CONTROL), "1")?;
+    write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
-    let (path, memory_and_swap) = (memory.join(MEMORY_LIMIT), memory.join(MEMSW_LIMIT));
     // The limit of memory and swap must not be below that of memory.
-    let with_swap = fs::read_to_string(&memory_and_swap)
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok());
-    if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes))
-        && with_swap.is_some()
-    {
-        write(&memory_and_swap, &text)?;
+    let with_swap = value(memory, MEMSW_LIMIT, number::parse).ok().flatten();
+    if with_swap.is_some_and(|with_swap| bytes.is_none_or(|bytes| with_swap < bytes)) {
+        write(memory, MEMSW_LIMIT, &text)?;
     }
+    let path = memory.join(MEMORY_LIMIT);
     match fs::write(&path, text) {
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(at(&path))?,
     }
-    bytes_of(&path, read(&path)?.trim())
+    bytes_of(&path, &read(memory, MEMORY_LIMIT)?)
 }
 
 pub(super) fn waits_when_full(memory: &Path) -> bool {
@@ -110,24 +107,21 @@ fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
     // Includes the limits of the ancestors.
     let path = folders.memory.join("memory.stat");
-    let text = read(&path)?;
-    let limit = |key| {
-        let value = value_of(&text, key).map(|value| bytes_of(&path, value));
-        value.transpose().map(Option::flatten)
-    };
+    let text = read(&folders.memory, "memory.stat")?;
+    let limit = |key| value_of(&text, key).map_or(Ok(None), |value| bytes_of(&path, value));
     let memory_max = limit("hierarchical_memory_limit")?;
     let memory_and_swap = limit("hierarchical_memsw_limit")?;
     let cpus = folders
         .cpuset
         .as_ref()
-        .map(|folder| cpus(&folder.join("cpuset.effective_cpus")))
+        .map(|folder| unified::cpu_set(folder, "cpuset.effective_cpus"))
         .transpose()?;
     let mut io = Vec::new();
     if let Some(folder) = &folders.blkio {
         for (disk, limit) in requested {
             let mut amounts = [None; 4];
             for (file, amount) in THROTTLES.iter().zip(&mut amounts) {
-                let text = read(&folder.join(file))?;
+                let text = read(folder, file)?;
                 *amount = value_of(&text, disk).and_then(|value| value.trim().parse().ok());
             }
             io.push(IoLimit::new(limit.device.clone(), amounts));
@@ -146,71 +140,48 @@ pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Resu
 }
 
 fn bytes_of(path: &Path, value: &str) -> Result<Option<u64>> {
-    let limit = cgroup_limit::parse(value.as_bytes())
-        .map_err(|error| anyhow!(error.at(path).to_string()))?;
-    Ok(Limit::bytes(limit))
-}
-
-fn cpus(path: &Path) -> Result<CpuSet> {
-    CpuSet::parse(&read(path)?).map_err(|error| anyhow!("{}: {error}", path.display()))
+    let limit = cgroup_limit::parse(value.as_bytes()).map_err(|error| error.at(path))?;
+    Ok(limit.bytes())
 }
 
 pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence> {
-    let mut evidence = Evidence {
-        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
-        memory_peak: count(&memory.join("memory.max_usage_in_bytes"))?,
-        memory_current: count(&memory.join("memory.usage_in_bytes"))?,
-        ..Evidence::default()
-    };
-    let stat = memory.join("memory.stat");
-    let text = fs::read(&stat).map_err(at(&stat))?;
-    let stat =
-        cgroup_memory_stat::parse_v1(&text).map_err(|error| anyhow!(error.at(stat).to_string()))?;
-    (evidence.file, evidence.anon) = (stat.file, stat.anon);
-    let control = memory.join(OOM_CONTROL);
-    let text = read(&control)?;
+    // Fails if the group is gone.
+    let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_of(&text, name).and_then(|count| count.trim().parse().ok());
     let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
-    for (name, count) in [("oom_kill", count("oom_kill")), ("under_oom", waits)]
-        .into_iter()
-        .chain(failures(memory)?)
-    {
-        evidence
-            .memory_events
-            .extend(count.map(|count| (name.to_owned(), count)));
-    }
-    Ok(evidence)
+    let [failures, memsw_failures] = failures(memory)?;
+    let events = [
+        ("oom_kill", count("oom_kill")),
+        ("under_oom", waits),
+        ("failcnt", failures),
+        ("memsw_failcnt", memsw_failures),
+    ];
+    let stat = value(memory, "memory.stat", cgroup_memory_stat::parse_v1)?.unwrap_or_default();
+    Ok(Evidence {
+        memory_events: { events.into_iter() }
+            .filter_map(|(name, count)| Some((name.to_owned(), count?)))
+            .collect(),
+        memory_peak: value(memory, "memory.max_usage_in_bytes", number::parse)?,
+        memory_current: value(memory, "memory.usage_in_bytes", number::parse)?,
+        file: stat.file,
+        anon: stat.anon,
+        pressure: stalls.map_or_else(|| Ok(BTreeMap::new()), unified::stalls)?,
+        ..Evidence::default()
+    })
 }
 
-/// Hits of the limits; meaningless zeros are left out.
-fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2]> {
-    let [limit, memory_and_swap] =
-        [MEMORY_LIMIT, MEMSW_LIMIT].map(|file| count(&memory.join(file)));
+/// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
+fn failures(memory: &Path) -> Result<[Option<u64>; 2]> {
+    let count = |file| value(memory, file, number::parse);
+    let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.
     let can_be_hit = memory_and_swap?
         .zip(limit?)
         .is_none_or(|(memory_and_swap, memory)| memory_and_swap > memory);
-    let memory_failures = count(&memory.join("memory.failcnt"))?.filter(|_| can_be_hit);
-    // Newer kernels (6.18) have the file but do not count.
-    let memsw_failures = count(&memory.join("memory.memsw.failcnt"))?.filter(|count| *count > 0);
     Ok([
-        ("failcnt", memory_failures),
-        ("memsw_failcnt", memsw_failures),
+        count("memory.failcnt")?.filter(|_| can_be_hit),
+        // Newer kernels (6.18) have the file but do not count.
+        count("memory.memsw.failcnt")?.filter(|count| *count > 0),
     ])
-}
-
-fn count(path: &Path) -> Result<Option<u64>> {
-    match fs::read(path) {
-        Ok(text) => number::parse(&text)
-            .map(Some)
-            .map_err(|error| anyhow!(error.at(path).to_string())),
-        Err(error)
-            if error.kind() == std::io::ErrorKind::NotFound
-                && path.parent().is_some_and(Path::is_dir) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(at(path)(error)),
-    }
 }

@@ -1,4 +1,4 @@
-use super::folder::write;
+use crate::isolation::launch::cgroup::write;
 use crate::isolation::launch::{IoLimit, Limits, unified};
 use anyhow::Result;
 use std::path::Path;
@@ -11,11 +11,11 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
     ];
     for (file, bytes) in amounts {
         if let Some(bytes) = bytes {
-            write(&folder.join(file), &bytes.to_string())?;
+            write(folder, file, bytes)?;
         }
     }
     if let Some(cpus) = &limits.cpus {
-        write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+        write(folder, "cpuset.cpus", cpus)?;
     }
     for (disk, limit) in io {
         let values = unified::IO_KEYS
@@ -24,17 +24,15 @@ pub(super) fn limit(folder: &Path, limits: &Limits, io: &[(String, IoLimit)]) ->
             .filter_map(|(key, value)| Some(format!(" {key}={}", value?)));
         let values: String = values.collect();
         if !values.is_empty() {
-            write(&folder.join("io.max"), &format!("{disk}{values}"))?;
+            write(folder, "io.max", format!("{disk}{values}"))?;
         }
     }
     Ok(())
 }
 
 pub(super) fn set_memory_limit(folder: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
-    write(
-        &folder.join("memory.high"),
-        &bytes.map_or("max".to_owned(), |bytes| bytes.to_string()),
-    )?;
+    let text = bytes.map_or("max".to_owned(), |bytes| bytes.to_string());
+    write(folder, "memory.high", text)?;
     unified::memory_high(folder)
 }
 

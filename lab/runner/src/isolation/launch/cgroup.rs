@@ -1,0 +1,121 @@
+//! Files and processes of a cgroup's folder.
+
+use super::at;
+use anyhow::{Result, bail};
+use faultline_kernel::ParseError;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+pub(super) fn read(folder: &Path, file: &str) -> Result<String> {
+    let path = folder.join(file);
+    fs::read_to_string(&path).map_err(at(&path))
+}
+
+/// `None` if this kernel or this cgroup does not have the file.
+pub(super) fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
+    let path = folder.join(file);
+    match fs::read_to_string(&path) {
+        // With psi=0 pressure files exist, but reading them fails with "unsupported".
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
+            Ok(None)
+        }
+        text => text.map(Some).map_err(at(&path)),
+    }
+}
+
+/// The value of [`read_optional`]'s text.
+pub(super) fn value<T>(
+    folder: &Path,
+    file: &str,
+    parse: fn(&[u8]) -> Result<T, ParseError>,
+) -> Result<Option<T>> {
+    let text = read_optional(folder, file)?;
+    let value = text.map(|text| parse(text.as_bytes())).transpose();
+    Ok(value.map_err(|error| error.at(folder.join(file)))?)
+}
+
+pub(super) fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
+    let path = folder.join(file);
+    fs::write(&path, value.to_string()).map_err(at(&path))
+}
+
+/// Whether a file such as `cgroup.controllers` has this word; false without the file.
+pub(super) fn has_word(folder: &Path, file: &str, word: &str) -> bool {
+    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+    text.split_whitespace().any(|other| other == word)
+}
+
+pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(at(folder))?,
+    };
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    Ok(entries
+        .flatten()
+        .filter(is_folder)
+        .map(|entry| entry.path())
+        .collect())
+}
+
+/// Including those of the cgroups below.
+pub(super) fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
+    let path = folder.join("cgroup.procs");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
+        // A threaded cgroup: its parent lists the processes.
+        Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
+        text => text.map_err(at(&path))?,
+    };
+    // 0 is a process outside of this PID namespace.
+    let mut all: BTreeSet<i32> = text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|pid| *pid > 0)
+        .collect();
+    for inner in folders(folder)? {
+        all.extend(processes(&inner)?);
+    }
+    Ok(all)
+}
+
+/// Sends a signal to every process of the cgroup but `skipped`, and returns them. Pids may be
+/// reused, so each gets a pidfd before the list is read again.
+pub(super) fn signal(
+    folder: &Path,
+    signal: Signal,
+    skipped: &BTreeSet<i32>,
+) -> Result<BTreeSet<i32>> {
+    let open = |pid: i32| {
+        let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
+        Some((pid, process.ok()?))
+    };
+    let listed = processes(folder)?;
+    let current: Vec<_> = { listed.difference(skipped).copied() }
+        .filter_map(open)
+        .collect();
+    let listed_again = processes(folder)?;
+    let mut signalled = BTreeSet::new();
+    for (pid, process) in current {
+        if !listed_again.contains(&pid) {
+            continue;
+        }
+        match pidfd_send_signal(&process, signal) {
+            Ok(()) | Err(Errno::SRCH) => signalled.insert(pid),
+            Err(error) => {
+                let folder = folder.display();
+                bail!("process {pid} in {folder} cannot be ended: {error}");
+            }
+        };
+    }
+    Ok(signalled)
+}
+
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
+}
