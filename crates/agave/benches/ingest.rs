@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::{Kind, KnownPoint};
+use faultline_agave::points::KnownPoint;
 
 const CHUNK: usize = 16 * 1024;
 const ROUNDS: usize = 15;
@@ -53,7 +53,7 @@ fn main() {
 }
 
 fn read_known(line: &[u8]) -> u64 {
-    if Kind::of_line(line).is_none() {
+    if !name_of(line).is_some_and(KnownPoint::is_known) {
         return 0;
     }
     let Ok(point) = Point::parse(line) else {
@@ -91,7 +91,7 @@ fn count(body: &[u8]) -> usize {
 fn only_known(capture: &[u8]) -> Vec<u8> {
     let lines = capture.split_inclusive(|&byte| byte == b'\n');
     lines
-        .filter(|line| Kind::of_line(line).is_some())
+        .filter(|line| name_of(line).is_some_and(KnownPoint::is_known))
         .flatten()
         .copied()
         .collect()

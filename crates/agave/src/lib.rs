@@ -34,10 +34,8 @@
 //! for chunk in ["bank_frozen,host_id=A slot=7i,ha", "sh=\"x\" 1700000000000000000\n"] {
 //!     splitter.feed(chunk.as_bytes(), |line| {
 //!         let point = Point::parse(line?)?;
-//!         if let Some(Ok(decoded)) = KnownPoint::parse(&point) {
-//!             if let KnownPoint::BankFrozen(bank) = decoded.known {
-//!                 slots.extend(bank.slot);
-//!             }
+//!         if let Some(Ok(KnownPoint::BankFrozen(bank))) = KnownPoint::parse(&point) {
+//!             slots.extend(bank.slot);
 //!         }
 //!         Ok::<(), faultline_agave::BadLine>(())
 //!     });

@@ -14,7 +14,7 @@
 )]
 
 use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
-use faultline_agave::points::Kind;
+use faultline_agave::points::KnownPoint;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints};
 use faultline_core::push_memory::PushMemory;
@@ -128,7 +128,9 @@ fn allowed(
 }
 
 fn cases(capture: &[u8]) -> Vec<Case> {
-    let (known, ignored) = parted(capture, |line| Kind::of_line(line).is_some());
+    let (known, ignored) = parted(capture, |line| {
+        name_of(line).is_some_and(KnownPoint::is_known)
+    });
     println!(
         "capture: {} lines, {} of them known",
         lines(capture),

@@ -75,8 +75,7 @@ impl Log {
         } else if let Some(timings) = line.replay_timings() {
             self.replayed.program_cache_us = timings.program_cache_us;
         } else if let Some(Ok(point)) = line.point()
-            && let Some(Ok(decoded)) = KnownPoint::parse(&point)
-            && let KnownPoint::ProgramCache(counts) = decoded.known
+            && let Some(Ok(KnownPoint::ProgramCache(counts))) = KnownPoint::parse(&point)
         {
             self.add_counts(&counts);
         }

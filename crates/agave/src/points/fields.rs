@@ -2,103 +2,105 @@ use crate::BadLine;
 use crate::line::{Point, Value};
 
 pub(super) trait Datapoint: Default {
-    /// `None` if the struct has no such field, otherwise whether the value was usable.
-    fn set_field(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
+    /// Ignores a key that is not a field. An unusable value leaves the field `None`.
+    fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>);
 }
 
-/// Owned: strings are rare and short.
-pub(super) enum FieldValue {
-    Int(i64),
-    Bool(bool),
-    Str(String),
+pub(super) trait FromValue: Sized {
+    fn from_value(value: Value<'_>) -> Option<Self>;
 }
 
-pub(super) trait FromField: Sized {
-    fn from_field(value: FieldValue) -> Option<Self>;
-}
-
-impl FromField for u64 {
+impl FromValue for u64 {
     /// Negative numbers are wrapped casts.
-    fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Int(value) = value {
-            value.try_into().ok()
-        } else {
-            None
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Int(value) => value.try_into().ok(),
+            _ => None,
         }
     }
 }
 
-impl FromField for bool {
-    fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Bool(value) = value {
-            Some(value)
-        } else {
-            None
+impl FromValue for bool {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Bool(value) => Some(value),
+            _ => None,
         }
     }
 }
 
-impl FromField for String {
-    fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Str(value) = value {
-            Some(value)
-        } else {
-            None
+impl FromValue for String {
+    fn from_value(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Str(text) => Some(text.decode().into_owned()),
+            _ => None,
         }
     }
 }
 
-pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLine> {
+pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
     let mut datapoint = T::default();
-    let mut unusable = 0;
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad(reason))?;
-        datapoint.set_field(tag.key, || tag.value.parse().ok().map(FieldValue::Bool));
+        datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
     }
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
-        let value = || match field.value().ok()? {
-            Value::Int(value) => Some(FieldValue::Int(value)),
-            Value::Float(_) => None,
-            Value::Bool(value) => Some(FieldValue::Bool(value)),
-            Value::Str(text) => Some(FieldValue::Str(text.decode().into_owned())),
-        };
-        if datapoint.set_field(field.key, value) == Some(false) {
-            unusable += 1;
-        }
+        datapoint.set_field(field.key, || field.value().ok());
     }
-    Ok((datapoint, unusable))
+    Ok(datapoint)
 }
 
-/// Declares the structs of datapoints from the lists of their members: documentation, name, type, key. A tag is a member of
-/// type `bool`.
+/// Declares each datapoint once: documentation, name, type, and its members with documentation, name, type and key. A tag is
+/// a member of type `bool`.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
-        $name:ident $(in $table:literal)? {
+        $name:literal => $kind:ident $(in $table:literal)? {
             $($(#[$field_doc:meta])* $field:ident: $ty:ty = $($key:literal)|+,)*
         }
-    )*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Default, PartialEq)]
-        #[non_exhaustive]
-        pub struct $name {
-            $($(#[$field_doc])* pub $field: Option<$ty>,)*
-        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Default, PartialEq)]
+            #[non_exhaustive]
+            pub struct $kind {
+                $($(#[$field_doc])* pub $field: Option<$ty>,)*
+            }
 
-        impl Datapoint for $name {
+            impl Datapoint for $kind {
+                #[inline]
+                fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>) {
+                    match key {
+                        $($($key)|+ => self.$field = value().and_then(FromValue::from_value),)*
+                        _ => {}
+                    }
+                }
+            }
+        )*
+
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum KnownPoint { $($(#[$doc])* $kind($kind),)* }
+
+        impl KnownPoint {
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Unknown names, which are most, cost a comparison of lengths.
             #[inline]
-            fn set_field(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool> {
-                match key {
-                    $($($key)|+ => {
-                        self.$field = value().and_then(<$ty as FromField>::from_field);
-                        Some(self.$field.is_some())
-                    })*
+            pub fn is_known(name: &[u8]) -> bool {
+                $(name == $name.as_bytes())||*
+            }
+
+            /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are malformed, so that the
+            /// whole line is untrustworthy.
+            pub fn parse(point: &Point<'_>) -> Option<Result<Self, BadLine>> {
+                match point.name() {
+                    $($name => Some(decode(point).map(Self::$kind)),)*
                     _ => None,
                 }
             }
         }
-    )*};
+    };
 }
 
 pub(super) use datapoints;

@@ -1,6 +1,101 @@
-use super::fields::{Datapoint, FieldValue, FromField, datapoints};
+use super::fields::{Datapoint, FromValue, datapoints, decode};
+use crate::BadLine;
+use crate::line::{Point, Value};
 
-crate::recorded_datapoints!(datapoints);
+crate::recorded_datapoints! { datapoints
+    "bank_frozen" => BankFrozen {
+        slot: u64 = "slot",
+    }
+
+    /// A slot that the cluster confirmed optimistically, from gossip votes; also on nodes that do
+    /// not vote.
+    "optimistic_slot" => OptimisticSlot {
+        slot: u64 = "slot",
+    }
+
+    "shred_insert_is_full" => ShredInsertIsFull {
+        slot: u64 = "slot",
+    }
+
+    /// The metrics agent's own point; ends every push.
+    "metrics" => AgentStats {
+        points_written: u64 = "points_written",
+        points_lost: u64 = "points_lost",
+        secs_since_last_write: u64 = "secs_since_last_write",
+    }
+
+    "validator-new" => ValidatorNew {
+        version: String = "version",
+    }
+
+    /// The identity was changed at run time. Pushed under the new one.
+    "validator-set_identity" => SetIdentity {
+        /// Reported by 4.2.
+        old_id: String = "old_id",
+        /// Versions without `old_id` name it `id`.
+        new_id: String = "new_id" | "id",
+        version: String = "version",
+    }
+
+    /// A background job of the accounts database began or ended. The point has one field: the
+    /// number of running jobs of that kind.
+    "accounts_db_active" => AccountsActive {
+        /// Cleaning of old versions.
+        clean: u64 = "clean",
+        /// Shrinking of files that are mostly dead.
+        shrink: u64 = "shrink",
+        /// Squashing of old files into one.
+        squash_ancient: u64 = "squash_ancient",
+        /// Flushing of the write cache.
+        flush: u64 = "flush",
+        /// Calculation of the accounts hash. Until 2.3.
+        hash: u64 = "hash",
+    }
+
+    "tower-vote" => TowerVote {
+        latest: u64 = "latest",
+        root: u64 = "root",
+    }
+
+    "block-commitment-cache" => BlockCommitmentCache {
+        highest_super_majority_root: u64 = "highest-super-majority-root",
+        highest_confirmed_slot: u64 = "highest-confirmed-slot",
+    }
+
+    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration.
+    /// Since 4.2.2.
+    "event_handler_stats" => EventHandlerStats {
+        ignored: u64 = "ignored",
+    }
+
+    /// A slot that the root has passed. Times are microseconds since the slot's first event. A
+    /// later event makes another point of the slot, with times from that event. Since 4.2.2.
+    "event_handler_slot_tracking" => SlotTracking {
+        slot: u64 = "slot",
+        /// This validator sent its notarize vote.
+        vote_notarize_us: u64 = "vote_notarize",
+        vote_skip_us: u64 = "vote_skip",
+        finalized_us: u64 = "finalized",
+        is_fast_finalization: bool = "is_fast_finalization",
+    }
+
+    /// Every 10 s. Since 4.2.2.
+    "consensus_pool_service" => ConsensusPoolService {
+        in_standstill: bool = "in_standstill_bool",
+    }
+
+    /// A root has activated the Alpenglow feature, some thousand slots before the migration.
+    /// Reported once, when it happens. Since 4.2.2.
+    "migration-started" => MigrationStarted {
+        /// From this slot on blocks hold only votes.
+        migration_slot: u64 = "migration_slot",
+    }
+
+    /// Alpenglow runs. Reported once, when it begins. Since 4.2.2.
+    "migration-complete" => MigrationComplete {
+        genesis_slot: u64 = "genesis_slot",
+    }
+}
 
 impl ProgramCache {
     /// Compiled entries at the start of the last eviction pass. `None` if this report has no pass.
@@ -14,111 +109,5 @@ impl ReplaySlot {
     /// are 0; a replayed slot has at least its tick entries. `None` if unknown.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
-    }
-}
-
-datapoints! {
-    BankFrozen {
-        slot: u64 = "slot",
-    }
-
-    /// A slot that the cluster confirmed optimistically, from gossip votes; also on nodes that do
-    /// not vote.
-    OptimisticSlot {
-        slot: u64 = "slot",
-    }
-
-    ShredInsertIsFull {
-        slot: u64 = "slot",
-        /// From the first shred to the last, in ms.
-        total_time_ms: u64 = "total_time_ms",
-        num_repaired: u64 = "num_repaired",
-        num_recovered: u64 = "num_recovered",
-    }
-
-    AgentStats {
-        points_written: u64 = "points_written",
-        num_points: u64 = "num_points",
-        points_lost: u64 = "points_lost",
-        points_buffered: u64 = "points_buffered",
-        secs_since_last_write: u64 = "secs_since_last_write",
-    }
-
-    ValidatorNew {
-        id: String = "id",
-        version: String = "version",
-        /// 0 testnet, 1 mainnet-beta, 2 devnet, 3 development.
-        cluster_type: u64 = "cluster_type",
-        elapsed_ms: u64 = "elapsed_ms",
-        waited_for_supermajority: bool = "waited_for_supermajority",
-        shred_version: u64 = "shred_version",
-    }
-
-    /// The identity was changed at run time. Pushed under the new one.
-    SetIdentity {
-        /// Reported by 4.2.
-        old_id: String = "old_id",
-        /// Versions without `old_id` name it `id`.
-        new_id: String = "new_id" | "id",
-        version: String = "version",
-    }
-
-    /// A background job of the accounts database began or ended. The point has one field: the
-    /// number of running jobs of that kind.
-    AccountsActive {
-        /// Cleaning of old versions.
-        clean: u64 = "clean",
-        /// Shrinking of files that are mostly dead.
-        shrink: u64 = "shrink",
-        /// Squashing of old files into one.
-        squash_ancient: u64 = "squash_ancient",
-        /// Flushing of the write cache.
-        flush: u64 = "flush",
-        /// Calculation of the accounts hash. Until 2.3.
-        hash: u64 = "hash",
-    }
-
-    TowerVote {
-        latest: u64 = "latest",
-        root: u64 = "root",
-    }
-
-    BlockCommitmentCache {
-        highest_super_majority_root: u64 = "highest-super-majority-root",
-        highest_confirmed_slot: u64 = "highest-confirmed-slot",
-    }
-
-    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration.
-    /// Since 4.2.2.
-    EventHandlerStats {
-        ignored: u64 = "ignored",
-    }
-
-    /// A slot that the root has passed. Times are microseconds since the slot's first event. A
-    /// later event makes another point of the slot, with times from that event. Since 4.2.2.
-    SlotTracking {
-        slot: u64 = "slot",
-        /// This validator sent its notarize vote.
-        vote_notarize_us: u64 = "vote_notarize",
-        vote_skip_us: u64 = "vote_skip",
-        finalized_us: u64 = "finalized",
-        is_fast_finalization: bool = "is_fast_finalization",
-    }
-
-    /// Every 10 s. Since 4.2.2.
-    ConsensusPoolService {
-        in_standstill: bool = "in_standstill_bool",
-    }
-
-    /// A root has activated the Alpenglow feature, some thousand slots before the migration.
-    /// Reported once, when it happens. Since 4.2.2.
-    MigrationStarted {
-        /// From this slot on blocks hold only votes.
-        migration_slot: u64 = "migration_slot",
-    }
-
-    /// Alpenglow runs. Reported once, when it begins. Since 4.2.2.
-    MigrationComplete {
-        genesis_slot: u64 = "genesis_slot",
     }
 }

@@ -1,16 +1,16 @@
 //! The datapoints that recordings keep whole.
 
-/// Gives `$types` every datapoint that recordings keep whole, with its table there: `$types` makes a type of each. One line
-/// declares a field for the parser, the recording's column and its reader; the first line of its comment says in
-/// docs/RECORDING.md what the column is.
+/// Gives `$types` every datapoint that recordings keep whole, with its name and its table there, then `$more`: `$types` makes
+/// a type of each. One line declares a field for the parser, the recording's column and its reader; the first line of its
+/// comment says in docs/RECORDING.md what the column is.
 #[macro_export]
 macro_rules! recorded_datapoints {
-    ($types:ident) => {
+    ($types:ident $($more:tt)*) => {
         $types! {
             /// `loaded-programs-cache-stats`: deltas since the previous point.
             /// By all users of the process's one cache: replay, block production, simulation. Sum every point; forks and
             /// parallel banks may report the same slot twice.
-            ProgramCache in "program_cache_point" {
+            "loaded-programs-cache-stats" => ProgramCache in "program_cache_point" {
                 /// The parent slot of the bank whose creation reported.
                 slot: u64 = "slot",
                 /// Inflated before 4.4.0.
@@ -49,7 +49,7 @@ macro_rules! recorded_datapoints {
             /// `replay-slot-stats`: one completed bank, times in microseconds.
             /// A slot may come again with another bank: each is work. Times of the execution are sums over threads and may exceed the slot's. All counts and execution times are 0 for
             /// the node's own leader slots.
-            ReplaySlot in "replay_slot_point" {
+            "replay-slot-stats" => ReplaySlot in "replay_slot_point" {
                 /// The bank's slot.
                 slot: u64 = "slot",
                 /// In entries, votes and failures included.
@@ -90,7 +90,7 @@ macro_rules! recorded_datapoints {
             }
 
             /// `bank-forks_set_root`: the root moved.
-            SetRoot in "set_root_point" {
+            "bank-forks_set_root" => SetRoot in "set_root_point" {
                 /// The new root.
                 slot: u64 = "slot",
                 /// Transactions between the two roots.
@@ -106,7 +106,7 @@ macro_rules! recorded_datapoints {
 
             /// `cost_tracker_stats`: a frozen bank with at least one transaction.
             /// Replayed or own. A slot may come again with another bank: add only what exceeds its highest count.
-            CostTracker in "cost_tracker_point" {
+            "cost_tracker_stats" => CostTracker in "cost_tracker_point" {
                 /// The bank's slot.
                 bank_slot: u64 = "bank_slot",
                 /// In the block, votes included.
@@ -121,7 +121,7 @@ macro_rules! recorded_datapoints {
 
             /// `program-cache-times`: what the program cache did since the root before; only of an instrumented build.
             /// Such a build is made by `scripts/install-agave --instrumented`.
-            CacheTimes in "cache_times_point" {
+            "program-cache-times" => CacheTimes in "cache_times_point" {
                 /// The new root.
                 slot: u64 = "slot",
                 /// Pruning.
@@ -135,6 +135,7 @@ macro_rules! recorded_datapoints {
                 /// Entries that they looked at.
                 evict_examined: u64 = "evict_examined",
             }
+            $($more)*
         }
     };
 }

@@ -1,7 +1,10 @@
 use super::*;
 use crate::Reason;
+use crate::line::Point;
+use std::collections::HashSet;
+use std::mem::discriminant;
 
-fn known(line: &str) -> Decoded {
+fn known(line: &str) -> KnownPoint {
     KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
         .unwrap()
         .unwrap()
@@ -9,42 +12,32 @@ fn known(line: &str) -> Decoded {
 
 #[test]
 fn every_datapoint_kind_is_found_only_by_its_own_name() {
-    for &kind in Kind::ALL {
-        assert_eq!(Kind::of_name(kind.name().as_bytes()), Some(kind));
-        assert_eq!(
-            Kind::of_line(format!("{},host_id=A x=1i 1", kind.name()).as_bytes()),
-            Some(kind)
-        );
-        assert_eq!(Kind::of_name(format!("{}2", kind.name()).as_bytes()), None);
-        assert_eq!(
-            known(&format!("{},host_id=A x=1i 1", kind.name()))
-                .known
-                .kind(),
-            kind
-        );
+    let mut kinds = HashSet::new();
+    for &name in KnownPoint::NAMES {
+        assert!(KnownPoint::is_known(name.as_bytes()), "{name}");
+        assert!(!KnownPoint::is_known(format!("{name}2").as_bytes()));
+        kinds.insert(discriminant(&known(&format!("{name},host_id=A x=1i 1"))));
     }
+    assert_eq!(kinds.len(), KnownPoint::NAMES.len());
 }
 
 #[test]
-fn an_absent_or_underflowed_field_is_none_and_underflow_is_counted() {
-    let decoded = known(
-        "loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7",
-    );
-    let KnownPoint::ProgramCache(stats) = decoded.known else {
-        panic!("{:?}", decoded.known)
+fn an_absent_or_unusable_field_is_none() {
+    let line = "loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7";
+    let expected = ProgramCache {
+        slot: Some(5),
+        hits: Some(0),
+        ..ProgramCache::default()
     };
-    assert_eq!(
-        (stats.slot, stats.hits, stats.misses, stats.prunes_stale),
-        (Some(5), Some(0), None, None)
-    );
-    assert_eq!((decoded.unusable, decoded.time_ns), (3, Some(7)));
+    assert_eq!(known(line), KnownPoint::ProgramCache(expected));
 }
 
 #[test]
 fn an_unused_field_may_have_any_value() {
+    let slot = Some(9);
     assert_eq!(
-        known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").unusable,
-        0
+        known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1"),
+        KnownPoint::BankFrozen(BankFrozen { slot })
     );
 }
 
@@ -69,9 +62,7 @@ fn a_water_level_of_zero_leaves_the_entries_unknown() {
     for (level, entries) in [("0i", None), ("461i", Some(461))] {
         let KnownPoint::ProgramCache(stats) = known(&format!(
             "loaded-programs-cache-stats water_level={level} 1"
-        ))
-        .known
-        else {
+        )) else {
             panic!("another kind")
         };
         assert_eq!(stats.loaded_entries(), entries);
@@ -91,8 +82,7 @@ fn a_leader_slot_replays_nothing_not_even_ticks() {
         ),
         ("total_transactions=0i", None),
     ] {
-        let KnownPoint::ReplaySlot(slot) = known(&format!("replay-slot-stats {counts} 1")).known
-        else {
+        let KnownPoint::ReplaySlot(slot) = known(&format!("replay-slot-stats {counts} 1")) else {
             panic!("another kind")
         };
         assert_eq!(slot.is_own_slot(), own, "{counts}");
@@ -108,9 +98,7 @@ fn the_leader_tag_is_absent_before_3_0() {
     ] {
         let KnownPoint::CostTracker(costs) = known(&format!(
             "cost_tracker_stats,host_id=A{tags} bank_slot=1i 1"
-        ))
-        .known
-        else {
+        )) else {
             panic!("another kind")
         };
         assert_eq!(costs.is_leader, is_leader, "{tags}");

@@ -62,7 +62,7 @@ macro_rules! points {
     ($(
         #[doc = $about:literal]
         $(#[doc = $more:literal])*
-        $kind:ident in $table:literal { $(
+        $name:literal => $kind:ident in $table:literal { $(
             #[doc = $doc:literal]
             $(#[doc = $detail:literal])*
             $field:ident: $type:ty = $key:literal,

@@ -380,7 +380,7 @@ impl State {
         };
         let is_summed = has_fields(point.name().as_bytes());
         let known = match KnownPoint::parse(point) {
-            Some(Ok(decoded)) => Some(decoded),
+            Some(Ok(known)) => Some(known),
             None if !is_summed || point.is_well_formed() => None,
             _ => {
                 lines.bad += 1;
@@ -395,20 +395,20 @@ impl State {
         let time = point
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
-        if let Some(decoded) = &known {
+        if let Some(known) = &known {
             let is_plausible = match pending {
-                None => slot_filter.accepts(&decoded.known, now),
-                Some(slots) => slots::accepts_pending(slots, &decoded.known, now),
+                None => slot_filter.accepts(known, now),
+                Some(slots) => slots::accepts_pending(slots, known, now),
             };
             if !is_plausible {
                 lines.implausible += 1;
                 return AddedPoint::default();
             }
-            if let KnownPoint::AccountsActive(active) = &decoded.known {
+            if let KnownPoint::AccountsActive(active) = known {
                 tally.add_job(active, time, now.uptime);
             }
         }
-        tally.add(point, known.as_ref().map(|decoded| &decoded.known));
+        tally.add(point, known.as_ref());
         let allowed_fields = allow.allowed_fields(point.name().as_bytes());
         let allowed =
             allowed_fields.is_some_and(|allowed_fields| values.add(allow, allowed_fields, point));
@@ -418,7 +418,7 @@ impl State {
             lines.ignored += 1;
         }
         AddedPoint {
-            known: known.map(|decoded| decoded.known),
+            known,
             is_followed: sender_state == SenderState::Ours,
             time,
         }

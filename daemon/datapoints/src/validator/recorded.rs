@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_recorded_point_keeps_its_fields_and_omits_missing_ones() {
         let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
-        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap();
         let point = Point::new(&known, 77, Duration::from_secs(2)).unwrap();
         let expected = SetRootPoint {
             time_unix_ns: 77,
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn datapoint_kinds_that_are_only_summed_are_not_recorded() {
         let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
-        let known = KnownPoint::parse(&line).unwrap().unwrap().known;
+        let known = KnownPoint::parse(&line).unwrap().unwrap();
         assert_eq!(Point::new(&known, 77, Duration::ZERO), None);
     }
 

@@ -18,7 +18,7 @@ impl ValidatorReports {
     pub fn add(&mut self, known: &KnownPoint, now: Stamp) {
         self.migration.add(known, now);
         match known {
-            KnownPoint::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
+            KnownPoint::AgentStats(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
             KnownPoint::ValidatorNew(new) => self.set_version(new.version.as_ref()),
             KnownPoint::SetIdentity(set) => self.set_version(set.version.as_ref()),
             _ => {}

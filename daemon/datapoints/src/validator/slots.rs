@@ -205,7 +205,6 @@ mod tests {
         KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap())
             .unwrap()
             .unwrap()
-            .known
     }
 
     fn optimistic(slot: u64) -> KnownPoint {

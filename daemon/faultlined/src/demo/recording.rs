@@ -4,7 +4,6 @@ use super::IDENTITY;
 use super::cache::CacheSize;
 use anyhow::Context;
 use faultline_agave::line::{Point, Value};
-use faultline_agave::points::Kind;
 use flate2::read::GzDecoder;
 use std::io::Read;
 use std::time::Duration;
@@ -82,11 +81,7 @@ impl Recording {
             .filter_map(Point::timestamp)
             .min()
             .context("no times")?;
-        let frozen = || {
-            points
-                .iter()
-                .filter(|point| kind(point) == Some(Kind::BankFrozen))
-        };
+        let frozen = || points.iter().filter(|point| point.name() == "bank_frozen");
         let first = frozen()
             .filter_map(|point| integer_field(point, "slot"))
             .min()
@@ -106,17 +101,18 @@ impl Recording {
                 at,
                 pieces: pieces(point, first, cache)?,
             };
-            match kind(point) {
-                Some(Kind::ShredInsertIsFull) => recording.cluster.push(line),
-                _ => recording.validator.push(line),
-            }
-            match kind(point) {
-                Some(Kind::BankFrozen) => recording.blocks.push((at, 0)),
-                Some(Kind::CostTracker) => {
+            match point.name() {
+                "shred_insert_is_full" => {
+                    recording.cluster.push(line);
+                    continue;
+                }
+                "bank_frozen" => recording.blocks.push((at, 0)),
+                "cost_tracker_stats" => {
                     transactions.push((at, integer_field(point, "transaction_count").unwrap_or(0)))
                 }
                 _ => {}
             }
+            recording.validator.push(line);
         }
         recording.validator.sort_by_key(|line| line.at);
         recording.cluster.sort_by_key(|line| line.at);
@@ -197,10 +193,6 @@ impl Line {
         }
         text
     }
-}
-
-fn kind(point: &Point<'_>) -> Option<Kind> {
-    Kind::of_name(point.name().as_bytes())
 }
 
 fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {

@@ -37,7 +37,6 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
         match KnownPoint::parse(&Point::parse(line.unwrap()).unwrap())
             .unwrap()
             .unwrap()
-            .known
         {
             KnownPoint::ProgramCache(stats) => {
                 let slot = slots.entry(stats.slot.unwrap()).or_default();

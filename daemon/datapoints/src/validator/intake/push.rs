@@ -2,7 +2,7 @@ use super::{AllowList, Intake, PushEnd, PushTimes, Slots};
 use crate::validator::tally::has_fields;
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
-use faultline_agave::points::{Kind, KnownPoint};
+use faultline_agave::points::KnownPoint;
 use faultline_metrics::Stamp;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Push {
             self.bad_lines += 1;
             return;
         };
-        let wanted = Kind::of_name(name).is_some()
+        let wanted = KnownPoint::is_known(name)
             || has_fields(name)
             || self.allow.allowed_fields(name).is_some();
         // Agave always writes host_id first. A line without it comes from another tool.
@@ -140,7 +140,7 @@ impl Push {
 
     /// The end of the push, if this is its last point.
     fn end_at(&self, known: &KnownPoint, created: i64) -> Option<PushEnd> {
-        let KnownPoint::Agent(agent) = known else {
+        let KnownPoint::AgentStats(agent) = known else {
             return None;
         };
         let at = PushTimes::new(created, self.now);

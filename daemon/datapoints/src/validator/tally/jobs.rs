@@ -116,8 +116,8 @@ mod tests {
         for (field, count, second, received_at) in points {
             let time = second * 1_000_000_000;
             let line = format!("accounts_db_active,host_id=A {field}={count}i {time}");
-            let decoded = KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap());
-            let KnownPoint::AccountsActive(active) = decoded.unwrap().unwrap().known else {
+            let known = KnownPoint::parse(&Point::parse(line.as_bytes()).unwrap());
+            let KnownPoint::AccountsActive(active) = known.unwrap().unwrap() else {
                 panic!("another kind")
             };
             jobs.add(

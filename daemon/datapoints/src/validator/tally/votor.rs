@@ -143,8 +143,8 @@ mod tests {
         let mut votor = Votor::default();
         for line in lines {
             let point = Point::parse(line.as_bytes()).unwrap();
-            let decoded = KnownPoint::parse(&point).unwrap().unwrap();
-            votor.add(&decoded.known);
+            let known = KnownPoint::parse(&point).unwrap().unwrap();
+            votor.add(&known);
         }
         votor
     }
@@ -244,8 +244,8 @@ mod tests {
         let mut tally = crate::validator::tally::Tally::default();
         for line in REPORTS {
             let point = Point::parse(line.as_bytes()).unwrap();
-            let decoded = KnownPoint::parse(&point).transpose().unwrap();
-            tally.add(&point, decoded.as_ref().map(|decoded| &decoded.known));
+            let known = KnownPoint::parse(&point).transpose().unwrap();
+            tally.add(&point, known.as_ref());
         }
         let mut out = Vec::new();
         tally.readings(true, &mut out);

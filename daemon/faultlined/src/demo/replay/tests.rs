@@ -1,6 +1,6 @@
 use super::*;
 use faultline_agave::line::{LineSplitter, Point};
-use faultline_agave::points::{Kind, KnownPoint};
+use faultline_agave::points::KnownPoint;
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {
@@ -39,7 +39,7 @@ fn times_only_increase_and_lie_between_the_pushes() {
 fn every_push_ends_with_the_agents_own_point() {
     for body in bodies() {
         let last = points(&body).last().unwrap();
-        let KnownPoint::Agent(agent) = KnownPoint::parse(&last).unwrap().unwrap().known else {
+        let KnownPoint::AgentStats(agent) = KnownPoint::parse(&last).unwrap().unwrap() else {
             panic!("{last:?}")
         };
         assert_eq!(agent.points_written, Some(points(&body).count() as u64));
@@ -56,18 +56,13 @@ fn every_push_ends_with_the_agents_own_point() {
 #[test]
 fn the_demo_pushes_its_version_once_before_the_first_block() {
     let bodies = bodies().concat();
-    let kinds: Vec<Kind> = points(&bodies)
-        .filter_map(|point| Kind::of_name(point.name().as_bytes()))
+    let names: Vec<String> = points(&bodies)
+        .map(|point| point.name().to_owned())
+        .filter(|name| KnownPoint::is_known(name.as_bytes()))
         .collect();
-    assert_eq!(
-        kinds
-            .iter()
-            .filter(|kind| **kind == Kind::ValidatorNew)
-            .count(),
-        1
-    );
-    let first = kinds.iter().position(|kind| *kind != Kind::Agent).unwrap();
-    assert_eq!(kinds[first], Kind::ValidatorNew);
+    let first = names.iter().find(|name| *name != "metrics").unwrap();
+    assert_eq!(first, "validator-new");
+    assert_eq!(names.iter().filter(|name| *name == first).count(), 1);
 }
 
 #[test]
