@@ -28,10 +28,8 @@ const DATAPOINT: &str = "datapoint: ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine<'a> {
-    /// Unix nanoseconds. `None`, like level and target, without Agave's line head.
+    /// Unix nanoseconds. `None` without Agave's line head.
     pub time_ns: Option<i64>,
-    pub level: Option<&'a str>,
-    pub target: Option<&'a str>,
     /// The whole line without Agave's line head.
     pub message: &'a str,
 }
@@ -41,19 +39,16 @@ impl<'a> LogLine<'a> {
     pub fn parse(line: &'a str) -> Self {
         Self::with_head(line).unwrap_or(Self {
             time_ns: None,
-            level: None,
-            target: None,
             message: line,
         })
     }
 
     fn with_head(line: &'a str) -> Option<Self> {
         let (head, message) = line.strip_prefix('[')?.split_once("] ")?;
-        let mut words = head.split_ascii_whitespace();
+        // The level and the target follow.
+        let (time, _) = head.split_once(' ')?;
         Some(Self {
-            time_ns: Some(unix_nanos(words.next()?)?),
-            level: Some(words.next()?),
-            target: words.next(),
+            time_ns: Some(unix_nanos(time)?),
             message,
         })
     }

@@ -171,8 +171,8 @@ fn a_real_log_gives_points_and_progress() {
     assert_eq!(
         progress,
         [
-            Progress::ReplayBegins { slot: 0 },
-            Progress::LedgerHolds { slot: 0 },
+            Progress::ReplayBegins,
+            Progress::Replaying,
             Progress::Replayed
         ]
     );

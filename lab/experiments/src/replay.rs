@@ -70,7 +70,7 @@ impl Log {
                 ..ReplayedSlot::default()
             };
             self.frozen(slot, line.time_ns);
-        } else if let Some(Progress::ReplayBegins { .. }) = line.progress() {
+        } else if let Some(Progress::ReplayBegins) = line.progress() {
             self.start_replay(line.time_ns);
         } else if let Some(timings) = line.replay_timings() {
             self.replayed.program_cache_us = timings.program_cache_us;

@@ -43,5 +43,9 @@ impl Migration {
 }
 
 fn number_after(text: &str, words: &str) -> Option<u64> {
-    super::progress::leading_number(text.split_once(words)?.1)
+    let (_, rest) = text.split_once(words)?;
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }

@@ -14,19 +14,15 @@ pub struct FrozenBank<'a> {
 }
 
 /// `ledger processing timing: ExecuteTimings {...}`, once, after the replay of a local ledger.
-/// Microseconds, summed over threads and slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayTimings {
-    /// Program cache: lookups, waits and loads. `None` unless the line has 14 metrics (2.1 to 2.3),
-    /// because only the order identifies them.
+    /// Lookups, waits and loads of the program cache, summed over threads and slots. `None` unless
+    /// the line has 14 metrics (2.1 to 2.3), because only the order identifies them.
     pub program_cache_us: Option<u64>,
-    /// Transaction execution; `None` like `program_cache_us`.
-    pub execute_us: Option<u64>,
 }
 
-/// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the positions of two of them.
+/// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the position of one of them.
 const METRIC_COUNT: usize = 14;
-const EXECUTE_INDEX: usize = 3;
 const PROGRAM_CACHE_INDEX: usize = 11;
 
 impl<'a> FrozenBank<'a> {
@@ -61,10 +57,8 @@ impl ReplayTimings {
         let numbers = numbers
             .filter(|numbers| numbers.len() == METRIC_COUNT)
             .unwrap_or_default();
-        let of = |position: usize| numbers.get(position).copied();
         Some(Self {
-            program_cache_us: of(PROGRAM_CACHE_INDEX),
-            execute_us: of(EXECUTE_INDEX),
+            program_cache_us: numbers.get(PROGRAM_CACHE_INDEX).copied(),
         })
     }
 }

@@ -19,14 +19,10 @@ fn records(log: &str) -> Vec<Result<String, Reason>> {
 }
 
 #[test]
-fn a_line_gives_time_level_target_and_message() {
+fn a_line_gives_time_and_message() {
     let text = format!("{HEAD}Validator initialized");
     let line = LogLine::parse(&text);
     assert_eq!(line.time_ns, Some(1_740_830_400_123_456_789));
-    assert_eq!(
-        (line.level, line.target),
-        (Some("INFO"), Some("solana_metrics::metrics"))
-    );
     assert_eq!(line.message, "Validator initialized");
 }
 
@@ -106,37 +102,27 @@ fn each_startup_step_in_the_log_is_recognised() {
     for (message, progress) in [
         (
             "Downloading 1000 bytes from http://1.2.3.4:8899/snapshot.tar.bz2",
-            Progress::DownloadBegins { bytes: 1000 },
+            Progress::Downloading,
         ),
         (
             "downloaded 500 bytes 50.0% 99.5 bytes/s",
-            Progress::Downloading {
-                bytes: 500,
-                percent: 50.0,
-                bytes_per_second: 99.5,
-            },
+            Progress::Downloading,
         ),
         ("snapshot untar took 131.4s", Progress::Unpacked),
         ("incremental snapshot untar took 900ms", Progress::Unpacked),
         (
             "generating index: 5/10 slots... (3/s)",
-            Progress::GeneratingIndex { done: 5, total: 10 },
+            Progress::GeneratingIndex,
         ),
         (
             "generating index: processed 5/10 slots...",
-            Progress::GeneratingIndex { done: 5, total: 10 },
+            Progress::GeneratingIndex,
         ),
-        (
-            "Processing ledger from slot 12...",
-            Progress::ReplayBegins { slot: 12 },
-        ),
-        (
-            "ledger holds data through slot 34",
-            Progress::LedgerHolds { slot: 34 },
-        ),
+        ("Processing ledger from slot 12...", Progress::ReplayBegins),
+        ("ledger holds data through slot 34", Progress::Replaying),
         (
             "processing ledger: slot=20, root_slot=5 slots=9, slots/s=4.5, txs/s=1",
-            Progress::Replaying { slot: 20 },
+            Progress::Replaying,
         ),
         (
             "ledger processed in 163 µs and 511 ns. root slot is 0, 1 bank: 0",
@@ -144,10 +130,7 @@ fn each_startup_step_in_the_log_is_recognised() {
         ),
         (
             "Waiting for 80% of activated stake at slot 96542804 to be in gossip...",
-            Progress::WaitingForSupermajority {
-                percent: 80,
-                slot: 96_542_804,
-            },
+            Progress::WaitingForSupermajority,
         ),
         ("Validator initialized", Progress::Initialized),
     ] {
@@ -196,7 +179,6 @@ fn replay_times_are_parsed_for_known_field_orders() {
         known,
         Some(ReplayTimings {
             program_cache_us: Some(12),
-            execute_us: Some(4)
         })
     );
     for other in [

@@ -19,13 +19,11 @@ pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
 
 pub fn from_log_progress(progress: Progress) -> Option<Phase> {
     Some(match progress {
-        Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,
-        Progress::Unpacked | Progress::GeneratingIndex { .. } => Phase::Unpacking,
-        Progress::ReplayBegins { .. }
-        | Progress::LedgerHolds { .. }
-        | Progress::Replaying { .. } => Phase::Replaying,
+        Progress::Downloading => Phase::Downloading,
+        Progress::Unpacked | Progress::GeneratingIndex => Phase::Unpacking,
+        Progress::ReplayBegins | Progress::Replaying => Phase::Replaying,
         Progress::Replayed => Phase::Starting,
-        Progress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
-        _ => return None,
+        Progress::WaitingForSupermajority => Phase::WaitingForSupermajority,
+        Progress::Initialized => return None,
     })
 }
