@@ -12,20 +12,18 @@ fn progress(result: &str) -> StartProgress {
 
 #[test]
 fn only_read_only_admin_methods_can_be_requested() {
-    let names: Vec<&str> = Method::ALL.iter().map(|method| method.name()).collect();
-    assert_eq!(names, READ_ONLY_METHODS);
     let forbidden = [
         "exit", "set", "add", "remove", "load", "unload", "reload", "repair",
     ];
-    for name in names {
+    for name in Method::ALL.map(Method::name) {
         assert!(
             !forbidden.iter().any(|verb| name.starts_with(verb)),
             "{name}"
         );
     }
     assert_eq!(
-        Method::Pid.request(7),
-        r#"{"id":7,"jsonrpc":"2.0","method":"pid","params":[]}"#
+        Method::ContactInfo.request(7),
+        r#"{"id":7,"jsonrpc":"2.0","method":"contactInfo","params":[]}"#
     );
 }
 
@@ -49,27 +47,22 @@ fn states_without_data_are_strings() {
 
 #[test]
 fn states_with_data_are_objects() {
-    assert_eq!(
-        progress(r#"{"DownloadingSnapshot":{"slot":7,"rpc_addr":"1.2.3.4:8899"}}"#),
-        StartProgress::DownloadingSnapshot {
-            slot: Some(7),
-            rpc_addr: Some(([1, 2, 3, 4], 8899).into())
-        }
-    );
-    assert_eq!(
-        progress(r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#),
-        StartProgress::ProcessingLedger {
-            slot: Some(7),
-            max_slot: Some(9)
-        }
-    );
-    assert_eq!(
-        progress(r#"{"WaitingForSupermajority":{"slot":7,"gossip_stake_percent":80}}"#),
-        StartProgress::WaitingForSupermajority {
-            slot: Some(7),
-            gossip_stake_percent: Some(80)
-        }
-    );
+    for (name, data) in [
+        (
+            "DownloadingSnapshot",
+            r#"{"slot":7,"rpc_addr":"1.2.3.4:8899"}"#,
+        ),
+        ("ProcessingLedger", r#"{"slot":7,"max_slot":9}"#),
+        ("ProcessingLedger", "[[],2]"),
+        (
+            "WaitingForSupermajority",
+            r#"{"slot":7,"gossip_stake_percent":80}"#,
+        ),
+    ] {
+        let progress = progress(&format!(r#"{{"{name}":{data}}}"#));
+        assert_eq!(progress.name(), name);
+        assert!(!matches!(progress, StartProgress::Other(_)), "{name}");
+    }
 }
 
 #[test]
@@ -83,22 +76,10 @@ fn an_unknown_admin_state_is_kept_by_name() {
         progress("\"Lev\\u202eitat\\u001b[31ming\"").name(),
         "Levitat31ming"
     );
-    assert_eq!(
-        progress(r#"{"ProcessingLedger":[[],2]}"#),
-        StartProgress::ProcessingLedger {
-            slot: None,
-            max_slot: None
-        }
-    );
 }
 
 #[test]
 fn other_admin_responses_of_a_real_validator_are_parsed() {
-    let time = br#"{"jsonrpc":"2.0","result":{"nanos_since_epoch":787989820,"secs_since_epoch":1795236549},"id":1}"#;
-    assert_eq!(
-        Method::StartTime.read(1, time),
-        Ok(Answer::StartTime(Duration::new(1_795_236_549, 787_989_820)))
-    );
     let address = br#"{"jsonrpc":"2.0","result":"127.0.0.1:19899","id":1}"#;
     assert_eq!(
         Method::RpcAddress.read(1, address),
@@ -111,8 +92,10 @@ fn other_admin_responses_of_a_real_validator_are_parsed() {
     );
     let old = br#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#;
     assert_eq!(
-        Method::Pid.read(1, old),
-        Err(Error::NotOffered { method: "pid" })
+        Method::StartProgress.read(1, old),
+        Err(Error::NotOffered {
+            method: "startProgress"
+        })
     );
     let early =
         br#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Retry once validator start up is complete"},"id":1}"#;
@@ -129,7 +112,6 @@ fn contact_info_ignores_the_addresses() {
         id: "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr"
             .parse()
             .unwrap(),
-        shred_version: Some(11_923),
     };
     assert_eq!(
         Method::ContactInfo.read(1, body),
@@ -139,27 +121,15 @@ fn contact_info_ignores_the_addresses() {
 
 #[test]
 fn a_response_with_another_id_is_refused() {
+    let method = "rpcAddress";
     assert_eq!(
-        Method::Pid.read(1, br#"{"id":2,"result":5}"#),
-        Err(Error::MissingAnswer { method: "pid" })
-    );
-    assert_eq!(
-        Method::Pid.read(1, br#"{"id":1,"result":5}"#),
-        Ok(Answer::Pid(5))
+        Method::RpcAddress.read(1, br#"{"id":2,"result":null}"#),
+        Err(Error::MissingAnswer { method })
     );
     assert!(matches!(
-        Method::Pid.read(1, br#"{"id":1,"result":-5}"#),
-        Err(Error::UnexpectedResult { method: "pid", .. })
+        Method::RpcAddress.read(1, br#"{"id":1,"result":-5}"#),
+        Err(Error::UnexpectedResult { .. })
     ));
-}
-
-#[test]
-fn a_huge_start_time_does_not_overflow() {
-    let body = br#"{"id":1,"result":{"secs_since_epoch":18446744073709551615,"nanos_since_epoch":4294967295}}"#;
-    assert_eq!(
-        Method::StartTime.read(1, body),
-        Ok(Answer::StartTime(Duration::MAX))
-    );
 }
 
 #[test]
@@ -173,17 +143,12 @@ fn an_admission_status_gives_the_next_checks_failure_reason() {
     for (fields, reason, active, expected) in [
         ("", "null", None, None),
         (r#""vat_active":false,"#, "null", Some(false), None),
-        (
-            "",
-            r#""NoBLSPubkey""#,
-            None,
-            Some(AdmissionFailure::NoBlsKey),
-        ),
+        ("", r#""NoBLSPubkey""#, None, Some(AdmissionFailure::Other)),
         (
             "",
             r#""VoteAccountNotFound""#,
             None,
-            Some(AdmissionFailure::NoVoteAccount),
+            Some(AdmissionFailure::Other),
         ),
         (
             "",
@@ -209,9 +174,7 @@ fn an_admission_status_gives_the_next_checks_failure_reason() {
             (status.vat_active, status.next_epoch_vat_failure_reason),
             (active, expected)
         );
-        assert!(
-            status.in_current_epoch_vat && status.voting_enabled && status.current_epoch == 1_064
-        );
+        assert!(status.in_current_epoch_vat && status.voting_enabled);
     }
     assert!(matches!(read("", "}"), Err(Error::NotJsonRpc { .. })));
 }

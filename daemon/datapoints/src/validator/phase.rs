@@ -7,11 +7,11 @@ pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
     Some(match progress {
         StartProgress::Initializing | StartProgress::CleaningAccounts => Phase::Initializing,
         StartProgress::SearchingForRpcService => Phase::Searching,
-        StartProgress::DownloadingSnapshot { .. } => Phase::Downloading,
+        StartProgress::DownloadingSnapshot => Phase::Downloading,
         StartProgress::LoadingLedger => Phase::Unpacking,
-        StartProgress::ProcessingLedger { .. } => Phase::Replaying,
+        StartProgress::ProcessingLedger => Phase::Replaying,
         StartProgress::CleaningBlockStore | StartProgress::StartingServices => Phase::Starting,
-        StartProgress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
+        StartProgress::WaitingForSupermajority => Phase::WaitingForSupermajority,
         StartProgress::Halted => Phase::Halted,
         StartProgress::Running | StartProgress::Other(_) => return None,
     })

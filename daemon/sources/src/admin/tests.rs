@@ -156,13 +156,7 @@ async fn startup_is_polled_until_the_validator_runs_and_reports_its_identity() {
     });
     let running = Running::asking(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
-    assert_eq!(
-        facts.progress,
-        Some(StartProgress::ProcessingLedger {
-            slot: Some(7),
-            max_slot: Some(9)
-        })
-    );
+    assert_eq!(facts.progress, Some(StartProgress::ProcessingLedger));
     assert_eq!(
         (facts.identity, facts.rpc_address),
         (None, Some(([127, 0, 0, 1], 8899).into()))
