@@ -3,7 +3,6 @@ mod tables;
 mod whole;
 
 pub(crate) use guarded::BoundedConnection;
-pub use guarded::ReturnedValues;
 pub(crate) use tables::{PresentTables, excerpt, objects, present};
 use whole::HEADER_BYTES;
 pub(crate) use whole::detect_truncation;

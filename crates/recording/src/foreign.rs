@@ -1,7 +1,7 @@
 //! Untrusted databases of other kinds, read with the limits of recordings.
 
 use crate::error::{AttachPath, Error};
-use crate::file::{self, BoundedConnection, DatabaseKind, ReturnedValues, excerpt, objects};
+use crate::file::{self, BoundedConnection, DatabaseKind, excerpt, objects};
 use crate::reader::open::{self, TempCopy};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, Params, Row, TransactionBehavior};
@@ -77,7 +77,7 @@ impl ForeignDatabase {
 
     fn format(&self, path: &Path) -> Result<i32, Error> {
         let (sql, of) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
-        let found = self.conn.collect(ReturnedValues::Numbers, sql, [], of)?;
+        let found = self.conn.collect(sql, [], of)?;
         found.first().copied().ok_or_else(|| Error::Empty {
             path: path.to_owned(),
         })
@@ -87,7 +87,7 @@ impl ForeignDatabase {
     fn check_pages(&self, path: &Path) -> Result<(), Error> {
         let sql = "PRAGMA quick_check(1)";
         let of = |row: &Row<'_>| row.get::<_, String>(0);
-        let found = self.conn.collect(ReturnedValues::Texts, sql, [], of)?;
+        let found = self.conn.collect(sql, [], of)?;
         match found.into_iter().find(|found| found != "ok") {
             Some(found) => Err(Error::Damaged {
                 path: path.to_owned(),
@@ -103,12 +103,11 @@ impl ForeignDatabase {
     /// [`Error::Refused`] if the result or the work exceeds the file's size.
     pub fn walk<E: From<Error>>(
         &self,
-        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         each: impl FnMut(&Row<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.conn.walk(returned_values, sql, parameters, each)
+        self.conn.walk(sql, parameters, each)
     }
 }
 

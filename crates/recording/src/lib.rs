@@ -17,7 +17,7 @@ mod writer;
 
 pub use backup::{backup, backup_with};
 pub use error::Error;
-pub use file::{DatabaseKind, ReturnedValues, open_immutable, with_suffix};
+pub use file::{DatabaseKind, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, merge};
 pub use reader::{

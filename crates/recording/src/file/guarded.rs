@@ -43,14 +43,6 @@ pub(crate) struct BoundedConnection {
     bytes: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReturnedValues {
-    /// The caller stores no text.
-    Numbers,
-    /// Text is counted as well.
-    Texts,
-}
-
 #[derive(Debug)]
 struct StepCounter {
     done: AtomicU64,
@@ -111,7 +103,7 @@ impl BoundedConnection {
     }
 
     pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
-        let numbers = self.collect(ReturnedValues::Numbers, sql, [], |row| row.get(0))?;
+        let numbers = self.collect(sql, [], |row| row.get(0))?;
         Ok(numbers.into_iter().next_back().flatten())
     }
 
@@ -141,7 +133,6 @@ impl BoundedConnection {
     /// a value is invalid.
     pub(crate) fn walk<E: From<Error>>(
         &self,
-        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         mut each: impl FnMut(&Row<'_>) -> Result<(), E>,
@@ -153,16 +144,9 @@ impl BoundedConnection {
         let mut rows = statement.query(parameters).at(&self.path)?;
         let mut remaining = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
-            let size = MIN_ROW_BYTES
-                + if returned_values == ReturnedValues::Texts {
-                    text(row, columns)
-                } else {
-                    0
-                };
-            let left = remaining
-                .checked_sub(size)
+            remaining = remaining
+                .checked_sub(MIN_ROW_BYTES + text(row, columns))
                 .ok_or_else(|| Error::refused(&self.path, TOO_MANY_ROWS))?;
-            remaining = left;
             each(row)?;
         }
         Ok(())
@@ -170,13 +154,12 @@ impl BoundedConnection {
 
     pub(crate) fn collect<T>(
         &self,
-        returned_values: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         mut of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
         let mut out = Vec::new();
-        self.walk(returned_values, sql, parameters, |row| {
+        self.walk(sql, parameters, |row| {
             out.push(of(row).at(&self.path)?);
             Ok::<(), Error>(())
         })?;

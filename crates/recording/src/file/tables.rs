@@ -1,6 +1,6 @@
 //! Checks that a file contains only plain tables of the format.
 
-use super::{BoundedConnection, ReturnedValues};
+use super::BoundedConnection;
 use crate::error::Error;
 use crate::schema::{Kind, TABLES, TableSpec};
 use std::collections::{HashMap, HashSet};
@@ -82,7 +82,7 @@ impl SchemaObject {
 
 pub(crate) fn objects(guarded: &BoundedConnection) -> Result<Vec<SchemaObject>, Error> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
-    guarded.collect(ReturnedValues::Texts, sql, [], |row| {
+    guarded.collect(sql, [], |row| {
         let text = |i| {
             row.get::<_, Option<String>>(i)
                 .map(Option::unwrap_or_default)

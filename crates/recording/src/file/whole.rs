@@ -28,11 +28,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
     let logged = logged_pages(&with_suffix(&file, "-wal"), size).unwrap_or_default();
     let missing = (have / size + 1..=pages).any(|page| !logged.contains(&page));
     if missing {
-        Err(Error::Truncated {
-            path: path.to_owned(),
-            have,
-            want,
-        })
+        Err(truncated(path, have, want))
     } else {
         Ok(want)
     }
@@ -43,46 +39,35 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
 /// Opens the file beside SQLite, which drops this process's locks: use it only if nothing is locked
 /// any more.
 pub(crate) fn detect_truncation(path: &Path, error: Error) -> Error {
-    let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else {
+    let (Error::Damaged { .. }, Ok(want)) = (&error, declared_bytes(path)) else {
         return error;
     };
     let have = length(path);
-    let want = pages(&header).saturating_mul(page_size(&header));
     if have < want {
-        Error::Truncated {
-            path: path.to_owned(),
-            have,
-            want,
-        }
+        truncated(path, have, want)
     } else {
         error
     }
 }
 
-fn header(path: &Path) -> std::io::Result<[u8; HEADER_BYTES]> {
-    let mut header = [0; HEADER_BYTES];
-    let mut file = File::open(path)?.take(HEADER_BYTES as u64);
-    let mut filled = 0;
-    while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read(rest)? {
-            0 => break,
-            n => filled += n,
-        }
+fn truncated(path: &Path, have: u64, want: u64) -> Error {
+    Error::Truncated {
+        path: path.to_owned(),
+        have,
+        want,
     }
-    Ok(header)
 }
 
-fn page_size(header: &[u8; HEADER_BYTES]) -> u64 {
-    match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+/// The size that the database's header declares.
+fn declared_bytes(path: &Path) -> std::io::Result<u64> {
+    let mut header = [0; 32];
+    File::open(path)?.read_exact(&mut header)?;
+    let page_size = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536,
-        size => size,
-    }
-}
-
-fn pages(header: &[u8; HEADER_BYTES]) -> u64 {
-    u64::from(u32::from_be_bytes([
-        header[28], header[29], header[30], header[31],
-    ]))
+        size => u64::from(size),
+    };
+    let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
+    Ok(u64::from(pages).saturating_mul(page_size))
 }
 
 /// Pages in the log's frames of the current generation.

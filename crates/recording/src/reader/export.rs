@@ -2,17 +2,10 @@
 
 use super::Recording;
 use crate::error::{AttachPath, Error};
-use crate::file::{self, ReturnedValues};
-use crate::schema::{TABLES, Table, TableColumn, TableSpec};
+use crate::file;
+use crate::schema::{TABLES, Table, TableColumn, TableSpec, table_named};
+pub use rusqlite::types::Value as Cell;
 use rusqlite::types::ValueRef;
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Text(String),
-}
 
 pub type Row = Vec<Cell>;
 
@@ -56,7 +49,7 @@ impl Recording {
         };
         let sql = format!("{select} ORDER BY {}", spec.order);
         let mut rows: Vec<Row> = Vec::new();
-        self.conn.walk(ReturnedValues::Texts, &sql, [], |row| {
+        self.conn.walk(&sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
             if rows.len() >= chunk.max(1) {
                 each(&rows)?;
@@ -74,14 +67,12 @@ impl Recording {
         };
         let sql = format!("{select} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick");
         let of = |row: &rusqlite::Row<'_>| cells(row, spec.columns.len());
-        self.conn
-            .collect(ReturnedValues::Texts, &sql, [first, last], of)
+        self.conn.collect(&sql, [first, last], of)
     }
 
     /// The query of all its columns; `None` if the recording does not have the table.
     fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>, Error> {
-        let spec = TABLES.iter().find(|spec| spec.name == table);
-        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
+        let spec = table_named(table).ok_or_else(|| Error::NoSuchColumn {
             what: table.to_owned(),
         })?;
         let names = spec.columns.iter().map(|column| column.name);
@@ -95,6 +86,7 @@ fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
     (0..columns).map(|i| row.get_ref(i).map(cell)).collect()
 }
 
+/// Never a blob: its bytes are text.
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,
@@ -103,17 +95,5 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Text(text) | ValueRef::Blob(text) => {
             Cell::Text(String::from_utf8_lossy(text).into_owned())
         }
-    }
-}
-
-impl rusqlite::ToSql for Cell {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        let value = match self {
-            Cell::Null => ValueRef::Null,
-            Cell::Integer(n) => ValueRef::Integer(*n),
-            Cell::Real(x) => ValueRef::Real(*x),
-            Cell::Text(text) => ValueRef::Text(text.as_bytes()),
-        };
-        Ok(rusqlite::types::ToSqlOutput::Borrowed(value))
     }
 }

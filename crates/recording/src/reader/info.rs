@@ -28,7 +28,9 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<Info, Error> {
         let sessions = self.sessions()?;
-        let meta = self.pairs("SELECT key, value FROM meta WHERE key <> 'rows'")?;
+        let meta = self.all("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
         Ok(Info {
             format: self
                 .connection()
@@ -40,23 +42,12 @@ impl Recording {
             bytes: length(&self.path),
             log_bytes: length(&with_suffix(&self.path, "-wal")),
             labels: self.labels.clone(),
-            meta,
+            meta: meta.into_iter().collect(),
             sessions,
             processes: self.processes()?,
             tables: self.tables()?,
-            first_tick: self.tick_where("ORDER BY id LIMIT 1")?,
-            last_tick: self.tick_where("ORDER BY id DESC LIMIT 1")?,
+            first_tick: self.ticks_where("ORDER BY id LIMIT 1")?.pop(),
+            last_tick: self.last_tick()?,
         })
-    }
-
-    fn pairs(&self, sql: &str) -> Result<BTreeMap<String, String>, Error> {
-        Ok(self
-            .all(sql, |row| Ok((row.get(0)?, row.get(1)?)))?
-            .into_iter()
-            .collect())
-    }
-
-    fn tick_where(&self, clause: &str) -> Result<Option<TickRow>, Error> {
-        Ok(self.ticks_where(clause)?.pop())
     }
 }

@@ -1,7 +1,7 @@
 use super::Recording;
 use super::types::TickRow;
 use crate::error::Error;
-use crate::file::{self, ReturnedValues};
+use crate::file;
 
 /// Maximum points that one call returns.
 const MAX_POINTS: u32 = 4096;
@@ -26,7 +26,7 @@ impl Recording {
     /// Returns slots after the point `after`: 0 at first, then [`Live::last_point`].
     pub fn live(&self, after: i64) -> Result<Live, Error> {
         let mut live = Live {
-            tick: self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop(),
+            tick: self.last_tick()?,
             pid: self
                 .number("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
@@ -47,23 +47,12 @@ impl Recording {
         let points = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
-        let rows = |row: &rusqlite::Row<'_>| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                row.get::<_, i64>(1)?,
-                row.get::<_, Option<f64>>(2)?,
-            ))
-        };
-        let points = if self.has("replay_slot_point") {
-            self.collect(ReturnedValues::Numbers, &points, rows)?
-        } else {
-            Vec::new()
-        };
-        live.last_point = points.last().map_or(after, |(last, ..)| *last);
-        live.replays = points
-            .into_iter()
-            .filter_map(|(_, unix_ns, us)| Some((unix_ns, us?)))
-            .collect();
+        let replays = self.all_of("replay_slot_point", &points, |row| {
+            live.last_point = row.get(0)?;
+            let duration: Option<f64> = row.get(2)?;
+            Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
+        })?;
+        live.replays = replays.into_iter().flatten().collect();
         Ok(live)
     }
 }

@@ -47,7 +47,7 @@ const MAX_DISORDER_ROWS: u32 = 256;
 impl Recording {
     /// Takes some milliseconds even for hours of recording.
     pub fn progress(&self) -> Result<Progress, Error> {
-        let last_tick = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop();
+        let last_tick = self.last_tick()?;
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
         let last = |kinds: &str| {
@@ -71,7 +71,7 @@ impl Recording {
     /// The last tick, and when its session's newest push arrived, since 1970; `None` without one. A
     /// push after that tick counts if it brought a recorded point.
     pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>, Error> {
-        let Some(tick) = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop() else {
+        let Some(tick) = self.last_tick()? else {
             return Ok(None);
         };
         let mut newest = None;

@@ -3,7 +3,7 @@ use super::types::{
     Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 use crate::error::Error;
-use crate::file::{self, BoundedConnection, ReturnedValues, duration};
+use crate::file::{self, BoundedConnection, duration};
 use crate::rows::EventKind;
 use crate::schema::{
     CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
@@ -90,6 +90,10 @@ impl Recording {
         self.ticks_where("ORDER BY id")
     }
 
+    pub(super) fn last_tick(&self) -> Result<Option<TickRow>, Error> {
+        Ok(self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop())
+    }
+
     pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>, Error> {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
@@ -129,7 +133,7 @@ impl Recording {
         let wanted = std::iter::once("tick").chain(names.iter().copied());
         let list = file::list(&self.present, table.name(), wanted);
         let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
-        columns.ticks = self.collect(ReturnedValues::Numbers, &sql, |row| {
+        columns.ticks = self.all(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
             }
@@ -146,7 +150,7 @@ impl Recording {
             .map(|column| column.name)
             .collect::<Vec<_>>()
             .join(", ");
-        let mut rows = self.numbers(
+        let mut rows = self.all_of(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
             |row| {
@@ -268,7 +272,7 @@ impl Recording {
             "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
             P::SPEC.name
         );
-        let mut points = self.numbers(P::SPEC.name, &sql, |row| {
+        let mut points = self.all_of(P::SPEC.name, &sql, |row| {
             let mut index = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 index += 1;
@@ -281,10 +285,7 @@ impl Recording {
     }
 
     fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>, Error> {
-        if !self.has(table) {
-            return Ok(HashMap::new());
-        }
-        let names = self.all(&format!("SELECT id, name FROM {table}"), |row| {
+        let names = self.all_of(table, &format!("SELECT id, name FROM {table}"), |row| {
             Ok((
                 row.get::<_, i64>(0)?,
                 Arc::<str>::from(row.get::<_, String>(1)?),
@@ -293,15 +294,15 @@ impl Recording {
         Ok(names.into_iter().collect())
     }
 
-    /// Numeric rows; none if an older version did not write the table.
-    fn numbers<T>(
+    /// No rows if an older version did not write the table.
+    pub(super) fn all_of<T>(
         &self,
         table: &str,
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
         if self.has(table) {
-            self.collect(ReturnedValues::Numbers, sql, of)
+            self.all(sql, of)
         } else {
             Ok(Vec::new())
         }
@@ -312,16 +313,7 @@ impl Recording {
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        self.collect(ReturnedValues::Texts, sql, of)
-    }
-
-    pub(super) fn collect<T>(
-        &self,
-        returned_values: ReturnedValues,
-        sql: &str,
-        of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, Error> {
-        self.conn.collect(returned_values, sql, [], of)
+        self.conn.collect(sql, [], of)
     }
 }
 
@@ -358,7 +350,5 @@ fn json(text: String) -> Value {
 
 pub(crate) fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>, Error> {
     let sql = "SELECT key, value FROM label ORDER BY key";
-    conn.collect(ReturnedValues::Texts, sql, [], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })
+    conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

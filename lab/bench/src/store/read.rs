@@ -6,7 +6,7 @@ use crate::plan::MAX_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample, Timing};
 use anyhow::{Context as _, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
-use faultline_recording::{DatabaseKind, Error, ForeignDatabase, ReturnedValues};
+use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
 use rusqlite::Row;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -60,7 +60,7 @@ fn rows<T>(
     read: impl Fn(usize, &Row<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<Vec<T>> {
     let mut rows = Vec::new();
-    let walked = database.walk(ReturnedValues::Texts, sql, [], |row| {
+    let walked = database.walk(sql, [], |row| {
         rows.push(read(rows.len(), row)?);
         anyhow::Ok(())
     });
