@@ -3,8 +3,8 @@ use crate::file::{self, TempFile, duration, nanos};
 use crate::reader::{Cell, Recording};
 use crate::rows::EventKind;
 use crate::schema::{TABLES, TableSpec};
-use crate::writer::{end_last_session, make_tables};
-use rusqlite::{Connection, OptionalExtension, params};
+use crate::writer::{end_last_session, id_of_name, make_tables, other_labels};
+use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -43,11 +43,8 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary, Error> {
     let part = TempFile::new(to)?;
     File::create_new(part.path()).at(part.path())?;
     let conn = file::open_to_write(part.path(), &file::RECORDING)?;
-    let labels = pieces
-        .first()
-        .map(|piece| piece.recording.labels().iter().cloned().collect())
-        .unwrap_or_default();
-    make_tables(&conn, &labels).at(to)?;
+    let labels = pieces.first().map(|piece| piece.recording.labels());
+    make_tables(&conn, labels.unwrap_or_default()).at(to)?;
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
         .at(to)?;
     let mut gaps = Vec::new();
@@ -131,26 +128,14 @@ fn check(pieces: &[SourceRecording], to: &Path) -> Result<(), Error> {
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
-        let label_list = |piece: &SourceRecording| {
-            let pairs = piece
-                .recording
-                .labels()
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"));
-            pairs.collect::<Vec<_>>().join(", ")
-        };
         let canonical_path =
             |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
         if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
-        if earlier.recording.labels() != later.recording.labels() {
-            let path = later.recording.path().to_owned();
-            return Err(Error::OtherLabels {
-                path,
-                found: label_list(later),
-                wanted: label_list(earlier),
-            });
+        let (wanted, found) = (earlier.recording.labels(), later.recording.labels());
+        if found != wanted {
+            return Err(other_labels(later.recording.path(), found, wanted));
         }
         if later.began < earlier.ended {
             let why = format!(
@@ -230,30 +215,7 @@ fn add_name(
     let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else {
         return Ok(());
     };
-    let columns: Vec<&str> = table
-        .columns
-        .iter()
-        .skip(1)
-        .map(|column| column.name)
-        .collect();
-    let (list, placeholders) = (columns.join(","), vec!["?"; columns.len()].join(","));
-    let find = format!(
-        "SELECT id FROM {} WHERE ({list}) = ({placeholders})",
-        table.name
-    );
-    let parameters = || rusqlite::params_from_iter(parts);
-    let found = conn
-        .prepare_cached(&find)?
-        .query_row(parameters(), |row| row.get(0))
-        .optional()?;
-    let id = match found {
-        Some(id) => id,
-        None => {
-            let sql = format!("INSERT INTO {}({list}) VALUES({placeholders})", table.name);
-            conn.prepare_cached(&sql)?.execute(parameters())?;
-            conn.last_insert_rowid()
-        }
-    };
+    let (id, _) = id_of_name(conn, &table.name_statements(), parts.iter())?;
     names.insert((table.name, *old), id);
     Ok(())
 }

@@ -11,6 +11,7 @@ pub use points::{
     ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,
 };
 pub(crate) use points::{PointRow, PointTable};
+pub(crate) use sql::table_named;
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_metrics::metrics::{

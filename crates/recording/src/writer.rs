@@ -10,12 +10,13 @@ mod prune;
 mod samples;
 mod save;
 
-pub(crate) use open::make_tables;
+pub(crate) use long::id_of_name;
+pub(crate) use open::{make_tables, other_labels};
 pub(crate) use save::end_last_session;
 
 use crate::error::{AttachPath, Error};
 use crate::file::{self, nanos};
-use crate::rows::{Event, NewProcess, NewRecording};
+use crate::rows::{Event, NewProcess};
 use crate::schema::{Point, PointRow};
 use faultline_metrics::metrics::process::START_TIME;
 use faultline_metrics::{Problem, Source, Stamp, Tick};
@@ -75,19 +76,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
-        open::create(path, new_recording)
-    }
-
-    /// Creates a file, or adds a session to one with the same labels, as after a restart of the
-    /// daemon.
-    ///
-    /// # Errors
-    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
-    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
-        open::append(path, new_recording)
-    }
-
     pub fn path(&self) -> &Path {
         &self.path
     }

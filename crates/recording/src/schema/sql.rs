@@ -65,6 +65,22 @@ impl TableSpec {
             .collect::<Vec<_>>()
             .join(",")
     }
+
+    /// Of a table of names, which begins with the id: the statements that find the id of a name and
+    /// that add the name. Their parameters are the other columns.
+    pub(crate) fn name_statements(&self) -> [String; 2] {
+        let (table, names) = (self.name, self.names());
+        let parts = names.trim_start_matches("id,");
+        let placeholders = vec!["?"; self.columns.len() - 1].join(",");
+        [
+            format!("SELECT id FROM {table} WHERE ({parts}) = ({placeholders})"),
+            format!("INSERT INTO {table}({parts}) VALUES({placeholders})"),
+        ]
+    }
+}
+
+pub(crate) fn table_named(name: &str) -> Option<&'static TableSpec> {
+    TABLES.iter().find(|spec| spec.name == name)
 }
 
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
@@ -112,59 +128,58 @@ fn column(
     }
 }
 
-fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
-    let unique = if name == "series" {
-        ", UNIQUE(metric, labels)"
-    } else {
-        ""
-    };
-    TableSpec {
-        name,
-        columns: columns.iter().map(|one| column(name, one)).collect(),
-        order,
-        about,
-        unique,
-    }
-}
-
-fn value(column: &Column, key: &[&str]) -> TableColumn {
-    let pairs = column
-        .metric
-        .labels
-        .iter()
-        .zip(key.iter().chain(column.labels));
-    let pairs: Vec<String> = pairs
-        .map(|(name, value)| format!("{name}=\"{value}\""))
-        .collect();
-    let labels = if pairs.is_empty() {
-        String::new()
-    } else {
-        format!("{{{}}}", pairs.join(","))
-    };
-    let about = format!(
-        "`{}{labels}`, {}",
-        column.metric.name,
-        column.metric.unit.name()
-    );
+fn value_column(name: &'static str, kind: Kind, about: String) -> TableColumn {
     TableColumn {
-        name: column.name,
-        kind: column.kind(),
+        name,
+        kind,
         references: None,
         constraint: "",
         about,
     }
 }
 
+fn spec(
+    name: &'static str,
+    order: &'static str,
+    about: &'static str,
+    columns: Vec<TableColumn>,
+) -> TableSpec {
+    let unique = match name {
+        "series" => ", UNIQUE(metric, labels)",
+        _ => "",
+    };
+    TableSpec {
+        name,
+        columns,
+        order,
+        about,
+        unique,
+    }
+}
+
+fn table(&(name, order, about, columns): &TableDeclaration) -> TableSpec {
+    let columns = columns.iter().map(|one| column(name, one));
+    spec(name, order, about, columns.collect())
+}
+
+fn value(column: &Column, key: &[&str]) -> TableColumn {
+    let metric = column.metric;
+    let values = key.iter().chain(column.labels);
+    let pairs: Vec<String> = { metric.labels.iter().zip(values) }
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
+    let labels = match pairs.join(",") {
+        none if none.is_empty() => none,
+        pairs => format!("{{{pairs}}}"),
+    };
+    let about = format!("`{}{labels}`, {}", metric.name, metric.unit.name());
+    value_column(column.name, column.kind(), about)
+}
+
 fn wide(table: Table) -> TableSpec {
     let mut columns = vec![column(table.name(), &fixed::TICK)];
     columns.extend(table.columns().iter().map(|column| value(column, &[])));
-    TableSpec {
-        name: table.name(),
-        columns,
-        order: "tick",
-        about: table.about(),
-        unique: "",
-    }
+    spec(table.name(), "tick", table.about(), columns)
 }
 
 fn long_table(
@@ -176,32 +191,19 @@ fn long_table(
     let key = |of| column(name, &(of, Kind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(of)];
     columns.extend(values.iter().map(|column| value(column, &["..."])));
-    TableSpec {
-        name,
-        columns,
-        order: "rowid",
-        about,
-        unique: "",
-    }
+    spec(name, "rowid", about, columns)
 }
 
-fn points(spec: &PointSpec) -> TableSpec {
-    let mut columns: Vec<TableColumn> = fixed::POINT
-        .iter()
-        .map(|one| column(spec.name, one))
-        .collect();
-    columns.extend(spec.fields.iter().map(|(name, about)| TableColumn {
-        name,
-        kind: Kind::Integer,
-        references: None,
-        constraint: "",
-        about: about.trim().trim_end_matches('.').to_owned(),
-    }));
-    TableSpec {
-        name: spec.name,
-        columns,
-        order: "rowid",
-        about: spec.about,
-        unique: "",
-    }
+fn points(points: &PointSpec) -> TableSpec {
+    let keys = fixed::POINT.iter().map(|one| column(points.name, one));
+    let values = points.fields.iter().map(|(name, about)| {
+        let about = about.trim().trim_end_matches('.');
+        value_column(name, Kind::Integer, about.to_owned())
+    });
+    spec(
+        points.name,
+        "rowid",
+        points.about,
+        keys.chain(values).collect(),
+    )
 }

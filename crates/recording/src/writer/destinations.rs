@@ -1,4 +1,4 @@
-use crate::schema::{DEVICE, Kind, POOL, Table, elsewhere};
+use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
 use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Metric, Reading};
 use std::collections::HashMap;
@@ -37,34 +37,34 @@ pub(super) struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
 impl Destinations {
     pub(super) fn new() -> Self {
         let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
-        let mut add = |metric: &'static Metric, labels: Labels, destination: Destination| {
+        let mut add = |column: &'static Column, destination: Destination| {
             destinations
-                .entry(address(metric))
+                .entry(address(column.metric))
                 .or_default()
-                .push((labels, destination));
+                .push((column.labels, destination));
         };
         for (table, of) in Table::ALL.into_iter().enumerate() {
-            for (column, column_spec) in of.columns().iter().enumerate() {
+            for (index, column) in of.columns().iter().enumerate() {
+                let kind = column.kind();
                 add(
-                    column_spec.metric,
-                    column_spec.labels,
+                    column,
                     Destination::Wide {
                         table,
-                        column,
-                        kind: column_spec.kind(),
+                        column: index,
+                        kind,
                     },
                 );
             }
         }
         for (rows, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
-            for (column, column_spec) in columns.iter().enumerate() {
+            for (index, column) in columns.iter().enumerate() {
+                let kind = column.kind();
                 add(
-                    column_spec.metric,
-                    column_spec.labels,
+                    column,
                     Destination::Named {
                         rows,
-                        column,
-                        kind: column_spec.kind(),
+                        column: index,
+                        kind,
                     },
                 );
             }

@@ -1,8 +1,10 @@
 //! Rows by name (pools, devices, other series), written if they changed.
 
 use super::cell::Number;
+use super::samples::insert_into;
+use crate::schema::{TableSpec, table_named};
 use faultline_metrics::Source;
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter};
 use std::collections::BTreeMap;
 
 pub(super) type SampledSources = [bool; Source::ALL.len()];
@@ -22,11 +24,19 @@ struct Entry {
 pub(super) struct Statements {
     /// The table of the names, and that of their values.
     pub(super) tables: [&'static str; 2],
-    /// `?1..` are the parts of the name; returns the id.
-    pub(super) find: String,
-    /// `?1..` are the parts of the name.
-    pub(super) name: String,
-    pub(super) row: String,
+    /// [`TableSpec::name_statements`](crate::schema::TableSpec::name_statements).
+    name: [String; 2],
+    row: &'static str,
+}
+
+impl Statements {
+    pub(super) fn new(tables: [&'static str; 2]) -> Self {
+        Statements {
+            tables,
+            name: table_named(tables[0]).map_or_else(Default::default, TableSpec::name_statements),
+            row: insert_into(tables[1]),
+        }
+    }
 }
 
 /// Last written values by name. [`SEPARATOR`] separates the parts of a name.
@@ -82,7 +92,7 @@ impl NamedRows {
         sampled: &SampledSources,
     ) -> rusqlite::Result<WrittenRows> {
         let mut written_rows = WrittenRows::default();
-        let mut row = conn.prepare_cached(&self.statements.row)?;
+        let mut row = conn.prepare_cached(self.statements.row)?;
         for (name, entry) in &mut self.entries {
             if !sampled
                 .get(entry.source as usize)
@@ -95,7 +105,10 @@ impl NamedRows {
                 let id = match entry.id {
                     Some(id) => id,
                     None => {
-                        find_or_insert_id(conn, &self.statements, name, &mut written_rows.names)?
+                        let parts = name.split(SEPARATOR);
+                        let (id, is_new) = id_of_name(conn, &self.statements.name, parts)?;
+                        written_rows.names += u64::from(is_new);
+                        id
                     }
                 };
                 entry.id = Some(id);
@@ -149,24 +162,20 @@ fn insert(
     row.raw_execute().map(|_| ())
 }
 
-fn find_or_insert_id(
+/// Adds the name if it is new. Returns its id, and whether it is new.
+pub(crate) fn id_of_name<P: ToSql>(
     conn: &Connection,
-    statements: &Statements,
-    name: &str,
-    names: &mut u64,
-) -> rusqlite::Result<i64> {
-    use rusqlite::OptionalExtension;
-    let parts: Vec<&str> = name.split(SEPARATOR).collect();
-    let parameters = || rusqlite::params_from_iter(&parts);
+    [find, insert]: &[String; 2],
+    parts: impl Iterator<Item = P> + Clone,
+) -> rusqlite::Result<(i64, bool)> {
+    let parameters = || params_from_iter(parts.clone());
     let found = conn
-        .prepare_cached(&statements.find)?
+        .prepare_cached(find)?
         .query_row(parameters(), |row| row.get(0))
         .optional()?;
     if let Some(id) = found {
-        return Ok(id);
+        return Ok((id, false));
     }
-    conn.prepare_cached(&statements.name)?
-        .execute(parameters())?;
-    *names += 1;
-    Ok(conn.last_insert_rowid())
+    conn.prepare_cached(insert)?.execute(parameters())?;
+    Ok((conn.last_insert_rowid(), true))
 }

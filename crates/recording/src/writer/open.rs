@@ -15,74 +15,75 @@ use std::path::{Path, PathBuf};
 /// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
 const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
-pub(super) fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
-    if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
-        return Err(Error::Leftover {
-            path,
-            what: "belongs to a recording that is not here",
-        });
-    }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .at(path)?;
-    let made = lock(file, path).and_then(|lock| {
-        let conn = file::open_to_write(path, &file::RECORDING)?;
-        make_tables(&conn, &labels(new_recording)).at(path)?;
-        begin_session(conn, lock, path, &new_recording.session, Counts::new())
-    });
-    if made.is_err() {
-        remove_all(path);
-    }
-    made
-}
-
-pub(super) fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
-    if !path.exists() {
-        return create(path, new_recording);
-    }
-    if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
-        return Err(Error::Leftover {
-            path,
-            what: "is no log of a recording",
-        });
-    }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .at(path)?;
-    let lock = lock(file, path)?;
-    let mut found = file::open_to_recover(path, path, &RECORDING)
-        .map_err(|error| file::detect_truncation(path, error))?;
-    match found
-        .measure()
-        .and_then(|()| file::check_format(found.connection(), path, &RECORDING))
-    {
-        Err(Error::Empty { .. }) => {
-            drop((found, lock));
-            remove_all(path);
-            return create(path, new_recording);
+impl Writer {
+    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+        if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
+            return Err(Error::Leftover {
+                path,
+                what: "belongs to a recording that is not here",
+            });
         }
-        other => other?,
-    }
-    let present = file::present(&found, path)?;
-    let counts = count_rows(&found, &present)?;
-    let labels_found: BTreeMap<String, String> =
-        crate::reader::read_labels(&found)?.into_iter().collect();
-    let conn = found.release()?;
-    let wanted = labels(new_recording);
-    if labels_found != wanted {
-        let (found, wanted) = (label_list(&labels_found), label_list(&wanted));
-        return Err(Error::OtherLabels {
-            path: path.to_owned(),
-            found,
-            wanted,
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .at(path)?;
+        let made = lock(file, path).and_then(|lock| {
+            let conn = file::open_to_write(path, &file::RECORDING)?;
+            make_tables(&conn, &labels(new_recording)).at(path)?;
+            begin_session(conn, lock, path, &new_recording.session, Counts::new())
         });
+        if made.is_err() {
+            remove_all(path);
+        }
+        made
     }
-    upgrade_tables(&conn, &present).at(path)?;
-    begin_session(conn, lock, path, &new_recording.session, counts)
+
+    /// Creates a file, or adds a session to one with the same labels, as after a restart of the
+    /// daemon.
+    ///
+    /// # Errors
+    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
+    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer, Error> {
+        if !path.exists() {
+            return Writer::create(path, new_recording);
+        }
+        if let Some((path, _)) = side_file(path).filter(|(_, meta)| !meta.is_file()) {
+            return Err(Error::Leftover {
+                path,
+                what: "is no log of a recording",
+            });
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .at(path)?;
+        let lock = lock(file, path)?;
+        let mut found = file::open_to_recover(path, path, &RECORDING)
+            .map_err(|error| file::detect_truncation(path, error))?;
+        match found
+            .measure()
+            .and_then(|()| file::check_format(found.connection(), path, &RECORDING))
+        {
+            Err(Error::Empty { .. }) => {
+                drop((found, lock));
+                remove_all(path);
+                return Writer::create(path, new_recording);
+            }
+            other => other?,
+        }
+        let present = file::present(&found, path)?;
+        let counts = count_rows(&found, &present)?;
+        let known_labels = crate::reader::read_labels(&found)?;
+        let conn = found.release()?;
+        let wanted = labels(new_recording);
+        if known_labels != wanted {
+            return Err(other_labels(path, &known_labels, &wanted));
+        }
+        upgrade_tables(&conn, &present).at(path)?;
+        begin_session(conn, lock, path, &new_recording.session, counts)
+    }
 }
 
 /// The first existing side file whose name SQLite would write and delete, with its metadata.
@@ -111,10 +112,7 @@ pub(crate) fn remove_log(conn: &Connection, path: &Path) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn make_tables(
-    conn: &Connection,
-    labels: &BTreeMap<String, String>,
-) -> rusqlite::Result<()> {
+pub(crate) fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::Result<()> {
     conn.pragma_update(None, "page_size", 4096)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -201,19 +199,29 @@ fn begin_session(
     })
 }
 
-fn labels(new_recording: &NewRecording) -> BTreeMap<String, String> {
-    new_recording.labels.iter().cloned().collect()
+/// By key, the last value of each.
+fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
+    let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
+    labels.into_iter().collect()
 }
 
-fn label_list(labels: &BTreeMap<String, String>) -> String {
-    if labels.is_empty() {
-        return "(none)".into();
+pub(crate) fn other_labels(
+    path: &Path,
+    found: &[(String, String)],
+    wanted: &[(String, String)],
+) -> Error {
+    let list = |labels: &[(String, String)]| {
+        let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
+        match pairs.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "(none)".into(),
+            list => list,
+        }
+    };
+    Error::OtherLabels {
+        path: path.to_owned(),
+        found: list(found),
+        wanted: list(wanted),
     }
-    labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// Excludes other writers until dropped. Not an SQLite lock, because those are short.

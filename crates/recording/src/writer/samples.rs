@@ -39,19 +39,14 @@ impl Samples {
             values: vec![Number::None; table.columns().len()],
             has_values: false,
         };
-        let series = Statements {
-            tables: ["series", "series_sample"],
-            find: "SELECT id FROM series WHERE metric = ?1 AND labels = ?2".into(),
-            name: "INSERT INTO series(metric, labels) VALUES(?1, ?2)".into(),
-            row: insert_into("series_sample").into(),
-        };
+        let named = |names, rows, values| NamedRows::new(Statements::new([names, rows]), values);
         Samples {
             destinations: Destinations::new(),
             wide: Table::ALL.into_iter().map(wide).collect(),
             named: [
-                NamedRows::new(named(["pool", "pool_sample"]), POOL.len()),
-                NamedRows::new(named(["device", "device_sample"]), DEVICE.len()),
-                NamedRows::new(series, 1),
+                named("pool", "pool_sample", POOL.len()),
+                named("device", "device_sample", DEVICE.len()),
+                named("series", "series_sample", 1),
             ],
             sampled_at: [None; Source::ALL.len()],
             name: String::new(),
@@ -208,16 +203,6 @@ fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
         );
     }
     out.push('}');
-}
-
-fn named(tables: [&'static str; 2]) -> Statements {
-    let [names, rows] = tables;
-    Statements {
-        tables,
-        find: format!("SELECT id FROM {names} WHERE name = ?1"),
-        name: format!("INSERT INTO {names}(name) VALUES(?1)"),
-        row: insert_into(rows).into(),
-    }
 }
 
 pub(super) fn insert_into(table: &str) -> &'static str {
