@@ -55,9 +55,9 @@ impl Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Maturity {
-    Alpha(u32),
-    Beta(u32),
-    ReleaseCandidate(u32),
+    Alpha,
+    Beta,
+    ReleaseCandidate,
     Stable,
 }
 
@@ -67,6 +67,8 @@ pub struct Release {
     /// Major, minor, patch.
     pub number: (u32, u32, u32),
     pub maturity: Maturity,
+    /// 0 of a stable release.
+    pub prerelease: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -179,56 +181,49 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 impl Maturity {
-    /// From `beta.1`, `rc1`, `jito-rc.1`. A suffix without a prerelease belongs to a stable fork.
-    fn of_suffix(suffix: &str) -> Self {
+    /// From `beta.1`, `rc1`, `jito-rc.1`: also the prerelease's number. A suffix without a prerelease
+    /// belongs to a stable fork.
+    fn of_suffix(suffix: &str) -> (Self, u32) {
         let suffix = suffix.to_ascii_lowercase();
-        let mut parts = suffix.split(['-', '+']);
-        let found = parts.find_map(|part| {
-            let names = [
-                ("alpha", Self::Alpha as fn(u32) -> Self),
-                ("beta", Self::Beta),
-                ("rc", Self::ReleaseCandidate),
-            ];
-            let (rest, of) = names
+        let names = [
+            ("alpha", Self::Alpha),
+            ("beta", Self::Beta),
+            ("rc", Self::ReleaseCandidate),
+        ];
+        let found = suffix.split(['-', '+']).find_map(|part| {
+            let (maturity, rest) = names
                 .into_iter()
-                .find_map(|(name, of)| Some((part.strip_prefix(name)?, of)))?;
+                .find_map(|(name, maturity)| Some((maturity, part.strip_prefix(name)?)))?;
             let rest = rest.strip_prefix('.').unwrap_or(rest);
-            let digits = rest.split('.').next().unwrap_or_default();
-            match digits {
-                "" => Some(of(0)),
-                digits => decimal(digits).map(of),
+            match rest.split('.').next().unwrap_or_default() {
+                "" => Some((maturity, 0)),
+                digits => Some((maturity, decimal(digits)?)),
             }
         });
-        found.unwrap_or(Self::Stable)
-    }
-
-    fn with_number(self, number: u32) -> Self {
-        match self {
-            Self::Alpha(_) => Self::Alpha(number),
-            Self::Beta(_) => Self::Beta(number),
-            Self::ReleaseCandidate(_) => Self::ReleaseCandidate(number),
-            Self::Stable => Self::Stable,
-        }
+        found.unwrap_or((Self::Stable, 0))
     }
 }
 
 /// In gossip, Agave since 4.0 encodes a prerelease in two bits of the minor number and in the patch
 /// number. A node before 4.0 shows these numbers undecoded (`4.49157.4` is 4.5.0-alpha.4).
 fn decode_gossip_version((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
-    let packed = match minor >> MINOR_BITS {
-        1 => Maturity::ReleaseCandidate(patch),
-        2 => Maturity::Beta(patch),
-        3 => Maturity::Alpha(patch),
+    let maturity = match minor >> MINOR_BITS {
+        1 => Maturity::ReleaseCandidate,
+        2 => Maturity::Beta,
+        3 => Maturity::Alpha,
         _ => {
+            let (maturity, prerelease) = Maturity::of_suffix(suffix);
             return Release {
                 number: (major, minor, patch),
-                maturity: Maturity::of_suffix(suffix),
+                maturity,
+                prerelease,
             };
         }
     };
     Release {
         number: (major, minor & ((1 << MINOR_BITS) - 1), 0),
-        maturity: packed,
+        maturity,
+        prerelease: patch,
     }
 }
 
@@ -242,19 +237,14 @@ fn embedded_agave(release: Release) -> Option<Release> {
     let (0, _, patch) = release.number else {
         return None;
     };
-    let digits = match release.maturity {
-        Maturity::Stable => patch,
-        Maturity::Alpha(n) | Maturity::Beta(n) | Maturity::ReleaseCandidate(n) => n,
-    };
+    let is_stable = release.maturity == Maturity::Stable;
+    let digits = if is_stable { patch } else { release.prerelease };
     let (major, minor, last) = (digits / 10_000, digits / 100 % 100, digits % 100);
-    let patch = if release.maturity == Maturity::Stable {
-        last
-    } else {
-        0
-    };
-    (major > 0).then(|| Release {
+    let (patch, prerelease) = if is_stable { (last, 0) } else { (0, last) };
+    (major > 0).then_some(Release {
         number: (major, minor, patch),
-        maturity: release.maturity.with_number(last),
+        prerelease,
+        ..release
     })
 }
 
