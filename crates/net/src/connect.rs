@@ -6,6 +6,7 @@
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use itertools::Itertools as _;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -41,12 +42,10 @@ impl fmt::Display for ConnectError {
                 write!(f, "no address for {host} ({})", reason(error))
             }
             ConnectError::Attempts(attempts) => {
-                f.write_str("no connection to ")?;
-                for (index, (address, error)) in attempts.iter().enumerate() {
-                    let separator = if index == 0 { "" } else { ", " };
-                    write!(f, "{separator}{address} ({})", reason(error))?;
-                }
-                Ok(())
+                let attempts = attempts.iter().format_with(", ", |(address, error), f| {
+                    f(&format_args!("{address} ({})", reason(error)))
+                });
+                write!(f, "no connection to {attempts}")
             }
         }
     }
@@ -142,24 +141,12 @@ async fn attempt(address: SocketAddr, deadline: Instant) -> (SocketAddr, io::Res
 
 /// In the resolver's order, but the families alternate (RFC 8305, section 4).
 fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let mut unique = Vec::new();
-    for address in addresses {
-        if !unique.contains(address) {
-            unique.push(*address);
-        }
-    }
-    let is_first_ipv6 = unique.first().is_some_and(SocketAddr::is_ipv6);
-    let (first, second): (Vec<_>, Vec<_>) = unique
-        .into_iter()
+    let is_first_ipv6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = { addresses.iter().copied() }
+        .unique()
         .partition(|address| address.is_ipv6() == is_first_ipv6);
-    let (mut first, mut second) = (first.into_iter(), second.into_iter());
-    let mut order = Vec::new();
-    while first.len() + second.len() > 0 {
-        order.extend(first.next());
-        order.extend(second.next());
-    }
-    order.truncate(MAX_ADDRESSES);
-    order
+    let order = first.into_iter().interleave(second);
+    order.take(MAX_ADDRESSES).collect()
 }
 
 #[cfg(test)]
