@@ -1,8 +1,8 @@
 //! How full the program cache is.
 
 use crate::readings::Readings;
-use faultline_metrics::Stamp;
 use faultline_metrics::metrics::{daemon, process, validator as m};
+use faultline_metrics::{Metric, Stamp};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 
@@ -25,14 +25,8 @@ pub struct ProgramCacheStatus {
 
 impl ProgramCacheStatus {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
-        let entries = |metric| {
-            ["observed", "configured"].map(|kind| {
-                let entries = readings.number(metric, &[kind]);
-                entries.filter(|entries| *entries > 0.0)
-            })
-        };
-        let [observed, configured] = entries(&m::CACHE_CAPACITY);
-        let [observed_target, configured_target] = entries(&m::CACHE_SHRINK_TARGET);
+        let [observed, configured] = entries(readings, &m::CACHE_CAPACITY);
+        let [observed_target, configured_target] = entries(readings, &m::CACHE_SHRINK_TARGET);
         let difference_note = observed
             .zip(configured)
             .filter(|(observed, configured)| observed != configured);
@@ -43,11 +37,11 @@ impl ProgramCacheStatus {
                 short(configured)
             )
         });
-        let hits_note = readings.number(&m::CACHE_HITS, &[]).map(|_| {
+        let hits_note = readings.number(&m::CACHE_HITS).map(|_| {
             "Hits are as the validator counts them: before version 4.4.0 too many.".to_owned()
         });
         ProgramCacheStatus {
-            loaded: readings.number(&m::CACHE_LOADED, &[]),
+            loaded: readings.number(&m::CACHE_LOADED),
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),
             warning: warning(readings, now),
@@ -84,16 +78,24 @@ impl ProgramCacheStatus {
     }
 }
 
+/// As observed, and as configured.
+pub(crate) fn entries(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
+    ["observed", "configured"].map(|kind| {
+        let entries = readings.number_of(metric, &[kind]);
+        entries.filter(|entries| *entries > 0.0)
+    })
+}
+
 pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
-    if readings.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
+    if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("RUST_LOG filters the pushes".to_owned());
     }
-    let since = |metric| Some(now.unix_seconds() - readings.number(metric, &[])?);
+    let since = |metric| Some(now.unix_seconds() - readings.number(metric)?);
     if let Some(age) = since(&daemon::LAST_PUSH) {
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)));
     }
-    let is_followed = readings.flag(&process::UP, &[]) == Some(true);
-    let is_validator = is_followed && readings.number(&m::PHASE, &["absent"]).is_some();
+    let is_followed = readings.flag(&process::UP) == Some(true);
+    let is_validator = is_followed && readings.has_phases();
     // A program that ran exec before has an older start than the daemon.
     let of_daemon = now.uptime.as_secs_f64();
     let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));

@@ -20,13 +20,13 @@ const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 pub(crate) fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let fullest = FullestFileSystem::of(readings);
     let files = readings
-        .number(&p::OPEN_FDS, &[])
-        .zip(readings.number(&p::MAX_FDS, &[]));
+        .number(&p::OPEN_FDS)
+        .zip(readings.number(&p::MAX_FDS));
     let unresponsive = unresponsive(readings).map(|mount| format!("{mount} does not answer"));
     let busiest = readings
         .by_label(&m::DISK_UTILISATION)
         .max_by(|(_, a), (_, b)| a.total_cmp(b));
-    let drops = readings.number(&m::UDP_DROPS, &[]);
+    let drops = readings.number(&m::UDP_DROPS);
     let is_full_soon = readings
         .by_label(&m::FILESYSTEM_UNTIL_FULL)
         .any(|(_, seconds)| seconds < FULL_SOON_SECONDS);

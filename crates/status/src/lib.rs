@@ -109,7 +109,7 @@ impl Status {
             tick: tick.number,
             tick_time: tick.at.unix_seconds(),
             stale,
-            is_demo: readings.flag(&metrics::daemon::DEMO, &[]) == Some(true),
+            is_demo: readings.flag(&metrics::daemon::DEMO) == Some(true),
             answers: answers(&inputs).into(),
             target: Target::of(readings, now),
             votes: votes::votes(readings),

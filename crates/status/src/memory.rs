@@ -116,7 +116,7 @@ impl MemoryStatus {
 }
 
 fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<LevelStatus> {
-    let number = |metric| readings.number(metric, &[level]);
+    let number = |metric| readings.number_of(metric, &[level]);
     Some(LevelStatus {
         level: level.to_owned(),
         title: title(readings, level),
@@ -125,50 +125,48 @@ fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<Le
         headroom,
         others: number(&m::LEVEL_OTHERS),
         dirty: number(&m::LEVEL_DIRTY),
-        binds: readings.flag(&m::BINDING, &[level]) == Some(true),
+        binds: readings.flag_of(&m::BINDING, &[level]) == Some(true),
     })
 }
 
 fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (level, headroom) in readings.by_label(&m::HIGH_HEADROOM) {
+    let high = readings.by_label(&m::HIGH_HEADROOM).map(|(level, left)| {
         let title = title(readings, level);
-        notes.push(match headroom {
-            left if left > 0.0 => format!(
-                "memory.high of {title}: {} are left before the kernel stalls the validator",
-                bytes_f64(left)
-            ),
-            _ => format!("memory.high of {title} is reached: the kernel stalls the validator"),
-        });
-    }
-    let number = |metric| readings.number(metric, &[]);
-    if let Some(swap) = number(&m::SWAP_HEADROOM).filter(|swap| *swap > 0.0) {
-        let swap = bytes_f64(swap);
-        notes.push(format!(
-            "Swap: {swap} are left; they are not part of the headroom"
-        ));
-    }
-    if let Some(left) = number(&m::COMMIT_HEADROOM) {
-        notes.push(format!(
-            "vm.overcommit_memory is 2: allocations fail after {} more, without a kill",
-            bytes_f64(left)
-        ));
-    }
-    if number(&m::OOMD) == Some(1.0) {
-        let what =
-            "systemd-oomd runs: it may kill before the kernel does, by memory pressure or swap use";
-        notes.push(what.to_owned());
-    }
-    if levels
+        if left > 0.0 {
+            let left = bytes_f64(left);
+            format!(
+                "memory.high of {title}: {left} are left before the kernel stalls the validator"
+            )
+        } else {
+            format!("memory.high of {title} is reached: the kernel stalls the validator")
+        }
+    });
+    let swap = readings
+        .number(&m::SWAP_HEADROOM)
+        .filter(|left| *left > 0.0)
+        .map(bytes_f64);
+    let commit = readings.number(&m::COMMIT_HEADROOM).map(bytes_f64);
+    let has_oomd = readings.flag(&m::OOMD) == Some(true);
+    let is_limited_above = levels
         .iter()
-        .any(|level| level.title.starts_with("a limit above"))
-    {
-        notes.push(
+        .any(|level| level.title.starts_with("a limit above"));
+    let others = [
+        swap.map(|left| format!("Swap: {left} are left; they are not part of the headroom")),
+        commit.map(|left| {
+            format!(
+                "vm.overcommit_memory is 2: allocations fail after {left} more, without a kill"
+            )
+        }),
+        has_oomd.then(|| {
+            "systemd-oomd runs: it may kill before the kernel does, by memory pressure or swap use"
+                .to_owned()
+        }),
+        is_limited_above.then(|| {
             "The limit above the visible cgroups is an upper bound: its other members are not visible"
-                .to_owned(),
-        );
-    }
-    notes
+                .to_owned()
+        }),
+    ];
+    high.chain(others.into_iter().flatten()).collect()
 }
 
 fn title(readings: Readings<'_>, level: &str) -> String {

@@ -1,5 +1,6 @@
 //! Searches in a tick.
 
+use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Metric, Reading, Source, Tick};
 
 #[derive(Debug, Clone, Copy)]
@@ -7,13 +8,27 @@ pub(crate) struct Readings<'a>(pub(crate) &'a Tick);
 
 impl<'a> Readings<'a> {
     /// The series with exactly these label values.
-    pub(crate) fn number(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
+    pub(crate) fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
         let number = self.0.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
-    pub(crate) fn flag(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
-        self.number(metric, labels).map(|number| number == 1.0)
+    /// The series without labels.
+    pub(crate) fn number(self, metric: &Metric) -> Option<f64> {
+        self.number_of(metric, &[])
+    }
+
+    pub(crate) fn flag_of(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
+        Some(self.number_of(metric, labels)? == 1.0)
+    }
+
+    pub(crate) fn flag(self, metric: &Metric) -> Option<bool> {
+        self.flag_of(metric, &[])
+    }
+
+    /// Whether the followed process is a validator, which has a series for each phase.
+    pub(crate) fn has_phases(self) -> bool {
+        self.number_of(&PHASE, &["absent"]).is_some()
     }
 
     pub(crate) fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {

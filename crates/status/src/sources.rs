@@ -33,17 +33,17 @@ pub(crate) fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
             continue;
         }
         let problems = Status::ALL.iter().filter_map(|kind| {
-            let count = readings.number(&m::SOURCE_PROBLEMS, &[name, kind.name()])?;
+            let count = readings.number_of(&m::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
         let push = readings
-            .number(&m::LAST_PUSH, &[])
+            .number(&m::LAST_PUSH)
             .filter(|_| batch.source == Source::Datapoints);
         let newest = batch.problems.last();
         sources.push(SourceStatus {
             name: name.to_owned(),
             is_up: batch.up,
-            values_from: push.or_else(|| readings.number(&m::SOURCE_LAST_SUCCESS, &[name])),
+            values_from: push.or_else(|| readings.number_of(&m::SOURCE_LAST_SUCCESS, &[name])),
             age: now.since(batch.at).as_secs_f64(),
             took: batch.took.as_secs_f64(),
             problems: problems.collect(),

@@ -133,7 +133,7 @@ pub struct Fact {
 
 impl Target {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
-        let is_followed = readings.flag(&p::UP, &[]);
+        let is_followed = readings.flag(&p::UP);
         let info = readings
             .all(&p::TARGET_INFO)
             .next()
@@ -151,7 +151,7 @@ impl Target {
             explanation.push_str(about);
         }
         state.extend(stopped(readings).map(|words| StatusItem::new(words, Bad)));
-        if readings.flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
+        if readings.flag_of(&v::CONSENSUS, &["migrating"]) == Some(true) {
             state.push(StatusItem::new("migrates to Alpenglow", Warn));
             explanation.push_str(MIGRATING_EXPLANATION);
         }
@@ -164,7 +164,7 @@ impl Target {
             ),
         ];
         for (metric, words, otherwise) in flags {
-            state.extend(readings.flag(metric, &[]).map(|flag| match flag {
+            state.extend(readings.flag(metric).map(|flag| match flag {
                 true => StatusItem::plain(words),
                 false => otherwise,
             }));
@@ -220,8 +220,10 @@ fn phase_item(readings: Readings<'_>) -> Option<(StatusItem, &'static str)> {
     if let Some((name, tone, about)) = known {
         return Some((StatusItem::new(name.replace('_', " "), *tone), about));
     }
-    readings.number(&v::PHASE, &["absent"])?;
-    let (words, about) = match readings.flag(&v::STALLED, &[]) {
+    if !readings.has_phases() {
+        return None;
+    }
+    let (words, about) = match readings.flag(&v::STALLED) {
         Some(true) => ("stalled", STALLED),
         _ => ("phase unknown", UNKNOWN_EXPLANATION),
     };
@@ -234,7 +236,7 @@ fn state(readings: Readings<'_>) -> Option<&'static State> {
 }
 
 fn is_frozen(readings: Readings<'_>) -> bool {
-    readings.flag(&cgroup::FROZEN, &[]) == Some(true)
+    readings.flag(&cgroup::FROZEN) == Some(true)
 }
 
 /// What keeps the process from running.
@@ -243,8 +245,7 @@ fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let stopped = state.and_then(|(_, words, _)| *words);
     // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
     let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
-    let has_phases = readings.number(&v::PHASE, &["absent"]).is_some();
-    let hangs = waits && has_phases && readings.active(&v::PHASE).is_none();
+    let hangs = waits && readings.has_phases() && readings.active(&v::PHASE).is_none();
     let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
     let frozen = is_frozen.then_some("cgroup frozen");
     stopped.into_iter().chain(frozen)
@@ -272,10 +273,10 @@ fn restarts_item(restarts: &BTreeMap<String, f64>) -> Option<StatusItem> {
 }
 
 fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp) -> Vec<Fact> {
-    let start = readings.number(&p::START_TIME, &[]);
+    let start = readings.number(&p::START_TIME);
     // After a step of the wall clock, the start time and the present time are not comparable.
     let was_set = readings
-        .number(&daemon::CLOCK_STEPS, &[])
+        .number(&daemon::CLOCK_STEPS)
         .is_some_and(|steps| steps > 0.0);
     let running = start
         .map(|start| now.unix_seconds() - start)

@@ -16,12 +16,12 @@ const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
 pub(crate) fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_standby = role == Some("standby");
-    let state = match readings.flag(&m::DELINQUENT, &[]) {
+    let state = match readings.flag(&m::DELINQUENT) {
         Some(true) => StatusItem::new("delinquent", Tone::Bad),
         Some(false) if is_standby => StatusItem::plain("standby"),
         Some(false) => StatusItem::new("votes", Tone::Good),
         None if role.is_some() => StatusItem::plain("far behind: votes are not judged"),
-        None if readings.number(&m::EPOCH, &[]).is_none() => return Vec::new(),
+        None if readings.number(&m::EPOCH).is_none() => return Vec::new(),
         // The source is up without an account only if it knows all accounts and none is the validator's own.
         None if readings.is_up(Source::Votes) => {
             return vec![StatusItem::plain("it has no vote account with stake")];
@@ -29,7 +29,7 @@ pub(crate) fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
         None => return vec![StatusItem::plain("it is not known whether it votes")],
     };
     let standby = is_standby.then(|| "the vote account is another node's".to_owned());
-    let next = readings.number(&m::NEXT_LEADER_SLOT, &[]);
+    let next = readings.number(&m::NEXT_LEADER_SLOT);
     let next = next.map(|time| match time {
         0.0 => "leads now".to_owned(),
         _ => format!("leads in {}", seconds(time)),
@@ -44,9 +44,9 @@ pub(crate) fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
 
 /// With Tower the votes cost lamports.
 fn balance(readings: Readings<'_>) -> Option<String> {
-    let sol = readings.number(&m::BALANCE, &["identity"])?;
-    let is_tower = readings.flag(&v::CONSENSUS, &["tower"]) == Some(true);
-    let slot_seconds = readings.number(&v::SLOT_SECONDS, &[]);
+    let sol = readings.number_of(&m::BALANCE, &["identity"])?;
+    let is_tower = readings.flag_of(&v::CONSENSUS, &["tower"]) == Some(true);
+    let slot_seconds = readings.number(&v::SLOT_SECONDS);
     Some(match slot_seconds.filter(|_| is_tower) {
         Some(slot_seconds) => {
             let days = (sol / SOL_PER_VOTE * slot_seconds / 86_400.0).floor();
@@ -62,31 +62,40 @@ fn balance(readings: Readings<'_>) -> Option<String> {
 
 /// Votes and what they earned: credits with Tower, lamports with Alpenglow.
 fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
-    let number = |metric, labels: &[&str]| readings.number(metric, labels);
-    let distance = number(&m::VOTE_DISTANCE, &["last_vote"])
+    let distance = readings
+        .number_of(&m::VOTE_DISTANCE, &["last_vote"])
         .map(|slots| format!("last vote {} ago", counted(slots, "slot")));
     let [reward_certificate, finalization] = ["reward", "finalization"].map(|name| {
-        number(&m::CERTIFICATE_DISTANCE, &[name])
+        readings
+            .number_of(&m::CERTIFICATE_DISTANCE, &[name])
             .map(|slots| format!("{name} certificate {} behind", counted(slots, "slot")))
     });
-    let admitted = |epoch| readings.flag(&m::ADMITTED, &[epoch]);
+    let admitted = |epoch| readings.flag_of(&m::ADMITTED, &[epoch]);
     let admission = match (admitted("this_epoch"), admitted("epoch_after_next")) {
         (Some(false), _) => Some("not admitted this epoch"),
         (_, Some(false)) => Some("not admitted to the epoch after next"),
         (Some(true), Some(true)) => Some("admitted"),
         _ => None,
     };
-    let shortfall = number(&m::ADMISSION_SHORTFALL, &[]).filter(|sol| *sol > 0.0);
+    let shortfall = readings
+        .number(&m::ADMISSION_SHORTFALL)
+        .filter(|sol| *sol > 0.0);
     let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
-    let of_best = number(&m::VOTE_SHARE, &[])
+    let of_best = readings
+        .number(&m::VOTE_SHARE)
         .map(|share| format!(", {} of the best", percent(share)))
         .unwrap_or_default();
-    let rank = number(&m::VOTE_RANK, &[]).map(|rank| format!("rank {}{of_best}", short(rank)));
-    let reward = number(&m::VOTE_REWARD, &["this_epoch"])
+    let rank = readings
+        .number(&m::VOTE_RANK)
+        .map(|rank| format!("rank {}{of_best}", short(rank)));
+    let reward = readings
+        .number_of(&m::VOTE_REWARD, &["this_epoch"])
         .map(|lamports| format!("{:.3} SOL earned this epoch", lamports / LAMPORTS_PER_SOL));
-    let per_stake = number(&m::VOTE_REWARD_OF_BEST, &[])
+    let per_stake = readings
+        .number(&m::VOTE_REWARD_OF_BEST)
         .map(|share| format!("{} of the best per stake", percent(share)));
-    let credits = number(&m::VOTE_CREDITS, &["this_epoch"])
+    let credits = readings
+        .number_of(&m::VOTE_CREDITS, &["this_epoch"])
         .map(|credits| format!("{} this epoch", counted(credits, "credit")));
     [
         distance,
@@ -103,8 +112,8 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
 
 fn skipped(readings: Readings<'_>) -> Option<String> {
     let slots = |metric: &Metric| {
-        let passed = readings.number(metric, &["passed"])?;
-        let skipped = readings.number(metric, &["skipped"])?;
+        let passed = readings.number_of(metric, &["passed"])?;
+        let skipped = readings.number_of(metric, &["skipped"])?;
         (passed > 0.0).then_some((passed, skipped))
     };
     let cluster = slots(&m::CLUSTER_LEADER_SLOTS)

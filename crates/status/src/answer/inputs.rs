@@ -1,7 +1,7 @@
 //! What one tick has of the inputs.
 
 use super::{AnswerInputs, Consensus};
-use crate::cache::warning;
+use crate::cache::{entries, warning};
 use crate::memory::MemoryStatus;
 use crate::readings::Readings;
 use faultline_metrics::metrics::{cgroup, host, process as p, validator as v, votes as m};
@@ -27,11 +27,9 @@ pub(crate) fn add(
 
 /// Why nothing of a validator is known.
 fn no_validator(readings: Readings<'_>) -> Option<&'static str> {
-    match readings.flag(&p::UP, &[]) {
-        Some(true) => {
-            let is_validator = readings.number(&v::PHASE, &["absent"]).is_some();
-            (!is_validator).then_some("the process is no validator")
-        }
+    match readings.flag(&p::UP) {
+        Some(true) if readings.has_phases() => None,
+        Some(true) => Some("the process is no validator"),
         Some(false) => Some("no process is followed"),
         None => None,
     }
@@ -45,15 +43,15 @@ fn add_memory(
     let binding = memory.and_then(MemoryStatus::binding);
     let shares = memory.into_iter().flat_map(|memory| &memory.levels);
     let share = shares.map(|level| level.share()).max_by(f64::total_cmp);
-    let swap = [&p::SWAP, &cgroup::SWAP].map(|metric| readings.number(metric, &[]));
-    let is_followed = readings.flag(&p::UP, &[]) != Some(false);
+    let swap = [&p::SWAP, &cgroup::SWAP].map(|metric| readings.number(metric));
+    let is_followed = readings.flag(&p::UP) != Some(false);
     let why = match memory {
         None if !is_followed => Some("no process is followed"),
         Some(_) if binding.is_none() => Some("a level that limits it cannot be read"),
         _ => None,
     };
     AnswerInputs {
-        installed: readings.number(&host::MEMORY, &["total"]),
+        installed: readings.number_of(&host::MEMORY, &["total"]),
         limit: binding
             .filter(|level| level.level != "machine")
             .map(|level| level.limit),
@@ -66,10 +64,7 @@ fn add_memory(
 }
 
 fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
-    let [observed, configured] = ["observed", "configured"].map(|kind| {
-        let entries = readings.number(&v::CACHE_CAPACITY, &[kind]);
-        entries.filter(|entries| *entries > 0.0)
-    });
+    let [observed, configured] = entries(readings, &v::CACHE_CAPACITY);
     // The first eviction passes begin some entries late. A larger difference means a modified build.
     let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
     let is_changed = configured.map(|entries| observed.is_some_and(|seen| !is_near(seen, entries)));
@@ -95,7 +90,6 @@ fn no_reloads(readings: Readings<'_>, now: Stamp) -> String {
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
-    let number = |metric, labels: &[&str]| readings.number(metric, labels);
     let consensus = match readings.active(&v::CONSENSUS) {
         Some("tower") => Some(Consensus::Tower),
         Some("migrating") => Some(Consensus::Migrating),
@@ -103,12 +97,12 @@ fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
         _ => None,
     };
     let phase = readings.active(&v::PHASE);
-    let start = number(&p::START_TIME, &[]);
+    let start = readings.number(&p::START_TIME);
     let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
-    let is_delinquent = readings.flag(&m::DELINQUENT, &[]);
+    let is_delinquent = readings.flag(&m::DELINQUENT);
     // The source is up without an account only if it knows all accounts and none is the validator's own.
-    let has_no_account = number(&m::EPOCH, &[]).is_some() && readings.is_up(Source::Votes);
+    let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
     let has_account = role.is_some() || is_delinquent.is_some();
     AnswerInputs {
         consensus,
@@ -119,16 +113,18 @@ fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
             false => has_no_account.then_some(false),
         },
         is_standby: role.map(|role| role == "standby"),
-        has_active_stake: number(&m::STAKE, &["active"]).map(|sol| sol > 0.0),
+        has_active_stake: readings
+            .number_of(&m::STAKE, &["active"])
+            .map(|sol| sol > 0.0),
         is_delinquent,
-        rank: number(&m::VOTE_RANK, &[]),
-        credits_share_of_best: number(&m::VOTE_SHARE, &[]),
-        reward_share_of_best: number(&m::VOTE_REWARD_OF_BEST, &[]),
-        slots_since_landed_vote: number(&m::VOTE_DISTANCE, &["last_vote"]),
-        slots_since_certified_vote: number(&m::CERTIFICATE_DISTANCE, &["reward"]),
-        is_admitted: readings.flag(&m::ADMITTED, &["epoch_after_next"]),
-        admission_shortfall: number(&m::ADMISSION_SHORTFALL, &[]),
-        identity_balance: number(&m::BALANCE, &["identity"]),
+        rank: readings.number(&m::VOTE_RANK),
+        credits_share_of_best: readings.number(&m::VOTE_SHARE),
+        reward_share_of_best: readings.number(&m::VOTE_REWARD_OF_BEST),
+        slots_since_landed_vote: readings.number_of(&m::VOTE_DISTANCE, &["last_vote"]),
+        slots_since_certified_vote: readings.number_of(&m::CERTIFICATE_DISTANCE, &["reward"]),
+        is_admitted: readings.flag_of(&m::ADMITTED, &["epoch_after_next"]),
+        admission_shortfall: readings.number(&m::ADMISSION_SHORTFALL),
+        identity_balance: readings.number_of(&m::BALANCE, &["identity"]),
         rewards_unknown: no_validator(readings)
             .or(role.map(|_| "it is far behind: votes are not judged"))
             .map(str::to_owned),

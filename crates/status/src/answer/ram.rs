@@ -34,35 +34,38 @@ pub(super) fn answer(inputs: &AnswerInputs) -> Answer {
 }
 
 fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
+    let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
-    let full = share.filter(|share| *share > t::OOM_AHEAD_SHARE);
-    let full = full.map(|share| format!("{} of the limit cannot be dropped", percent(share)));
-    let grows = share.is_some_and(|share| share > t::OOM_AHEAD_GROWING_SHARE);
-    let soon = inputs.seconds_to_limit;
-    let soon = soon.filter(|time| grows && *time < t::OOM_AHEAD_SECONDS);
-    let soon = soon.map(|time| format!("at its present pace it is full in {}", seconds(time)));
-    let grown = inputs.seconds_to_limit_by_growth;
-    let grown = grown.filter(|time| grows && *time < t::OOM_AHEAD_BY_GROWTH_SECONDS);
-    let grown =
-        grown.map(|time| format!("as it grew in half an hour it is full in {}", seconds(time)));
-    let killed = inputs.oom_kills.filter(|kills| *kills > 0.0);
-    let killed = killed.map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned());
-    let ended = (inputs.was_oom_killed).then(|| "a run was OOM-killed".to_owned());
-    let swap = inputs.swap.filter(|bytes| *bytes > t::SWAP_BYTES);
-    let swap = swap.map(|bytes| format!("{} are swapped out", bytes_f64(bytes)));
-    let stalled = inputs.memory_stalled_share;
-    let stalled = stalled.filter(|share| *share > t::MEMORY_STALLED_SHARE);
-    let stalled =
-        stalled.map(|share| format!("it waits for memory {} of the time", percent(share)));
-    let faults = inputs.major_faults_per_second;
-    let faults = faults.filter(|rate| *rate > t::MAJOR_FAULTS_PER_SECOND);
-    let faults = faults.map(|rate| format!("{} major faults per second", short(rate)));
-    let pages = [full, soon.or(grown), killed, ended].into_iter().flatten();
-    let tickets = [swap, stalled, faults].into_iter().flatten();
-    pages
-        .map(Finding::page)
-        .chain(tickets.map(Finding::ticket))
-        .collect()
+    let grows = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
+    let within = |time: Option<f64>, limit: f64| time.filter(|time| grows && *time < limit);
+    let soon = within(inputs.seconds_to_limit, t::OOM_AHEAD_SECONDS)
+        .map(|time| format!("at its present pace it is full in {}", seconds(time)));
+    let grown = within(
+        inputs.seconds_to_limit_by_growth,
+        t::OOM_AHEAD_BY_GROWTH_SECONDS,
+    )
+    .map(|time| format!("as it grew in half an hour it is full in {}", seconds(time)));
+    let pages = [
+        above(share, t::OOM_AHEAD_SHARE)
+            .map(|share| format!("{} of the limit cannot be dropped", percent(share))),
+        soon.or(grown),
+        above(inputs.oom_kills, 0.0)
+            .map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned()),
+        inputs
+            .was_oom_killed
+            .then(|| "a run was OOM-killed".to_owned()),
+    ];
+    let tickets = [
+        above(inputs.swap, t::SWAP_BYTES)
+            .map(|bytes| format!("{} are swapped out", bytes_f64(bytes))),
+        above(inputs.memory_stalled_share, t::MEMORY_STALLED_SHARE)
+            .map(|share| format!("it waits for memory {} of the time", percent(share))),
+        above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
+            .map(|rate| format!("{} major faults per second", short(rate))),
+    ];
+    let pages = pages.into_iter().flatten().map(Finding::page);
+    let tickets = tickets.into_iter().flatten().map(Finding::ticket);
+    pages.chain(tickets).collect()
 }
 
 fn proven(inputs: &AnswerInputs) -> Option<String> {
