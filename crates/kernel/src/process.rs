@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::file::{LazyFile, Owner, ReadMode};
+use crate::file::{LazyFile, Owner, READ_FILE, ReadMode};
 use crate::parse::pid_stat::State;
 use crate::parse::{
     mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status,
 };
-use crate::{HostRoot, ReadError};
+use crate::{HostRoot, ParseError, ReadError};
 
 /// Identifies a process even after its pid is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,18 +25,39 @@ pub struct ProcessId {
 /// Reason for a count of 0, which means unknown.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
-/// Opens `{procfs}/PID`. Files opened through this descriptor belong to this process, never to a
-/// later one with the same pid.
-pub(crate) fn open_folder(root: &HostRoot, pid: u32) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
-    open_task(root, &pid.to_string())
+/// The folder of a process or thread. Files opened through the descriptor belong to it, never to a
+/// later one with the same number.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskFolder {
+    pub(crate) descriptor: Arc<OwnedFd>,
+    pub(crate) path: PathBuf,
 }
 
-fn open_task(root: &HostRoot, task: &str) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
-    let path = root.procfs.join(task);
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
-        Ok(folder) => Ok((Arc::new(folder), path)),
-        Err(errno) => Err(ReadError::from_errno(errno, &Arc::from(path), || false)),
+impl TaskFolder {
+    /// `task` is `PID` or `PID/task/TID`.
+    pub(crate) fn open(root: &HostRoot, task: &str) -> Result<Self, ReadError> {
+        let path = root.procfs.join(task);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
+            Ok(descriptor) => Ok(Self {
+                descriptor: Arc::new(descriptor),
+                path,
+            }),
+            Err(errno) => Err(ReadError::from_errno(errno, &Arc::from(path), || false)),
+        }
+    }
+
+    fn of_living_thread(root: &HostRoot, pid: u32) -> Option<Self> {
+        let living = first_threads(root, pid).find(|thread| !is_exiting(root, thread))?;
+        Self::open(root, &living).ok()
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::Process(Arc::clone(&self.descriptor))
+    }
+
+    fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
+        LazyFile::new(self.owner(), self.path.join(name), read_mode)
     }
 }
 
@@ -62,20 +83,15 @@ fn only_main_thread_ended(stat: &pid_stat::PidStat) -> bool {
     stat.state == State::Zombie && !stat.has_ended()
 }
 
-fn open_living_thread(root: &HostRoot, pid: u32) -> Option<(Arc<OwnedFd>, PathBuf)> {
-    let living = first_threads(root, pid).find(|thread| !is_exiting(root, thread))?;
-    open_task(root, &living).ok()
-}
-
 /// Holds at most ten descriptors.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
     id: ProcessId,
-    folder: Arc<OwnedFd>,
+    folder: TaskFolder,
     /// A living thread's folder for memory, arguments, program and mounts: a main thread that has
     /// ended has none of them.
-    living_task: (Arc<OwnedFd>, PathBuf),
+    living_task: TaskFolder,
     fd_path: Arc<Path>,
     stat: LazyFile,
     status: LazyFile,
@@ -118,16 +134,15 @@ impl ProcessFiles {
     /// Reads the start time. Other files are opened by the samples. `Gone` if the process does not
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
-        let (folder, path) = open_folder(root, pid)?;
-        let lazy_file = |name: &str| lazy_file(&folder, &path, name, ReadMode::One);
-        let mut stat = lazy_file("stat");
+        let folder = TaskFolder::open(root, &pid.to_string())?;
+        let mut stat = folder.file("stat", ReadMode::One);
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
-        let living_task = if only_main_thread_ended(&first) {
-            open_living_thread(root, pid)
+        let living_thread = if only_main_thread_ended(&first) {
+            TaskFolder::of_living_thread(root, pid)
         } else {
             None
         };
-        let living_task = living_task.unwrap_or_else(|| (Arc::clone(&folder), path.clone()));
+        let living_task = living_thread.unwrap_or_else(|| folder.clone());
         Ok(Self {
             root: root.clone(),
             id: ProcessId {
@@ -135,13 +150,13 @@ impl ProcessFiles {
                 start_ticks: first.start_ticks,
             },
             stat,
-            status: self::lazy_file(&living_task.0, &living_task.1, "status", ReadMode::One),
-            io: lazy_file("io"),
-            oom_score: lazy_file("oom_score"),
-            oom_score_adj: lazy_file("oom_score_adj"),
-            limits: lazy_file("limits"),
+            status: living_task.file("status", ReadMode::One),
+            io: folder.file("io", ReadMode::One),
+            oom_score: folder.file("oom_score", ReadMode::One),
+            oom_score_adj: folder.file("oom_score_adj", ReadMode::One),
+            limits: folder.file("limits", ReadMode::One),
             last_limits: None,
-            fd_path: Arc::from(path.join("fd")),
+            fd_path: Arc::from(folder.path.join("fd")),
             folder,
             living_task,
         })
@@ -165,10 +180,10 @@ impl ProcessFiles {
             && status
                 .as_ref()
                 .map_or(true, |status| status.vm_size.is_none())
-            && let Some((folder, path)) = open_living_thread(&self.root, self.id.pid)
+            && let Some(living) = TaskFolder::of_living_thread(&self.root, self.id.pid)
         {
-            self.status = lazy_file(&folder, &path, "status", ReadMode::One);
-            self.living_task = (folder, path);
+            self.status = living.file("status", ReadMode::One);
+            self.living_task = living;
             status = self.status(buffer);
         }
         let has_ended = stat.as_ref().map_or(true, pid_stat::PidStat::has_ended);
@@ -208,8 +223,7 @@ impl ProcessFiles {
     }
 
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        self.reopened_file("cmdline")
-            .parse(&mut Vec::new(), pid_cmdline::parse)
+        self.read("cmdline", pid_cmdline::parse)
     }
 
     /// Ends in ` (deleted)` after the file was replaced. `Forbidden` to other users, `Absent` for
@@ -223,8 +237,8 @@ impl ProcessFiles {
     }
 
     fn link(&self, name: &str) -> Result<PathBuf, ReadError> {
-        let (folder, path) = &self.living_task;
-        match rustix::fs::readlinkat(&**folder, name, Vec::new()) {
+        let TaskFolder { descriptor, path } = &self.living_task;
+        match rustix::fs::readlinkat(descriptor, name, Vec::new()) {
             Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
             Err(errno) => Err(self.error(errno, &Arc::from(path.join(name)))),
         }
@@ -232,9 +246,8 @@ impl ProcessFiles {
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
-        let (folder, path) = &self.living_task;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&**folder, "exe", flags, Mode::empty()) {
+        let TaskFolder { descriptor, path } = &self.living_task;
+        match rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty()) {
             Ok(file) => Ok(file.into()),
             Err(errno) => Err(self.error(errno, &Arc::from(path.join("exe")))),
         }
@@ -245,28 +258,24 @@ impl ProcessFiles {
         &self,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<pid_environ::Environment, ReadError> {
-        self.reopened_file("environ")
-            .parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
+        self.read("environ", |text| pid_environ::parse(text, wanted))
     }
 
     pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
-        self.reopened_file("mountinfo")
-            .parse(&mut Vec::new(), mountinfo::parse)
+        self.read("mountinfo", mountinfo::parse)
     }
 
     pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
-        self.reopened_file("limits")
-            .parse(&mut Vec::new(), pid_limits::parse_all)
+        self.read("limits", pid_limits::parse_all)
     }
 
-    /// A file that is opened for each read.
-    fn reopened_file(&self, name: &str) -> LazyFile {
-        lazy_file(
-            &self.living_task.0,
-            &self.living_task.1,
-            name,
-            ReadMode::Many,
-        )
+    fn read<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<T, ReadError> {
+        let mut file = self.living_task.file(name, ReadMode::Many);
+        file.parse(&mut Vec::new(), parse)
     }
 
     /// Rejects state `X`, in which the kernel writes zeros for the totals of the threads.
@@ -280,7 +289,7 @@ impl ProcessFiles {
     }
 
     pub fn open_fds(&self) -> Result<u64, ReadError> {
-        match rustix::fs::statat(&*self.folder, "fd", AtFlags::empty()) {
+        match rustix::fs::statat(&self.folder.descriptor, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
             Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),
             Err(errno) => Err(self.error(errno, &self.fd_path)),
@@ -288,18 +297,8 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || {
-            Owner::Process(Arc::clone(&self.folder)).still_exists()
-        })
+        ReadError::from_errno(errno, path, || self.folder.owner().still_exists())
     }
-}
-
-fn lazy_file(folder: &Arc<OwnedFd>, path: &Path, name: &str, read_mode: ReadMode) -> LazyFile {
-    LazyFile::new(
-        Owner::Process(Arc::clone(folder)),
-        path.join(name),
-        read_mode,
-    )
 }
 
 #[cfg(test)]

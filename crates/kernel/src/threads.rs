@@ -12,7 +12,7 @@ use crate::file::{Owner, READ_FILE, ReadMode, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
 use crate::parse::pid_stat;
 use crate::parse::pid_status::{self, Switches};
-use crate::process::open_folder;
+use crate::process::TaskFolder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,13 +168,10 @@ impl Threads {
     /// threads are opened at each sample, which takes more than twice as long. The budget must be
     /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self, ReadError> {
-        let (process, path) = open_folder(root, pid)?;
-        let (owner, path) = (
-            Owner::Process(Arc::clone(&process)),
-            Arc::from(path.join("task")),
-        );
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(&*process, "task", flags, Mode::empty())
+        let process = TaskFolder::open(root, &pid.to_string())?;
+        let (owner, path) = (process.owner(), Arc::from(process.path.join("task")));
+        let flags = READ_FILE | OFlags::DIRECTORY;
+        let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
             .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
         Ok(Self {
             folder,
