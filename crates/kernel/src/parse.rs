@@ -40,7 +40,6 @@ pub mod pressure;
 pub mod swaps;
 pub mod udp_counters;
 pub mod udp_sockets;
-mod upstream;
 pub mod vmstat;
 pub mod zone_watermarks;
 

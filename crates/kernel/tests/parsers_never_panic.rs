@@ -17,7 +17,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 39] = parsers![
+const PARSERS: [Parser; 40] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -52,6 +52,7 @@ const PARSERS: [Parser; 39] = parsers![
     pid_stat::parse,
     pid_status::parse,
     pid_status::switches,
+    pid_status::effective_uid,
     pressure::parse,
     swaps::parse,
     udp_counters::parse,

@@ -12,8 +12,6 @@ counters! {
         oom: b"oom",
         /// On v1 since Linux 4.13.
         oom_kill: b"oom_kill",
-        /// Since Linux 5.17.
-        oom_group_kill: b"oom_group_kill",
     }
 }
 

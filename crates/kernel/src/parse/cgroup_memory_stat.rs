@@ -14,7 +14,6 @@ counters! {
         file: b"file" | b"cache",
         file_mapped: b"file_mapped" | b"mapped_file",
         file_dirty: b"file_dirty" | b"dirty",
-        file_writeback: b"file_writeback" | b"writeback",
         /// Without shared, locked and ramfs memory.
         active_file: b"active_file",
         /// Without shared, locked and ramfs memory.

@@ -1,33 +1,29 @@
-use super::upstream::{WantedLines, absent, number_fields, unless_placeholder};
 use crate::ParseError;
+use crate::text::{counters, fill};
 
-number_fields! {
+counters! {
     /// In bytes. `None` if the kernel does not write the line.
-    Meminfo of procfs::Meminfo, requires "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached"
-        "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback" "Mapped" "Slab"
-        "Committed_AS" "VmallocTotal" "VmallocUsed" "VmallocChunk";
-    total: mem_total "MemTotal",
-    free: mem_free "MemFree",
-    /// The kernel's estimate of memory without swapping. Since Linux 3.14.
-    available: mem_available "MemAvailable",
-    buffers: buffers "Buffers",
-    /// Includes shared memory.
-    cached: cached "Cached",
-    /// Swapped-in memory that still has its swap slot.
-    swap_cached: swap_cached "SwapCached",
-    dirty: dirty "Dirty",
-    writeback: writeback "Writeback",
-    anon_pages: anon_pages "AnonPages",
-    mapped: mapped "Mapped",
-    shmem: shmem "Shmem",
-    slab_reclaimable: s_reclaimable "SReclaimable",
-    slab_unreclaimable: s_unreclaim "SUnreclaim",
-    page_tables: page_tables "PageTables",
-    swap_total: swap_total "SwapTotal",
-    swap_free: swap_free "SwapFree",
-    /// Applies if `vm.overcommit_memory` is 2.
-    commit_limit: commit_limit "CommitLimit",
-    committed: committed_as "Committed_AS",
+    Meminfo {
+        total: b"MemTotal",
+        free: b"MemFree",
+        /// The kernel's estimate of memory without swapping. Since Linux 3.14.
+        available: b"MemAvailable",
+        /// Includes shared memory.
+        cached: b"Cached",
+        dirty: b"Dirty",
+        shmem: b"Shmem",
+        slab_reclaimable: b"SReclaimable",
+        slab_unreclaimable: b"SUnreclaim",
+        swap_total: b"SwapTotal",
+        swap_free: b"SwapFree",
+        /// Applies if `vm.overcommit_memory` is 2.
+        commit_limit: b"CommitLimit",
+        committed: b"Committed_AS",
+    }
+}
+
+pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
+    fill(text, b':', Meminfo::counter)
 }
 
 #[cfg(test)]
@@ -53,7 +49,6 @@ mod tests {
             "MemFree: lots kB",
             "MemFree: 18446744073709551616 kB",
             "MemFree: 1 MB",
-            "MemFree:1",
             "MemFree: 1é",
         ] {
             let error =

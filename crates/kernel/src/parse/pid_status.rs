@@ -1,76 +1,45 @@
 //! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
 
-use procfs::process::Status;
-
-use super::upstream::{WantedLines, unless_placeholder};
 use crate::ParseError;
-use crate::text::fill;
+use crate::text::{counters, fill, lines, number, words};
 
-/// Sizes in bytes. A field is `None` if the kernel does not write it: kernel threads and zombies
-/// have no memory lines, older kernels lack some.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PidStatus {
-    /// Since Linux 4.5.
-    pub rss_anon: Option<u64>,
-    /// Since Linux 4.5.
-    pub rss_file: Option<u64>,
-    /// System V, tmpfs and shared anonymous memory. Since Linux 4.5.
-    pub rss_shmem: Option<u64>,
-    /// Without shared memory.
-    pub vm_swap: Option<u64>,
-    pub vm_pte: Option<u64>,
-    pub vm_size: Option<u64>,
-    /// Sum of the three parts.
-    pub vm_rss: Option<u64>,
-    pub threads: Option<u64>,
-    pub uid: Option<u32>,
-    pub effective_uid: Option<u32>,
+counters! {
+    /// In bytes. A field is `None` if the kernel does not write it: kernel threads and zombies have
+    /// none, older kernels lack some.
+    PidStatus {
+        /// Since Linux 4.5.
+        rss_anon: b"RssAnon",
+        /// Since Linux 4.5.
+        rss_file: b"RssFile",
+        /// System V, tmpfs and shared anonymous memory. Since Linux 4.5.
+        rss_shmem: b"RssShmem",
+        /// Without shared memory.
+        vm_swap: b"VmSwap",
+        vm_pte: b"VmPTE",
+        vm_size: b"VmSize",
+        /// Sum of the three parts.
+        vm_rss: b"VmRSS",
+    }
 }
 
-const WANTED: WantedLines = WantedLines {
-    separator: b':',
-    keys: &[
-        b"Uid",
-        b"RssAnon",
-        b"RssFile",
-        b"RssShmem",
-        b"VmSwap",
-        b"VmPTE",
-        b"VmSize",
-        b"VmRSS",
-        b"Threads",
-    ],
-    // -1 is no user's id.
-    required_lines: "Name:\t\nState:\t\nTgid:\t0\nPid:\t0\nPPid:\t0\nTracerPid:\t0\n\
-        Uid:\t4294967295\t4294967295\t4294967295\t4294967295\nGid:\t0\t0\t0\t0\nFDSize:\t0\nGroups:\t\n\
-        Threads:\t18446744073709551615\nSigQ:\t0/0\nSigPnd:\t0\nShdPnd:\t0\nSigBlk:\t0\nSigIgn:\t0\nSigCgt:\t0\n\
-        CapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n",
-    value: "expected numbers",
-};
-
 pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
-    let status = WANTED.read::<Status>(text)?;
-    let bytes = |kib: Option<u64>| kib?.checked_mul(1024);
-    let user = |uid: u32| (uid != u32::MAX).then_some(uid);
-    Ok(PidStatus {
-        rss_anon: bytes(status.rssanon),
-        rss_file: bytes(status.rssfile),
-        rss_shmem: bytes(status.rssshmem),
-        vm_swap: bytes(status.vmswap),
-        vm_pte: bytes(status.vmpte),
-        vm_size: bytes(status.vmsize),
-        vm_rss: bytes(status.vmrss),
-        threads: unless_placeholder(status.threads),
-        uid: user(status.ruid),
-        effective_uid: user(status.euid),
-    })
+    fill(text, b':', PidStatus::counter)
+}
+
+/// The second id of the line `Uid`.
+pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
+    let Some(line) = lines(text).find(|line| line.text.starts_with(b"Uid:")) else {
+        return Ok(None);
+    };
+    let id = words(line.text).nth(2).and_then(number);
+    let id = id.and_then(|id| u32::try_from(id).ok());
+    id.map(Some)
+        .ok_or_else(|| line.error("expected the numbers of users"))
 }
 
 /// Voluntary and involuntary context switches of one task.
 pub type Switches = [Option<u64>; 2];
 
-/// Not parsed by procfs-core, which takes ten times as long. With hundreds of threads that would be
-/// most of the cost (decision 1).
 pub fn switches(text: &[u8]) -> Result<Switches, ParseError> {
     fill(
         text,
@@ -98,9 +67,6 @@ mod tests {
             vm_pte: Some(44 * 1024),
             vm_size: Some(3060 * 1024),
             vm_rss: Some(1676 * 1024),
-            threads: Some(1),
-            uid: Some(0),
-            effective_uid: Some(0),
         };
         assert_eq!(status, expected);
     }
@@ -111,10 +77,7 @@ mod tests {
             b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n",
         )
         .unwrap();
-        assert_eq!(
-            (status.rss_anon, status.vm_swap, status.threads),
-            (None, None, Some(1))
-        );
+        assert_eq!((status.rss_anon, status.vm_swap), (None, None));
     }
 
     #[test]
@@ -138,8 +101,12 @@ mod tests {
 
     #[test]
     fn the_effective_uid_is_the_second_value() {
-        let status = parse(b"Uid:\t1000\t0\t1000\t1000\n").unwrap();
-        assert_eq!((status.uid, status.effective_uid), (Some(1000), Some(0)));
+        assert_eq!(effective_uid(b"Uid:\t1000\t0\t1000\t1000\n"), Ok(Some(0)));
+        assert_eq!(effective_uid(b"Name:\tx\n"), Ok(None));
+        assert_eq!(
+            effective_uid(b"Name:\tx\nUid:\t1000\n").unwrap_err().line,
+            2
+        );
     }
 
     #[test]

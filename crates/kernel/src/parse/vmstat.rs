@@ -1,49 +1,28 @@
-use procfs::VmStat;
-
-use super::upstream::WantedLines;
 use crate::ParseError;
+use crate::text::{counters, fill};
 
-/// Declares [`Vmstat`]: each field once, by the key of its line.
-macro_rules! vmstat {
-    ($($(#[$doc:meta])* $key:ident,)*) => {
-        /// Since boot. `None` if the kernel does not write the line.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Vmstat {
-            $($(#[$doc])* pub $key: Option<u64>,)*
-        }
-
-        const WANTED: WantedLines = WantedLines {
-            separator: b' ',
-            keys: &[$(stringify!($key).as_bytes()),*],
-            required_lines: "",
-            value: "expected a number",
-        };
-
-        /// # Errors
-        /// A known line with something else where a number must be.
-        pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
-            let VmStat(found) = WANTED.read(text)?;
-            let count = |key: &str| u64::try_from(*found.get(key)?).ok();
-            Ok(Vmstat { $($key: count(stringify!($key)),)* })
-        }
-    };
+counters! {
+    /// Since boot. `None` if the kernel does not write the line.
+    Vmstat {
+        pgfault: b"pgfault",
+        pgmajfault: b"pgmajfault",
+        pswpin: b"pswpin",
+        pswpout: b"pswpout",
+        /// In the host or in a cgroup. Since Linux 4.13.
+        oom_kill: b"oom_kill",
+        /// Pages. Since Linux 5.9.
+        workingset_refault_anon: b"workingset_refault_anon",
+        /// Pages. Since Linux 5.9.
+        workingset_refault_file: b"workingset_refault_file",
+        pgscan_kswapd: b"pgscan_kswapd",
+        pgscan_direct: b"pgscan_direct",
+        pgsteal_kswapd: b"pgsteal_kswapd",
+        pgsteal_direct: b"pgsteal_direct",
+    }
 }
 
-vmstat! {
-    pgfault,
-    pgmajfault,
-    pswpin,
-    pswpout,
-    /// In the host or in a cgroup. Since Linux 4.13.
-    oom_kill,
-    /// Pages. Since Linux 5.9.
-    workingset_refault_anon,
-    /// Pages. Since Linux 5.9.
-    workingset_refault_file,
-    pgscan_kswapd,
-    pgscan_direct,
-    pgsteal_kswapd,
-    pgsteal_direct,
+pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
+    fill(text, b' ', Vmstat::counter)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
         }
     );
     std::fs::write(process.join("oom_score"), "666\n").unwrap();
-    std::fs::write(process.join("io"), "rchar: none\n").unwrap();
+    std::fs::write(process.join("io"), "read_bytes: none\n").unwrap();
     let sample = files.sample(&mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(

@@ -96,9 +96,8 @@ pub fn validator_user(root: &HostRoot, following: &TargetHandle) -> Option<u32> 
 }
 
 pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
-    root.read_proc(&format!("{}/status", process.pid), pid_status::parse)
-        .ok()?
-        .effective_uid
+    let status = format!("{}/status", process.pid);
+    root.read_proc(&status, pid_status::effective_uid).ok()?
 }
 
 #[derive(Debug, Default)]
