@@ -79,7 +79,7 @@ impl HostRoot {
 
     /// Signals that were ignored when this process started, and SIGPIPE.
     pub fn ignored_signals(&self) -> Result<IgnoredSignals, ReadError> {
-        self.read_proc("self/status", parse::ignored_signals::parse)
+        self.read_proc("self/status", parse::pid_status::ignored_signals)
     }
 
     /// Unordered.

@@ -41,7 +41,7 @@ pub use host::files::{HostFiles, HostSample};
 pub use host::{HostConstants, HostRoot};
 pub use location::{Location, locate_folder};
 pub use parse::Limit;
-pub use parse::ignored_signals::IgnoredSignals;
+pub use parse::pid_status::IgnoredSignals;
 pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
 pub use text::{Comm, only_line};
 pub use threads::{ReadDepth, ThreadSample, Threads};

@@ -2,10 +2,9 @@
 
 use faultline_kernel::parse::{
     boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice,
-    cpu_stat, cpu_times, cpuinfo, diskstats, ignored_signals, interrupts, locks, meminfo,
-    mountinfo, net_dev, number, os_release, pid_allowed, pid_cgroup, pid_cmdline, pid_environ,
-    pid_io, pid_limits, pid_schedstat, pid_stat, pid_status, pressure, swaps, udp_counters,
-    udp_sockets, vmstat,
+    cpu_stat, cpu_times, cpuinfo, diskstats, interrupts, locks, meminfo, mountinfo, net_dev,
+    number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat,
+    pid_stat, pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
 };
 use proptest::prelude::*;
 
@@ -32,7 +31,6 @@ const PARSERS: [Parser; 40] = parsers![
     cpu_times::parse,
     cpuinfo::parse,
     diskstats::parse,
-    ignored_signals::parse,
     interrupts::parse,
     locks::parse,
     meminfo::parse,
@@ -41,8 +39,6 @@ const PARSERS: [Parser; 40] = parsers![
     number::parse,
     os_release::parse,
     number::parse_signed,
-    pid_allowed::cpus,
-    pid_allowed::mems,
     pid_cgroup::parse,
     pid_cmdline::parse,
     pid_io::parse,
@@ -52,7 +48,10 @@ const PARSERS: [Parser; 40] = parsers![
     pid_stat::parse,
     pid_status::parse,
     pid_status::switches,
+    pid_status::allowed_cpus,
+    pid_status::allowed_mems,
     pid_status::effective_uid,
+    pid_status::ignored_signals,
     pressure::parse,
     swaps::parse,
     udp_counters::parse,

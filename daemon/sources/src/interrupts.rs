@@ -8,7 +8,7 @@ use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_core::clock::Schedule;
 use faultline_core::hub::Latest;
 use faultline_kernel::parse::interrupts::{self, CpuTable};
-use faultline_kernel::parse::pid_allowed;
+use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::metrics::host as h;
 use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, Status};
@@ -110,7 +110,7 @@ impl Reader {
         };
         let (_, thread) = self.poh_thread.insert((process, thread));
         let status = format!("{thread}/status");
-        match root.read_proc(&status, pid_allowed::cpus).ok()??[..] {
+        match root.read_proc(&status, pid_status::allowed_cpus).ok()??[..] {
             [cpu] => Some(cpu),
             _ => None,
         }

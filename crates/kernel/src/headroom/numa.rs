@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Level, LevelMemory};
 use crate::file::{LazyFile, Owner, ReadMode};
 use crate::parse::node_meminfo::{self, NodeMeminfo};
-use crate::parse::{cpu_list, pid_allowed, zone_watermarks};
+use crate::parse::{cpu_list, pid_status, zone_watermarks};
 use crate::{HostRoot, ReadError};
 
 /// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory.
@@ -19,7 +19,8 @@ pub struct NumaFiles {
 impl NumaFiles {
     /// `None` if the process may use all nodes with memory.
     pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
-        let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_allowed::mems)? else {
+        let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_status::allowed_mems)?
+        else {
             return Ok(None);
         };
         let with_memory = match root.read_sys("devices/system/node/has_memory", cpu_list::parse) {

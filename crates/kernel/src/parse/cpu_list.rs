@@ -14,7 +14,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<u32>, ParseError> {
     list(text).ok_or_else(|| ParseError::new(1, text, "expected a list such as 0-3,8"))
 }
 
-fn list(text: &[u8]) -> Option<Vec<u32>> {
+pub(super) fn list(text: &[u8]) -> Option<Vec<u32>> {
     let mut all = BTreeSet::new();
     for part in text.split(|&byte| byte == b',') {
         let mut ends = part.splitn(2, |&byte| byte == b'-').map(bounded);
@@ -28,10 +28,6 @@ fn list(text: &[u8]) -> Option<Vec<u32>> {
 fn bounded(digits: &[u8]) -> Option<u32> {
     let number = u32::try_from(number(digits)?).ok()?;
     (number <= MAX_NUMBER).then_some(number)
-}
-
-pub(super) fn parse_value(value: &[u8]) -> Option<Vec<u32>> {
-    list(value.trim_ascii())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `/proc/PID/status` and `/proc/PID/task/TID/status` (proc_pid_status(5)).
 
+use super::cpu_list;
 use crate::ParseError;
 use crate::text::{counters, fill, lines, number, words};
 
@@ -26,15 +27,62 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
     fill(text, b':', PidStatus::counter)
 }
 
-/// The second id of the line `Uid`.
-pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
-    let Some(line) = lines(text).find(|line| line.text.starts_with(b"Uid:")) else {
+/// The value behind `key`; `None` without the line.
+fn value<T>(
+    text: &[u8],
+    key: &[u8],
+    what: &'static str,
+    read: impl FnOnce(&[u8]) -> Option<T>,
+) -> Result<Option<T>, ParseError> {
+    let found = lines(text).find_map(|line| Some((line, line.text.strip_prefix(key)?)));
+    let Some((line, value)) = found else {
         return Ok(None);
     };
-    let id = words(line.text).nth(2).and_then(number);
-    let id = id.and_then(|id| u32::try_from(id).ok());
-    id.map(Some)
-        .ok_or_else(|| line.error("expected the numbers of users"))
+    match read(value.trim_ascii()) {
+        Some(value) => Ok(Some(value)),
+        None => Err(line.error(what)),
+    }
+}
+
+/// The second of four user ids.
+pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
+    value(text, b"Uid:", "expected the numbers of users", |ids| {
+        u32::try_from(number(words(ids).nth(1)?)?).ok()
+    })
+}
+
+const LIST: &str = "expected a list such as 0-3,8";
+
+/// NUMA nodes. `None` without the line: a kernel without cpusets.
+pub fn allowed_mems(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
+    value(text, b"Mems_allowed_list:", LIST, cpu_list::list)
+}
+
+/// Also CPUs that are offline.
+pub fn allowed_cpus(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
+    value(text, b"Cpus_allowed_list:", LIST, cpu_list::list)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IgnoredSignals(u64);
+
+impl IgnoredSignals {
+    pub fn contains(self, signal: i32) -> bool {
+        let bit = u32::try_from(signal)
+            .ok()
+            .and_then(|signal| signal.checked_sub(1));
+        bit.and_then(|bit| self.0.checked_shr(bit))
+            .is_some_and(|bits| bits & 1 == 1)
+    }
+}
+
+pub fn ignored_signals(text: &[u8]) -> Result<IgnoredSignals, ParseError> {
+    let expected = "expected a hexadecimal number";
+    let bits = value(text, b"SigIgn:", expected, |digits| {
+        u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+    })?;
+    bits.map(IgnoredSignals)
+        .ok_or_else(|| ParseError::new(1, text, "expected a line SigIgn"))
 }
 
 /// Voluntary and involuntary context switches of one task.
@@ -112,5 +160,36 @@ mod tests {
     #[test]
     fn a_known_line_without_a_number_is_an_error_with_its_line() {
         assert_eq!(parse(b"Name:\tx\nVmSwap:\tlots kB\n").unwrap_err().line, 2);
+    }
+
+    #[test]
+    fn a_captured_status_allows_node_0() {
+        let text = include_bytes!("../../tests/text/linux-6.18/pid_status");
+        assert_eq!(allowed_mems(text), Ok(Some(vec![0])));
+        assert_eq!(allowed_mems(b"Name:\tx\n"), Ok(None));
+        assert_eq!(
+            allowed_mems(b"Mems_allowed_list:\tmany\n")
+                .unwrap_err()
+                .line,
+            1
+        );
+        assert_eq!(
+            allowed_cpus(b"Cpus_allowed_list:\t2,4-5\n"),
+            Ok(Some(vec![2, 4, 5]))
+        );
+    }
+
+    #[test]
+    fn each_bit_is_a_signal_and_the_lowest_is_the_first() {
+        let set = ignored_signals(b"SigBlk:\tf\nSigIgn:\t8000000000001007\nSigCgt:\tf\n").unwrap();
+        let ignored: Vec<i32> = (-1..=70).filter(|signal| set.contains(*signal)).collect();
+        assert_eq!(ignored, [1, 2, 3, 13, 64]);
+    }
+
+    #[test]
+    fn a_text_without_the_line_or_its_number_is_an_error() {
+        assert!(ignored_signals(b"SigCgt:\t0\n").is_err());
+        let error = ignored_signals(b"Name:\tx\nSigIgn:\tgh\n").unwrap_err();
+        assert_eq!(error.line, 2);
     }
 }
