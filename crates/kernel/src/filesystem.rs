@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::location::{Location, locate_folder, mount_of, open_below, open_root};
+pub use crate::location::Space;
+use crate::location::{Location, locate_folder, mount_of, open_below, open_root, space};
 use crate::parse::mountinfo::{self, Mount};
 use crate::{HostRoot, ReadError};
 
@@ -36,25 +37,6 @@ impl Mounts {
         } else {
             &self.process
         }
-    }
-}
-
-/// `avail` is for users other than root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Space {
-    /// In bytes.
-    pub size: u64,
-    /// In bytes.
-    pub avail: u64,
-    /// Total and free inodes; `None` if they are allocated dynamically (btrfs) or not reported.
-    pub inodes: Option<(u64, u64)>,
-}
-
-impl Space {
-    /// Whether the file system reports size 0, as pseudo file systems and in-memory ones without a
-    /// limit do.
-    pub fn is_unlimited(&self) -> bool {
-        self.size == 0
     }
 }
 
@@ -198,15 +180,6 @@ fn with_current_options(mount: &Mount, own: &Mount) -> Mount {
     }
 }
 
-fn space(folder: &OwnedFd) -> Option<Space> {
-    let stat = rustix::fs::fstatvfs(folder).ok()?;
-    Some(Space {
-        size: stat.f_blocks.checked_mul(stat.f_frsize)?,
-        avail: stat.f_bavail.checked_mul(stat.f_frsize)?,
-        inodes: (stat.f_files > 0).then_some((stat.f_files, stat.f_favail)),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,7 +249,7 @@ mod tests {
         assert!(found.mount.id > 10_000, "{found:?}");
         let stat = rustix::fs::statvfs(folder.path()).unwrap();
         assert_eq!(
-            found.space.map(|(size, _)| size),
+            found.space.map(|space| space.size),
             Some(stat.f_blocks * stat.f_frsize)
         );
         let nowhere = folder.path().join("not/made/yet");

@@ -18,12 +18,30 @@ const MAX_LINKS: u32 = 40;
 /// Maximum folders in one path. Each needs a descriptor until the last one is found.
 const MAX_FOLDERS: usize = 128;
 
+/// `avail` is for users other than root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// In bytes.
+    pub size: u64,
+    /// In bytes.
+    pub avail: u64,
+    /// Total and free inodes; `None` if they are allocated dynamically (btrfs) or not reported.
+    pub inodes: Option<(u64, u64)>,
+}
+
+impl Space {
+    /// Whether the file system reports size 0, as pseudo file systems and in-memory ones without a
+    /// limit do.
+    pub fn is_unlimited(&self) -> bool {
+        self.size == 0
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     pub mount: Mount,
-    /// Size, and space available to users other than root, in bytes. `None` if the folder cannot be
-    /// reached, and for remote file systems.
-    pub space: Option<(u64, u64)>,
+    /// `None` if the folder cannot be reached, and for remote file systems.
+    pub space: Option<Space>,
 }
 
 /// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts` of the same
@@ -125,12 +143,13 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-fn space(folder: &OwnedFd) -> Option<(u64, u64)> {
+pub(crate) fn space(folder: &OwnedFd) -> Option<Space> {
     let stat = rustix::fs::fstatvfs(folder).ok()?;
-    Some((
-        stat.f_blocks.checked_mul(stat.f_frsize)?,
-        stat.f_bavail.checked_mul(stat.f_frsize)?,
-    ))
+    Some(Space {
+        size: stat.f_blocks.checked_mul(stat.f_frsize)?,
+        avail: stat.f_bavail.checked_mul(stat.f_frsize)?,
+        inodes: (stat.f_files > 0).then_some((stat.f_files, stat.f_favail)),
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +194,7 @@ mod tests {
         assert!(
             found
                 .space
-                .is_some_and(|(size, free)| size > 0 && free <= size),
+                .is_some_and(|space| space.size > 0 && space.avail <= space.size),
             "{found:?}"
         );
     }

@@ -65,7 +65,7 @@ fn resolve_folders_without_openat2() {
     std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
     let mounts = Mounts::read(&host, Some(std::process::id())).unwrap();
     let found = locate_folder(folder.path(), Path::new("/ledger"), &mounts.own).unwrap();
-    assert_eq!(found.space.map(|(size, _)| size), Some(size), "{found:?}");
+    assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");
     std::os::unix::fs::symlink(folder.path().join("data"), folder.path().join("accounts")).unwrap();
     let accounts = folder.path().join("accounts");
     // In this process's own root as a validator's, and under its own path.

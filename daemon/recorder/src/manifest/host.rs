@@ -172,8 +172,8 @@ pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
         "options": options(&mount.options),
         "file_system_options": options(&mount.super_options),
         "disk": disk.map(|disk| &disk.name),
-        "bytes": location.space.map(|(size, _)| size),
-        "free_bytes": location.space.map(|(_, free)| free),
+        "bytes": location.space.map(|space| space.size),
+        "free_bytes": location.space.map(|space| space.avail),
     }))
 }
 
