@@ -9,10 +9,7 @@ use crate::PublicKey;
 pub enum Process {
     Validator(Validator),
     /// A validator's program with another subcommand: `monitor`, `exit`, `--version`.
-    Subcommand {
-        program: Program,
-        name: String,
-    },
+    Subcommand(String),
     /// Anything else, including a process without arguments (a zombie).
     Other,
 }
@@ -152,10 +149,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
     let path = |names: &[&str]| option(&args, names).map(PathBuf::from);
     let text = |names: &[&str]| option(&args, names)?.to_str();
     match subcommand(program, &words) {
-        Some(name) => Process::Subcommand {
-            program,
-            name: name.to_owned(),
-        },
+        Some(name) => Process::Subcommand(name.to_owned()),
         None => Process::Validator(Validator {
             program,
             ledger: path(&["--ledger", "-l"]),

@@ -169,7 +169,7 @@ fn the_validator_program_with_another_subcommand_is_not_a_validator() {
         ("fdctl", "fdctl run --config x.toml", "run"),
     ] {
         assert!(
-            matches!(of(comm, line), Process::Subcommand { name: found, .. } if found == name),
+            matches!(of(comm, line), Process::Subcommand(found) if found == name),
             "{line}"
         );
     }

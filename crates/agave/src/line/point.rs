@@ -66,8 +66,13 @@ impl<'a> Point<'a> {
         self.timestamp
     }
 
-    pub fn tags(&self) -> Tags<'a> {
-        Tags { rest: self.tags }
+    pub fn tags(&self) -> impl Iterator<Item = Result<Tag<'a>, Reason>> + use<'a> {
+        self.tags
+            .split_terminator(',')
+            .map(|tag| match tag.split_once('=') {
+                Some((key, value)) if !key.is_empty() => Ok(Tag { key, value }),
+                _ => Err(Reason::BadTag),
+            })
     }
 
     pub fn tag(&self, key: &str) -> Option<&'a str> {
@@ -167,28 +172,6 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
 pub struct Tag<'a> {
     pub key: &'a str,
     pub value: &'a str,
-}
-
-#[derive(Debug, Clone)]
-pub struct Tags<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for Tags<'a> {
-    type Item = Result<Tag<'a>, Reason>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let (tag, rest) = self.rest.split_once(',').unwrap_or((self.rest, ""));
-        self.rest = rest;
-        let tag = tag.split_once('=').filter(|(key, _)| !key.is_empty());
-        Some(
-            tag.map(|(key, value)| Tag { key, value })
-                .ok_or(Reason::BadTag),
-        )
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -54,7 +54,7 @@ pub(super) fn inspect(
     let (validator, subcommand) = match identify::identify(&comm, &argv) {
         _ if script.is_some() => (None, None),
         identify::Process::Validator(validator) => (Some(validator), None),
-        identify::Process::Subcommand { name, .. } => (None, Some(name)),
+        identify::Process::Subcommand(name) => (None, Some(name)),
         identify::Process::Other => (None, None),
     };
     let ledger = validator
