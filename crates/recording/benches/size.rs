@@ -163,7 +163,7 @@ fn read(path: &Path, folder: &Path) {
     });
     took("info", &mut || drop(recording.info().expect("info")));
     took("a copy", &mut || {
-        backup(path, &folder.join("copy.db"), |_, _| ()).expect("a copy")
+        backup(path, &folder.join("copy.db"), &[], |_, _| ()).expect("a copy")
     });
 }
 

@@ -12,13 +12,9 @@ const STEP_PAGES: i32 = 64;
 /// of the call: its last session ends with its last tick.
 ///
 /// `progress` gets copied and total pages after each step, and may wait. Meanwhile the log of a
-/// live recording cannot be truncated and grows by about 50 KB a second.
-pub fn backup(from: &Path, to: &Path, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    backup_with(from, to, &[], progress)
-}
-
-/// Like [`backup`], with further entries of `meta`, such as the reason for the copy.
-pub fn backup_with(
+/// live recording cannot be truncated and grows by about 50 KB a second. `meta` are further entries
+/// of the table `meta`, such as the reason for the copy.
+pub fn backup(
     from: &Path,
     to: &Path,
     meta: &[(&str, &str)],

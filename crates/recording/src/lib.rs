@@ -15,7 +15,7 @@ mod rows;
 pub mod schema;
 mod writer;
 
-pub use backup::{backup, backup_with};
+pub use backup::backup;
 pub use error::Error;
 pub use file::{DatabaseKind, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};

@@ -76,7 +76,7 @@ fn a_full_disk_keeps_committed_rows_and_writing_resumes_with_space() {
         assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm),
         committed
     );
-    let save = backup(&path, &disk.path().join("saved.db"), |_, _| ()).unwrap_err();
+    let save = backup(&path, &disk.path().join("saved.db"), &[], |_, _| ()).unwrap_err();
     assert!(save.is_full(), "{save}");
     assert!(!disk.path().join("saved.db.part").exists());
     std::fs::remove_file(&ballast).unwrap();

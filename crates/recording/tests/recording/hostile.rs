@@ -93,7 +93,7 @@ fn views_and_triggers_in_a_recording_are_refused_by_name() {
             "{sql}: {}",
             said(read_all(&path))
         );
-        said(backup(&path, &to("copy.db"), |_, _| ()));
+        said(backup(&path, &to("copy.db"), &[], |_, _| ()));
         said(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
         said(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");

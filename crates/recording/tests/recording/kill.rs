@@ -97,7 +97,7 @@ fn writer_waiting_to_be_killed() {
         match order.as_str() {
             "checkpoint" => writer.checkpoint().unwrap(),
             "prune" if step > 30 => writer.prune(at(step - 30).unix).unwrap(),
-            "save" => backup(path, Path::new(&format!("saved-{step}.db")), |_, _| ()).unwrap(),
+            "save" => backup(path, Path::new(&format!("saved-{step}.db")), &[], |_, _| ()).unwrap(),
             _ => {}
         }
     }

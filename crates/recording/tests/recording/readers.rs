@@ -172,7 +172,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     }
     writer.checkpoint().unwrap();
     let mut steps = Vec::new();
-    backup(&path, &copy, |done, of| {
+    backup(&path, &copy, &[], |done, of| {
         steps.push((done, of));
         // The writer goes on between two steps, and the copy does not begin anew.
         write(&mut writer, &day.next().unwrap()).unwrap();
@@ -204,7 +204,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
             .all(|name| name == "copy.db" || name.starts_with("run.db"))
     );
     assert!(matches!(
-        backup(&path, &copy, |_, _| ()).unwrap_err(),
+        backup(&path, &copy, &[], |_, _| ()).unwrap_err(),
         Error::Exists { .. }
     ));
 }

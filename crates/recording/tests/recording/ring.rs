@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
 use faultline_metrics::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
-use faultline_recording::{Error, Recording, Table, Writer, backup, backup_with};
+use faultline_recording::{Error, Recording, Table, Writer, backup};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
     );
     assert!(sizes.iter().all(|(_, log)| *log < 12 << 20), "{sizes:?}");
     let saved = folder.path().join("saved.db");
-    backup_with(&path, &saved, &[("reason", "oom_kill")], |_, _| ()).unwrap();
+    backup(&path, &saved, &[("reason", "oom_kill")], |_, _| ()).unwrap();
     let recording = Recording::open(&saved).unwrap();
     let (first, ticks) = assert_is_a_piece(&recording, &arm);
     assert_eq!(first + ticks as u64 - 1, 40 * MINUTE);
@@ -83,13 +83,13 @@ fn a_saved_copy_never_replaces_a_file() {
     let there = folder.path().join("there.db");
     fs::write(&there, "precious").unwrap();
     assert!(matches!(
-        backup(&ring, &there, |_, _| ()).unwrap_err(),
+        backup(&ring, &there, &[], |_, _| ()).unwrap_err(),
         Error::Exists { .. }
     ));
     assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
     // What a save that was killed left under its provisional name is in nobody's way.
     fs::write(folder.path().join("new.db.part"), "half").unwrap();
-    backup(&ring, &folder.path().join("new.db"), |_, _| ()).unwrap();
+    backup(&ring, &folder.path().join("new.db"), &[], |_, _| ()).unwrap();
     assert!(!folder.path().join("new.db.part").exists());
     assert!(
         Recording::open(&folder.path().join("new.db"))
@@ -113,7 +113,7 @@ fn a_ring_copy_contains_only_committed_rows() {
             batches: Vec::new(),
         })
         .unwrap();
-    backup(&ring, &folder.path().join("saved.db"), |_, _| ()).unwrap();
+    backup(&ring, &folder.path().join("saved.db"), &[], |_, _| ()).unwrap();
     writer.commit().unwrap();
     let ticks = |name: &str| {
         Recording::open(&folder.path().join(name))

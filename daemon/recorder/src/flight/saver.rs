@@ -96,7 +96,7 @@ impl Saver {
             ("saved_unix_ns", at.as_str()),
         ];
         let pause = |_, _| std::thread::sleep(COPY_PAUSE);
-        faultline_recording::backup_with(&ring, &path, &meta, pause)
+        faultline_recording::backup(&ring, &path, &meta, pause)
             .map_err(|error| error.to_string())?;
         Ok(path)
     }
