@@ -20,9 +20,9 @@ use crate::rows::{Event, NewProcess};
 use crate::schema::{Point, PointRow};
 use faultline_metrics::metrics::process::START_TIME;
 use faultline_metrics::{Problem, Source, Stamp, Tick};
-use long::SampledSources;
+use long::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Counts, Samples, insert_into, phase};
+use samples::{Counts, Samples, phase};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Rows by name (pools, devices, other series), written if they changed.
 
 use super::cell::Number;
-use super::samples::insert_into;
-use crate::schema::{TableSpec, table_named};
+use crate::schema::{TABLES, TableSpec, table_named};
 use faultline_metrics::Source;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params_from_iter};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 pub(super) type SampledSources = [bool; Source::ALL.len()];
 
@@ -178,4 +178,14 @@ pub(crate) fn id_of_name<P: ToSql>(
     }
     conn.prepare_cached(insert)?.execute(parameters())?;
     Ok((conn.last_insert_rowid(), true))
+}
+
+pub(super) fn insert_into(table: &str) -> &'static str {
+    static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
+        TABLES
+            .iter()
+            .map(|spec| (spec.name, spec.insert()))
+            .collect()
+    });
+    INSERTS.get(table).map_or("", String::as_str)
 }

@@ -1,13 +1,12 @@
 use super::cell::Number;
 use super::destinations::{Destination, Destinations, SERIES};
-use super::long::{NamedRows, SEPARATOR, SampledSources, Statements};
-use crate::schema::{DEVICE, Kind, POOL, TABLES, Table};
+use super::long::{NamedRows, SEPARATOR, SampledSources, Statements, insert_into};
+use crate::schema::{DEVICE, Kind, POOL, Table};
 use faultline_metrics::metrics::validator::PHASE;
 use faultline_metrics::{Batch, Reading, Source, Stamp, Tick, Value};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::LazyLock;
 
 pub(super) type Counts = BTreeMap<&'static str, u64>;
 
@@ -203,14 +202,4 @@ fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
         );
     }
     out.push('}');
-}
-
-pub(super) fn insert_into(table: &str) -> &'static str {
-    static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
-        TABLES
-            .iter()
-            .map(|spec| (spec.name, spec.insert()))
-            .collect()
-    });
-    INSERTS.get(table).map_or("", String::as_str)
 }
