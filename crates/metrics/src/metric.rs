@@ -77,8 +77,8 @@ pub struct Section {
 /// A series is absent before the first point. With `initially 0 of` it is there at 0.
 macro_rules! section {
     ($title:literal, $about:literal; $(
-        $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal
-        $(, $(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
+        $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal from $origin:literal
+        $($(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
             $($scale:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
         ),* })*;
     )*) => {
