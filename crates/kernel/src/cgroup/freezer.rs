@@ -8,8 +8,8 @@ pub(super) struct Freezers(Vec<Freezer>);
 
 #[derive(Debug)]
 struct Freezer {
-    version: CgroupVersion,
     file: CgroupFile,
+    parse: fn(&[u8]) -> Result<Option<bool>, ParseError>,
     at_top: bool,
     /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
     cannot_freeze: bool,
@@ -32,15 +32,12 @@ impl Freezers {
     }
 
     pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
-        let each: Result<Vec<_>, _> = self
-            .0
-            .iter_mut()
-            .map(|freezer| freezer.frozen(buffer))
-            .collect();
-        Ok(each?
-            .into_iter()
-            .flatten()
-            .reduce(|one, other| one || other))
+        let mut frozen = None;
+        for freezer in &mut self.0 {
+            // One that is frozen, true, is greater than the others.
+            frozen = frozen.max(freezer.frozen(buffer)?);
+        }
+        Ok(frozen)
     }
 }
 
@@ -48,8 +45,11 @@ impl Freezer {
     fn new(cgroup: &CgroupFolder) -> Self {
         let file = CgroupFile::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
         Self {
-            version: cgroup.version,
             file,
+            parse: match cgroup.version {
+                CgroupVersion::V2 => cgroup_frozen::parse_v2,
+                CgroupVersion::V1 => cgroup_frozen::parse_v1,
+            },
             at_top: cgroup.folder == cgroup.top,
             cannot_freeze: false,
         }
@@ -59,14 +59,7 @@ impl Freezer {
         if self.cannot_freeze {
             return Ok(Some(false));
         }
-        let version = self.version;
-        let parse = |text: &[u8]| -> Result<Option<bool>, ParseError> {
-            match version {
-                CgroupVersion::V2 => cgroup_frozen::parse_v2(text),
-                CgroupVersion::V1 => cgroup_frozen::parse_v1(text).map(Some),
-            }
-        };
-        match self.file.parse(buffer, parse) {
+        match self.file.parse(buffer, self.parse) {
             Err(ReadError::Absent { .. }) if self.at_top => {
                 self.cannot_freeze = true;
                 Ok(Some(false))

@@ -11,10 +11,10 @@ pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
 }
 
 /// `freezer.state` of v1, by its own freezer or an ancestor's. `FREEZING` is not frozen yet.
-pub fn parse_v1(text: &[u8]) -> Result<bool, ParseError> {
+pub fn parse_v1(text: &[u8]) -> Result<Option<bool>, ParseError> {
     match text.trim_ascii() {
-        b"FROZEN" => Ok(true),
-        b"THAWED" | b"FREEZING" => Ok(false),
+        b"FROZEN" => Ok(Some(true)),
+        b"THAWED" | b"FREEZING" => Ok(Some(false)),
         _ => Err(ParseError::new(
             1,
             text,
@@ -39,7 +39,7 @@ mod tests {
     fn v1_freezer_state_is_a_word() {
         assert_eq!(
             [&b"THAWED\n"[..], b"FREEZING\n", b"FROZEN\n"].map(parse_v1),
-            [Ok(false), Ok(false), Ok(true)]
+            [Ok(Some(false)), Ok(Some(false)), Ok(Some(true))]
         );
         assert!(parse_v1(b"").is_err() && parse_v1(b"frozen\n").is_err());
     }
