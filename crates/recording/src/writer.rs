@@ -117,7 +117,7 @@ impl Writer {
     }
 
     pub fn point(&mut self, point: &Point) -> Result<(), Error> {
-        self.write(|writer| writer.write_point(point.row()))
+        self.write(|writer| writer.write_point(&point.row()))
     }
 
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
@@ -371,25 +371,19 @@ impl Writer {
         Ok(())
     }
 
-    fn write_point(&mut self, point: &dyn PointRow) -> rusqlite::Result<()> {
+    fn write_point(&mut self, point: &PointRow) -> rusqlite::Result<()> {
         let last_tick = Some(self.now.next_tick - 1).filter(|tick| *tick > 0);
-        let mut row = self.conn.prepare_cached(insert_into(point.table()))?;
+        let mut row = self.conn.prepare_cached(insert_into(point.table))?;
         row.raw_bind_parameter(1, self.session)?;
         row.raw_bind_parameter(2, last_tick)?;
-        row.raw_bind_parameter(3, point.time_unix_ns())?;
-        row.raw_bind_parameter(4, nanos(point.received()))?;
-        let mut column = 5;
-        let mut bound = Ok(());
-        point.store(&mut |value| {
-            if bound.is_ok() {
-                bound = row.raw_bind_parameter(column, value);
-            }
-            column += 1;
-        });
-        bound?;
+        row.raw_bind_parameter(3, point.time_unix_ns)?;
+        row.raw_bind_parameter(4, nanos(point.received))?;
+        for (index, value) in point.fields.iter().enumerate() {
+            row.raw_bind_parameter(index + 5, value)?;
+        }
         row.raw_execute()?;
         drop(row);
-        self.count(point.table(), 1);
+        self.count(point.table, 1);
         Ok(())
     }
 

@@ -39,17 +39,18 @@ pub(crate) struct PointSpec {
 }
 
 /// A point of any kind.
-pub(crate) trait PointRow {
-    fn table(&self) -> &'static str;
-    fn time_unix_ns(&self) -> i64;
-    fn received(&self) -> Duration;
+pub(crate) struct PointRow {
+    pub(crate) table: &'static str,
+    pub(crate) time_unix_ns: i64,
+    pub(crate) received: Duration,
     /// In the order of the table's fields.
-    fn store(&self, each: &mut dyn FnMut(Option<i64>));
+    pub(crate) fields: Vec<Option<i64>>,
 }
 
 /// A kind of point.
-pub(crate) trait PointTable: PointRow + Sized {
+pub(crate) trait PointTable: Sized {
     const SPEC: PointSpec;
+    fn time_unix_ns(&self) -> i64;
     /// `next` gives the fields in the order of the table's.
     fn restore(
         time_unix_ns: i64,
@@ -82,30 +83,16 @@ macro_rules! points {
                 $(#[doc = $doc] $(#[doc = $detail])* pub $field: Option<$type>,)*
             }
 
-            impl PointRow for $kind {
-                fn table(&self) -> &'static str {
-                    $table
-                }
-
-                fn time_unix_ns(&self) -> i64 {
-                    self.time_unix_ns
-                }
-
-                fn received(&self) -> Duration {
-                    self.received
-                }
-
-                fn store(&self, each: &mut dyn FnMut(Option<i64>)) {
-                    $(each(self.$field.as_ref().and_then(Field::store));)*
-                }
-            }
-
             impl PointTable for $kind {
                 const SPEC: PointSpec = PointSpec {
                     name: $table,
                     about: $about,
                     fields: &[$((stringify!($field), $doc)),*],
                 };
+
+                fn time_unix_ns(&self) -> i64 {
+                    self.time_unix_ns
+                }
 
                 fn restore(
                     time_unix_ns: i64,
@@ -136,9 +123,14 @@ macro_rules! points {
                 }
             }
 
-            pub(crate) fn row(&self) -> &dyn PointRow {
+            pub(crate) fn row(&self) -> PointRow {
                 match self {
-                    $(Point::$kind(point) => point,)*
+                    $(Point::$kind(point) => PointRow {
+                        table: $table,
+                        time_unix_ns: point.time_unix_ns,
+                        received: point.received,
+                        fields: vec![$(point.$field.as_ref().and_then(Field::store)),*],
+                    },)*
                 }
             }
         }
