@@ -8,11 +8,9 @@ mod long;
 mod open;
 mod prune;
 mod samples;
-mod save;
 
 pub(crate) use long::id_of_name;
-pub(crate) use open::{make_tables, other_labels};
-pub(crate) use save::end_last_session;
+pub(crate) use open::{end_last_session, make_tables, other_labels};
 
 use crate::error::{AttachPath, Error};
 use crate::file::{self, nanos};
@@ -395,14 +393,6 @@ impl Writer {
     /// Stores the row counts of all tables, to report what a damaged file has lost.
     fn store_row_counts(&mut self) -> Result<(), Error> {
         let counts = serde_json::to_string(&self.now.counts).unwrap_or_default();
-        self.write(|writer| {
-            let sql = "INSERT INTO meta(key, value) VALUES('rows', ?1)
-                       ON CONFLICT(key) DO UPDATE SET value = excluded.value";
-            writer
-                .conn
-                .prepare_cached(sql)?
-                .execute([counts])
-                .map(|_| ())
-        })
+        self.write(|writer| open::put_meta(&writer.conn, "rows", &counts))
     }
 }

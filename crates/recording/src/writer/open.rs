@@ -311,7 +311,29 @@ fn count_rows(found: &BoundedConnection, present: &PresentTables) -> Result<Coun
     counted_tables().map(count).collect()
 }
 
-pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
+/// Ends the last session with its last tick, and stores `meta` and the row counts.
+pub(crate) fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+    conn.execute_batch(
+        "BEGIN;
+         UPDATE session SET ended_unix_ns =
+             coalesce((SELECT max(unix_ns) FROM tick WHERE tick.session = session.id), started_unix_ns)
+         WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
+    )?;
+    let rows = serde_json::to_string(&counts(conn)?).unwrap_or_default();
+    put_meta(conn, "rows", &rows)?;
+    for (key, value) in meta {
+        put_meta(conn, key, value)?;
+    }
+    conn.execute_batch("COMMIT")
+}
+
+pub(super) fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO meta(key, value) VALUES(?1, ?2)
+               ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+    conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())
+}
+
+fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
             row.get(0)
