@@ -1,11 +1,10 @@
-mod list;
-
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use crate::file::{Owner, READ_FILE, ReadMode, read_whole};
@@ -13,6 +12,7 @@ use crate::parse::pid_schedstat::{self, Schedstat};
 use crate::parse::pid_stat;
 use crate::parse::pid_status::{self, Switches};
 use crate::process::TaskFolder;
+use crate::text::number;
 use crate::{Comm, HostRoot, ParseError, ReadError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +252,7 @@ impl Threads {
     }
 
     fn list_threads(&mut self) -> Result<(), Errno> {
-        list::numbers(&self.folder, &mut self.listed)?;
+        list_numbers(&self.folder, &mut self.listed)?;
         let mut before = std::mem::take(&mut self.tracked).into_iter().peekable();
         self.tracked.reserve_exact(self.listed.len());
         for &tid in &self.listed {
@@ -425,6 +425,20 @@ impl OpenThread {
             involuntary_switches: last.and_then(|last| last.involuntary_switches),
         })
     }
+}
+
+/// Numeric names, ascending; replaces the contents of `numbers`.
+fn list_numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
+    numbers.clear();
+    rustix::fs::seek(folder, SeekFrom::Start(0))?;
+    let mut free = [MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(folder, &mut free);
+    while let Some(entry) = entries.next() {
+        let name = number(entry?.file_name().to_bytes());
+        numbers.extend(name.and_then(|name| u32::try_from(name).ok()));
+    }
+    numbers.sort_unstable();
+    Ok(())
 }
 
 fn open_file(folder: &OwnedFd, tid: u32, name: &str) -> Result<OwnedFd, Errno> {
