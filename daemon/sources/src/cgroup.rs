@@ -8,16 +8,17 @@ use super::host::{SharedMeminfo, minor_faults, pressure};
 use crate::discovery::{FoundCgroup, TargetHandle};
 use crate::tick::{BuildContext, LIMITS_INTERVAL, Poll, SampleContext, SourceOutput, Throttle};
 use counters::Counters;
-use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
+use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
-    ProcessCgroups, ProcessId, ReadError,
+    ProcessCgroups, ProcessId,
 };
 use faultline_metrics::metrics::cgroup as c;
 use faultline_metrics::{Problem, ReadingList, Source, Stamp, Status, Text};
 use headroom::Headroom;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ struct Cgroup {
     memory: SharedMeminfo,
     headroom: Headroom,
     limits: Throttle,
-    devices: HashMap<Device, Arc<str>>,
+    devices: HashMap<Device, Text>,
     buffer: Vec<u8>,
     counters: Counters,
     /// The cgroups of the last values in `counters`.
@@ -46,24 +47,6 @@ struct Cgroup {
 }
 
 impl Cgroup {
-    fn new(memory: SharedMeminfo, following: TargetHandle) -> Self {
-        Cgroup {
-            following,
-            process: None,
-            locator: None,
-            followed: None,
-            own_pressure: false,
-            path: None,
-            headroom: Headroom::new(memory.clone()),
-            memory,
-            limits: Throttle::every(LIMITS_INTERVAL),
-            devices: HashMap::default(),
-            buffer: Vec::new(),
-            counters: Counters::default(),
-            counters_cgroup: None,
-        }
-    }
-
     /// True if the files changed since the last tick.
     fn locate_cgroups(
         &mut self,
@@ -117,27 +100,12 @@ impl Cgroup {
         }
     }
 
-    fn pressures(&self, sample: &CgroupSample, output: &mut SourceOutput) {
-        if !self.own_pressure {
-            let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
-            output.problems.push(Problem::new(Status::Absent, what));
-            return;
-        }
-        for (resource, result) in [
-            ("cpu", &sample.cpu_pressure),
-            ("memory", &sample.memory_pressure),
-            ("io", &sample.io_pressure),
-        ] {
-            pressure(&c::PRESSURE, resource, result.clone(), output);
-        }
-    }
-
     /// Adds the readings and returns the limiting levels; `None` without a cgroup. `changed`: the
-    /// process, if the files changed since the last tick.
+    /// files changed since the last tick.
     fn sample(
         &mut self,
         context: &SampleContext<'_>,
-        changed: Option<ProcessId>,
+        changed: bool,
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
         let (_, cgroups, files) = self.followed.as_mut()?;
@@ -148,11 +116,11 @@ impl Cgroup {
         };
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = changed.is_some() && self.counters_cgroup.as_ref() != Some(cgroups);
+        let moved = changed && self.counters_cgroup.as_ref() != Some(cgroups);
         if moved {
             self.counters_cgroup = Some(cgroups.clone());
         }
-        if let (Some(process), Ok(memory)) = (changed, &cgroups.memory) {
+        if changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
             // The finder needs its OOM kills for the end reason of the process.
             let events = sample.memory_events.as_ref().ok();
             self.following.set_cgroup(FoundCgroup {
@@ -164,44 +132,32 @@ impl Cgroup {
         let frozen = output.take(sample.frozen.clone()).flatten();
         context.process_state.frozen.set(frozen);
         output.readings.flag(&c::FROZEN, [], frozen);
-        self.pressures(&sample, output);
         let io = sample.io.clone();
-        add_readings(sample, output);
-        self.io(io, context, output);
+        add_readings(sample, self.own_pressure, output);
+        for device in output.take(io).unwrap_or_default() {
+            let name = self
+                .devices
+                .entry(device.device)
+                .or_insert_with_key(|device| device_name(context.root, device));
+            for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
+                let labels = [name.clone(), direction.into()];
+                output.readings.counter(&c::IO_BYTES, labels, bytes);
+            }
+        }
         if moved {
             self.counters.rebase(&output.readings);
         }
         self.counters.continue_counts(&mut output.readings);
         output.take(levels)
     }
+}
 
-    fn io(
-        &mut self,
-        io: Result<Vec<DeviceIo>, ReadError>,
-        context: &SampleContext<'_>,
-        output: &mut SourceOutput,
-    ) {
-        for device in output.take(io).unwrap_or_default() {
-            let name = self.device(context.root, device.device);
-            for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
-                let labels = [name.clone(), direction.into()];
-                output.readings.counter(&c::IO_BYTES, labels, bytes);
-            }
-        }
-    }
-
-    fn device(&mut self, root: &HostRoot, device: Device) -> Text {
-        let name = self.devices.entry(device).or_insert_with(|| {
-            let number = device.to_string();
-            let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number));
-            let name = link.ok().and_then(|path| {
-                let name = path.file_name()?.to_string_lossy();
-                Some(name.into_owned())
-            });
-            name.unwrap_or(number).into()
-        });
-        Arc::clone(name).into()
-    }
+fn device_name(root: &HostRoot, device: &Device) -> Text {
+    let number = device.to_string();
+    let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
+    let name = link.as_deref().and_then(Path::file_name);
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or(number).into()
 }
 
 impl Poll for Cgroup {
@@ -228,14 +184,22 @@ impl Poll for Cgroup {
             // Set once: this source runs once per tick.
             drop(context.process_state.cgroup.set(Arc::clone(path)));
         }
-        let levels = self.sample(context, changed.then_some(process), &mut output);
+        let levels = self.sample(context, changed, &mut output);
         self.headroom
             .read(context, process.pid, levels, &mut output);
         output
     }
 }
 
-fn add_readings(sample: CgroupSample, output: &mut SourceOutput) {
+fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOutput) {
+    if own_pressure {
+        pressure(&c::PRESSURE, "cpu", sample.cpu_pressure, output);
+        pressure(&c::PRESSURE, "memory", sample.memory_pressure, output);
+        pressure(&c::PRESSURE, "io", sample.io_pressure, output);
+    } else {
+        let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
+        output.problems.push(Problem::new(Status::Absent, what));
+    }
     let usage = output.take(sample.memory_usage);
     output.whole(&c::USAGE, [], usage);
     let peak = output.take(sample.memory_peak);
@@ -319,5 +283,19 @@ pub(super) fn register(
     context: &BuildContext<'_>,
     memory: &SharedMeminfo,
 ) {
-    registry.sampler(Cgroup::new(memory.clone(), context.following.clone()));
+    registry.sampler(Cgroup {
+        following: context.following.clone(),
+        process: None,
+        locator: None,
+        followed: None,
+        own_pressure: false,
+        path: None,
+        memory: memory.clone(),
+        headroom: Headroom::new(memory.clone()),
+        limits: Throttle::every(LIMITS_INTERVAL),
+        devices: HashMap::new(),
+        buffer: Vec::new(),
+        counters: Counters::default(),
+        counters_cgroup: None,
+    });
 }
