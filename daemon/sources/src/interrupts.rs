@@ -3,6 +3,7 @@
 //! would be thousands of series.
 
 use super::Registry;
+use crate::discovery::thread_named;
 use crate::polling::{PollResult, PolledSource};
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_core::clock::Schedule;
@@ -23,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 
 /// The thread's name in all versions that have proof-of-history ticks.
-const POH_THREAD: &[u8] = b"solPohTickProd\n";
+const POH_THREAD: &str = "solPohTickProd";
 
 struct Interrupts {
     /// `None` once the thread has taken it. Without the thread, as in `once`, the tick reads.
@@ -106,7 +107,7 @@ impl Reader {
         let known = self.poh_thread.take().filter(|(of, _)| *of == process);
         let thread = match known {
             Some((_, thread)) => thread,
-            None => poh_thread(root, process.pid)?,
+            None => thread_named(root, process.pid, &[POH_THREAD])?,
         };
         let (_, thread) = self.poh_thread.insert((process, thread));
         let status = format!("{thread}/status");
@@ -124,16 +125,6 @@ fn read(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<CpuTab
         output.problems.push(Problem::new(Status::Absent, what));
     }
     table
-}
-
-fn poh_thread(root: &HostRoot, pid: u32) -> Option<String> {
-    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
-    let names = threads.flatten().map(|entry| entry.file_name());
-    let mut threads = names.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
-    threads.find(|thread| {
-        let name = root.read_proc(&format!("{thread}/comm"), |name| Ok(name == POH_THREAD));
-        name.unwrap_or(false)
-    })
 }
 
 /// Counts since the first sample.
@@ -307,8 +298,9 @@ mod tests {
             procfs: folder.path().to_owned(),
             ..HostRoot::default()
         };
-        assert_eq!(poh_thread(&root, 7).as_deref(), Some("7/task/9"));
-        assert_eq!(poh_thread(&root, 8), None);
+        let found = |pid| thread_named(&root, pid, &[POH_THREAD]);
+        assert_eq!(found(7).as_deref(), Some("7/task/9"));
+        assert_eq!(found(8), None);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -3,7 +3,7 @@
 //! Any user can run a program with a validator's name and another user's ledger, but cannot fake
 //! the user id.
 
-use super::process::has_validator_thread;
+use super::process::{InspectedProcess, VALIDATOR_THREADS, thread_named};
 use super::{SearchContext, Target, TargetHandle, process};
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_status;
@@ -39,27 +39,39 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
     candidates.pop().map_or(Choice::None, Choice::One)
 }
 
-/// The validators among these processes. An unreadable process is a problem, unless it has just
-/// ended.
-pub(super) fn candidates(
+/// Inspects these processes. An unreadable process is a problem, unless it has just ended.
+pub(super) fn inspect_all(
     root: &HostRoot,
-    pids: &[u32],
+    pids: impl IntoIterator<Item = u32>,
     found_by: &'static str,
     problems: &mut Vec<Problem>,
-) -> Vec<Candidate> {
+) -> Vec<InspectedProcess> {
     let mut found = Vec::new();
-    for &pid in pids {
+    for pid in pids {
         match process::inspect(root, pid, found_by) {
-            Ok(inspected) if inspected.is_validator() => found.push(Candidate {
-                running: has_validator_thread(root, pid),
-                target: inspected.target,
-            }),
-            Ok(_) => {}
+            Ok(inspected) => found.push(inspected),
             Err(error) if error.kind() == ErrorKind::Gone => {}
             Err(error) => problems.push(process::problem(&error)),
         }
     }
     found
+}
+
+/// The validators among these processes.
+pub(super) fn candidates(
+    root: &HostRoot,
+    pids: impl IntoIterator<Item = u32>,
+    found_by: &'static str,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate> {
+    let inspected = inspect_all(root, pids, found_by, problems).into_iter();
+    let targets = inspected.map(|inspected| inspected.target);
+    let validators = targets.filter(|target| target.validator.is_some());
+    let candidate = |target: Target| Candidate {
+        running: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
+        target,
+    };
+    validators.map(candidate).collect()
 }
 
 pub(super) fn ambiguous(found: &[Target]) -> Problem {

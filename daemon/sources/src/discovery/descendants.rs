@@ -82,8 +82,8 @@ impl Descendants {
     pub(super) fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = { self.descendants.iter() }
             .filter(|one| Program::of_comm(&one.comm.to_str_lossy()).is_some());
-        let pids: Vec<u32> = named.map(|one| one.pid).collect();
-        match choose(candidates(root, &pids, DESCENDANT, &mut Vec::new())) {
+        let pids = named.map(|one| one.pid);
+        match choose(candidates(root, pids, DESCENDANT, &mut Vec::new())) {
             Choice::One(one) => Some(one.target),
             Choice::Several(_) | Choice::None => None,
         }

@@ -113,7 +113,7 @@ impl LedgerSearch {
                 Err(Problem::new(Status::Broken, message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
-        let found = candidates(context.root, &holders, "ledger.lock", problems);
+        let found = candidates(context.root, holders, "ledger.lock", problems);
         let found = self
             .previous_users
             .retain_same_user(context, found, problems);

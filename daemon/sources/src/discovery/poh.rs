@@ -9,29 +9,23 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// A warning if the daemon may run on the thread's CPU. `None` if it may not, or if the thread is
 /// not pinned or its CPU is unknown.
 pub(super) fn cpu_warning(target: &Target) -> Option<String> {
-    let validator = i32::try_from(target.process.pid)
-        .ok()
-        .and_then(Pid::from_raw)?;
-    let cpus = pinned_cpus(
-        target.validator.as_ref()?.poh_cpu?,
-        &sched_getaffinity(Some(validator)).ok()?,
-    );
+    let poh_cpu = target.validator.as_ref()?.poh_cpu?;
+    let pid = Pid::from_raw(i32::try_from(target.process.pid).ok()?)?;
+    let cpus = pinned_cpus(poh_cpu, &sched_getaffinity(Some(pid)).ok()?);
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
 /// The CPUs that Agave may pin to. Several if that depends on its version, which only its answers
 /// reveal.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
-    let (number, index) = match poh_cpu {
-        PohCpu::Number(number) => (number, None),
-        PohCpu::NumberOrIndex(number) => (number, Some(number)),
-    };
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
-    let by_index = index.and_then(|index| all.nth(index));
-    let mut cpus: Vec<usize> = by_index.into_iter().collect();
-    if number < CpuSet::MAX_CPU && by_index != Some(number) {
-        cpus.push(number);
-    }
+    let (number, by_index) = match poh_cpu {
+        PohCpu::Number(number) => (number, None),
+        PohCpu::NumberOrIndex(number) => (number, all.nth(number)),
+    };
+    let by_number = Some(number).filter(|number| *number < CpuSet::MAX_CPU);
+    let mut cpus: Vec<usize> = by_index.into_iter().chain(by_number).collect();
+    cpus.dedup();
     cpus
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Threads that only a running validator has. The admin thread starts early, the replay thread
 /// late.
-const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
+pub(super) const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
 /// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
@@ -26,12 +26,6 @@ pub(super) struct InspectedProcess {
     pub(super) program: Option<String>,
     /// The interpreted script, if the process name is the script's.
     pub(super) script: Option<String>,
-}
-
-impl InspectedProcess {
-    pub(super) fn is_validator(&self) -> bool {
-        self.target.validator.is_some()
-    }
 }
 
 /// # Errors
@@ -155,15 +149,15 @@ impl ExecDetector {
     }
 }
 
-pub(super) fn has_validator_thread(root: &HostRoot, pid: u32) -> bool {
-    let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else {
-        return false;
-    };
-    threads.flatten().any(|thread| {
-        let comm = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        VALIDATOR_THREADS
-            .iter()
-            .any(|name| name.as_bytes() == comm.trim_ascii_end())
+/// The path below `procfs` of a thread with one of these names.
+pub(crate) fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
+    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
+    let ids = threads.flatten().map(|thread| thread.file_name());
+    let mut threads = ids.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
+    threads.find(|thread| {
+        let comm = std::fs::read(root.procfs.join(thread).join("comm")).unwrap_or_default();
+        let comm = comm.trim_ascii_end();
+        names.iter().any(|name| name.as_bytes() == comm)
     })
 }
 

@@ -1,7 +1,7 @@
-use super::candidates::ambiguous;
+use super::candidates::{ambiguous, inspect_all};
 use super::process::{self, InspectedProcess};
 use super::{SearchContext, SearchResult, Target, names};
-use faultline_kernel::{Comm, ErrorKind};
+use faultline_kernel::Comm;
 use faultline_metrics::{Problem, Status};
 use std::path::Path;
 
@@ -26,15 +26,9 @@ impl NameSearch {
         let comm = self.comm();
         let pids = names::named(context.root, |its| its == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
-        let mut all = Vec::new();
-        for pid in pids.into_iter().filter(|&pid| pid != std::process::id()) {
-            match process::inspect(context.root, pid, "process_name") {
-                Ok(inspected) if self.has_full_name(&inspected) => all.push(inspected),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Gone => {}
-                Err(error) => problems.push(process::problem(&error)),
-            }
-        }
+        let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
+        let mut all = inspect_all(context.root, pids, "process_name", &mut problems);
+        all.retain(|inspected| self.has_full_name(inspected));
         let has_parent = |one: &InspectedProcess| {
             all.iter()
                 .any(|other| other.target.process.pid == one.parent)

@@ -64,7 +64,7 @@ pub(super) fn candidates_by_name(
 ) -> Result<Vec<Candidate>, ReadError> {
     let is_validator = |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some();
     let pids = names::named(root, is_validator, problems)?;
-    Ok(candidates(root, &pids, "scan", problems))
+    Ok(candidates(root, pids, "scan", problems))
 }
 
 /// Drops candidates with another ledger than the previous validator's. On a host with two

@@ -74,7 +74,12 @@ impl UnitSearch {
         let pids = folder.map(|folder| processes(folder, DEPTH_BELOW_UNIT));
         let pids = pids.unwrap_or_default();
         let mut problems = Vec::new();
-        let choice = choose(candidates(root, &pids, "unit", &mut problems));
+        let choice = choose(candidates(
+            root,
+            pids.iter().copied(),
+            "unit",
+            &mut problems,
+        ));
         (pids, choice, problems)
     }
 
@@ -203,22 +208,19 @@ struct UnitStatus {
 }
 
 fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<UnitStatus, String> {
-    let mut command = program_sync(systemctl);
-    command.args(["show", "--property=MainPID,ControlGroup", "--", unit]);
-    command
+    let spawned = program_sync(systemctl)
+        .args(["show", "--property=MainPID,ControlGroup", "--", unit])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("{}: {error}", systemctl.display()))?;
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = spawned.map_err(|error| format!("{}: {error}", systemctl.display()))?;
     let ended = wait(&mut child, context);
-    if ended.is_err() {
-        // Waits in any case: a child that nobody waits for stays a zombie.
-        child
-            .kill()
-            .and_then(|()| child.wait())
-            .map_or_else(|error| tracing::debug!(%error, "systemctl"), drop);
+    // Waits in any case: a child that nobody waits for stays a zombie.
+    if ended.is_err()
+        && let Err(error) = child.kill().and_then(|()| child.wait())
+    {
+        tracing::debug!(%error, "systemctl");
     }
     let succeeded = ended?;
     let mut text = String::new();
