@@ -10,22 +10,26 @@ mod standing;
 mod vote_facts;
 
 pub use poller::Poller;
-pub use vote_facts::VoteFacts;
 pub(crate) use vote_facts::sol;
 
 use super::admin::{AdminFacts, target_lookup};
 use super::distance::DistanceEvidence;
 use super::{Registry, rpc};
+use crate::polling::Timestamped;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
+use cluster::VersionShares;
+use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Protocol};
+use faultline_agave::rpc::{EpochInfo, FeatureGate, LeaderSlots, PendingStake, VoteAccount};
 use faultline_core::hub::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Source, Stamp};
+use faultline_metrics::{Problem, Source, Stamp};
+use own_schedule::OwnLeaderSchedule;
+use standing::VoteRanking;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vote_facts::ReadingContext;
 
 #[derive(Debug, Clone, Default)]
 pub struct Handle {
@@ -54,6 +58,67 @@ impl Handle {
         let (of, consensus) = *self.consensus.get()?;
         (of == process).then_some(consensus.protocol)
     }
+}
+
+#[derive(Debug, Clone)]
+pub struct OwnVoteAccount {
+    pub account: VoteAccount,
+    pub delinquent: bool,
+    /// The processed bank, requested directly after the account.
+    bank: EpochInfo,
+}
+
+/// The node's responses about votes, of one process with one identity. Another process or identity
+/// starts with an empty value.
+#[derive(Debug, Clone)]
+pub struct VoteFacts {
+    process: ProcessId,
+    identity: PublicKey,
+    /// Of rounds.
+    interval: Duration,
+    pub at: Stamp,
+    /// The round at `at` returned the own vote account, or proved that none exists.
+    up: bool,
+    /// The round has ended. Only the first round is published before its end.
+    pub is_complete: bool,
+    pub problems: Vec<Problem>,
+    /// Number of rounds, including the current one.
+    rounds: u32,
+    /// The configured account, or the identity's; `None` if the identity has none.
+    pub vote_account: Option<PublicKey>,
+    genesis: Option<Arc<str>>,
+    schedule: Option<Arc<OwnLeaderSchedule>>,
+    epoch: Timestamped<EpochInfo>,
+    own: Timestamped<Option<OwnVoteAccount>>,
+    identity_balance: Timestamped<u64>,
+    vote_balance: Timestamped<u64>,
+    ranking: Timestamped<VoteRanking>,
+    /// The epoch of the migration, once an account had its marker.
+    marker_epoch: Option<u64>,
+    certificate: Option<u64>,
+    /// An active gate only if the node also responded that there is no certificate yet: it is no
+    /// evidence otherwise.
+    gate: Timestamped<FeatureGate>,
+    /// The epoch's first slot, own leader slots, and the cluster's.
+    production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
+    /// The epoch of the scan, and the stake that changes at its end.
+    pending_stake: Timestamped<(u64, PendingStake)>,
+    version_shares: Timestamped<VersionShares>,
+    /// Uptime from which the next scan of all stake accounts is allowed.
+    scan_due: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct ReadingContext {
+    /// A processed bank newer than the last round's, if known.
+    newest: Option<EpochInfo>,
+    /// The slot time converts slots to seconds only near the tip, where the node's slots take as
+    /// long as the cluster's.
+    is_near_tip: bool,
+    slot_time: Option<Duration>,
+    protocol: Option<Protocol>,
+    /// The node was far behind when it returned the own votes.
+    answered_far_behind: bool,
 }
 
 struct Votes {

@@ -1,11 +1,8 @@
 //! Polls votes, leader slots and the cluster, one request at a time.
 
-use super::Handle;
-use super::cluster;
 use super::own_schedule::OwnLeaderSchedule;
-use super::vote_facts::{
-    OwnVoteAccount, SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, VoteFacts, first_slot,
-};
+use super::vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot};
+use super::{Handle, OwnVoteAccount, VoteFacts, cluster};
 use crate::distance::DistanceEvidence;
 use crate::polling::{PollTimer, ProblemLog};
 use crate::rpc::{Client, Endpoint, Failure, Readiness, server};

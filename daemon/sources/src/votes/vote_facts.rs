@@ -1,17 +1,14 @@
-use super::cluster::{self, VersionShares};
-use super::own_schedule::OwnLeaderSchedule;
+use super::cluster;
 use super::standing::VoteRanking;
+use super::{OwnVoteAccount, ReadingContext, VoteFacts};
 use crate::polling::{Timestamped, response_ttl};
 use faultline_agave::PublicKey;
 use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
-use faultline_agave::rpc::{
-    CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, PendingStake, VoteAccount,
-    VoteAccounts,
-};
+use faultline_agave::rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts};
 use faultline_core::config;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::votes as m;
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp};
+use faultline_metrics::{Reading, ReadingList, Stamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,73 +23,12 @@ pub(super) const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 /// validator's vote is in a certificate at most nine slots later.
 const LATE_SLOTS: u64 = 16;
 
-#[derive(Debug, Clone)]
-pub struct OwnVoteAccount {
-    pub account: VoteAccount,
-    pub delinquent: bool,
-    /// The processed bank, requested directly after the account.
-    pub(super) bank: EpochInfo,
-}
-
 impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
     pub fn distance(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
         Some(self.bank.absolute_slot.saturating_sub(last))
     }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ReadingContext {
-    /// A processed bank newer than the last round's, if known.
-    pub(super) newest: Option<EpochInfo>,
-    /// The slot time converts slots to seconds only near the tip, where the node's slots take as
-    /// long as the cluster's.
-    pub(super) is_near_tip: bool,
-    pub(super) slot_time: Option<Duration>,
-    pub(super) protocol: Option<Protocol>,
-    /// The node was far behind when it returned the own votes.
-    pub(super) answered_far_behind: bool,
-}
-
-/// The node's responses about votes, of one process with one identity. Another process or identity
-/// starts with an empty value.
-#[derive(Debug, Clone)]
-pub struct VoteFacts {
-    pub(super) process: ProcessId,
-    pub(super) identity: PublicKey,
-    /// Of rounds.
-    interval: Duration,
-    pub at: Stamp,
-    /// The round at `at` returned the own vote account, or proved that none exists.
-    pub(super) up: bool,
-    /// The round has ended. Only the first round is published before its end.
-    pub is_complete: bool,
-    pub problems: Vec<Problem>,
-    /// Number of rounds, including the current one.
-    pub(super) rounds: u32,
-    /// The configured account, or the identity's; `None` if the identity has none.
-    pub vote_account: Option<PublicKey>,
-    pub(super) genesis: Option<Arc<str>>,
-    pub(super) schedule: Option<Arc<OwnLeaderSchedule>>,
-    pub(super) epoch: Timestamped<EpochInfo>,
-    pub(super) own: Timestamped<Option<OwnVoteAccount>>,
-    pub(super) identity_balance: Timestamped<u64>,
-    pub(super) vote_balance: Timestamped<u64>,
-    pub(super) ranking: Timestamped<VoteRanking>,
-    /// The epoch of the migration, once an account had its marker.
-    marker_epoch: Option<u64>,
-    pub(super) certificate: Option<u64>,
-    /// An active gate only if the node also responded that there is no certificate yet: it is no
-    /// evidence otherwise.
-    pub(super) gate: Timestamped<FeatureGate>,
-    /// The epoch's first slot, own leader slots, and the cluster's.
-    pub(super) production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
-    /// The epoch of the scan, and the stake that changes at its end.
-    pub(super) pending_stake: Timestamped<(u64, PendingStake)>,
-    pub(super) version_shares: Timestamped<VersionShares>,
-    /// Uptime from which the next scan of all stake accounts is allowed.
-    pub(super) scan_due: Option<Duration>,
 }
 
 impl VoteFacts {
