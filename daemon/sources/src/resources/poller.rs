@@ -72,8 +72,10 @@ impl Poller {
     async fn poll(&mut self) {
         let mut output = SourceOutput::with_capacity(128);
         let target = self.following.current();
+        // An exec in place makes a new target.
+        let is_known = |target| { self.target.as_ref() }.is_some_and(|it| Arc::ptr_eq(it, target));
         if let Some(target) = &target
-            && is_outdated(self.target.as_deref(), target)
+            && !is_known(target)
             && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
@@ -130,15 +132,6 @@ impl Poller {
             .any(|problem| problem.status == Status::Broken);
         output.up = self.file_systems.is_up() && !broken;
     }
-}
-
-/// True if the folders and ports of `known` are outdated for `target`, also after an exec in place.
-pub(super) fn is_outdated(known: Option<&Target>, target: &Target) -> bool {
-    known.is_none_or(|known| {
-        known.process != target.process
-            || known.validator != target.validator
-            || known.ledger != target.ledger
-    })
 }
 
 /// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have

@@ -1,9 +1,8 @@
 use super::disks::{self, BusyTimes};
 use super::filesystems::FileSystems;
 use super::folders::Folder;
-use super::poller::{MountCache, is_outdated};
+use super::poller::MountCache;
 use super::*;
-use crate::discovery::Target;
 use crate::polling::PollResult;
 use crate::tick::{Poll, SampleContext, SourceOutput};
 use faultline_core::clock::Clock;
@@ -213,23 +212,6 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
         [""; 0],
         "of another process nothing is known"
     );
-}
-
-#[test]
-fn a_process_that_execs_another_program_has_new_folders() {
-    let target = |ledger: &str| Target {
-        process: ProcessId {
-            pid: 4242,
-            start_ticks: 7,
-        },
-        comm: "agave-validator".to_owned(),
-        exe: None,
-        validator: None,
-        ledger: Some(ledger.into()),
-        found_by: "pid",
-    };
-    assert!(!is_outdated(Some(&target("/a")), &target("/a")));
-    assert!(is_outdated(Some(&target("/a")), &target("/b")) && is_outdated(None, &target("/a")));
 }
 
 #[tokio::test]
