@@ -81,18 +81,16 @@ pub struct AdminFacts {
 impl AdminFacts {
     /// `agave_admitted`. Absent for a node without a voting key, and before the feature is active.
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let in_force =
-            |status: &&AdmissionStatus| status.voting_enabled && status.vat_active != Some(false);
-        let Some(status) = self.admission.as_ref().filter(in_force) else {
+        let Some(status) = &self.admission else {
             return;
         };
-        let passes_next = status.next_epoch_vat_failure_reason.is_none();
-        for (epoch, is_admitted) in [
-            ("this_epoch", status.in_current_epoch_vat),
-            ("epoch_after_next", passes_next),
-        ] {
-            out.flag(&m::ADMITTED, [epoch.into()], is_admitted);
+        if !status.voting_enabled || status.vat_active == Some(false) {
+            return;
         }
+        let passes_next = status.next_epoch_vat_failure_reason.is_none();
+        let is_admitted = status.in_current_epoch_vat;
+        out.flag(&m::ADMITTED, ["this_epoch".into()], is_admitted);
+        out.flag(&m::ADMITTED, ["epoch_after_next".into()], passes_next);
     }
 
     /// Lamports that the vote account lacks for the next check. `None` if the validator does not

@@ -221,26 +221,22 @@ impl Conclusions {
     fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> Evidence {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
         let log = self.log.as_ref().map(tail::StatusHandle::snapshot);
-        let is_of_process = |at: Stamp| at >= self.followed_at;
-        let log_phase = || {
-            let newest = log
-                .as_ref()?
-                .progress
-                .filter(|step| is_of_process(step.at))?;
-            from_log_progress(newest.progress)
-        };
+        let log = log.unwrap_or_default();
+        let last_line = log.last_line.filter(|at| *at >= self.followed_at);
+        let step = log.progress.filter(|step| step.at >= self.followed_at);
         let progress = admin.and_then(|facts| facts.progress.as_ref());
         let start = match progress {
             Some(progress) => from_start_progress(progress),
             // The log reports a start, but not its end.
-            None if facts.slot_at().is_none() => log_phase(),
+            None if facts.slot_at().is_none() => {
+                step.and_then(|step| from_log_progress(step.progress))
+            }
             None => None,
         };
         let running = rpc.is_some_and(|facts| facts.up)
             || progress.is_some_and(|progress| progress.name() == "Running");
-        let last_line = log.as_ref().and_then(|log| log.last_line);
         let reported_at = { facts.datapoints.last_push }
-            .max(last_line.filter(|at| is_of_process(*at)))
+            .max(last_line)
             .max(admin.filter(|_| progress.is_some()).map(|facts| facts.at))
             .max(facts.slot_at());
         let stage = start

@@ -18,7 +18,7 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DistanceEvidence {
     /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
-    measured: Option<u64>,
+    pub(super) measured: Option<u64>,
     /// Such a response arrived within [`RPC_PRECEDENCE`].
     has_recent_measurement: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
@@ -42,14 +42,6 @@ impl DistanceEvidence {
             has_recent_measurement: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
             health: health.map(|is_ok| (is_ok, health_distance)),
-        }
-    }
-
-    /// Drops the distance of JSON-RPC unless its tip is fresh.
-    pub(super) fn with_fresh_tip(self, is_fresh: bool) -> Self {
-        DistanceEvidence {
-            measured: self.measured.filter(|_| is_fresh),
-            ..self
         }
     }
 

@@ -26,25 +26,19 @@ impl SharedMeminfo {
     /// # Errors
     /// The read failed. All callers of a tick get the same error.
     pub fn at(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
-        let mut cache = self.0.lock();
-        if let Some((_, read)) = cache.read.as_ref().filter(|(at, _)| *at == context.now) {
+        let CachedMeminfo { file, buffer, read } = &mut *self.0.lock();
+        if let Some((at, read)) = read
+            && *at == context.now
+        {
             return read.clone();
         }
-        let read = cache.read_file(context.root);
-        cache.read = Some((context.now, read.clone()));
-        read
-    }
-}
-
-impl CachedMeminfo {
-    fn read_file(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => root.open_proc_single_read("meminfo")?,
+        let opened = match file.take() {
+            Some(file) => Ok(file),
+            None => context.root.open_proc_single_read("meminfo"),
         };
-        self.file
-            .insert(file)
-            .parse(&mut self.buffer, meminfo::parse)
+        let meminfo = opened.and_then(|opened| file.insert(opened).parse(buffer, meminfo::parse));
+        *read = Some((context.now, meminfo.clone()));
+        meminfo
     }
 }
 

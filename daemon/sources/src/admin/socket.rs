@@ -131,13 +131,9 @@ impl Socket {
         let mut body = Vec::new();
         loop {
             let before = body.len();
-            body.resize(before + READ_CHUNK_BYTES, 0);
-            let bytes_read = self
-                .stream
-                .read(body.get_mut(before..).unwrap_or_default())
-                .await
-                .map_err(Failure::ConnectionLost)?;
-            body.truncate(before + bytes_read);
+            body.reserve(READ_CHUNK_BYTES);
+            let bytes_read =
+                { self.stream.read_buf(&mut body).await }.map_err(Failure::ConnectionLost)?;
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
                 return Ok(body);

@@ -76,10 +76,11 @@ impl SlotTracker {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let tip_exists = { facts.shred() }.is_none_or(|tip| self.still_exists(protocol, tip));
-        let distance_evidence = facts
-            .distance_evidence()
-            .with_fresh_tip(tip_is_fresh && tip_exists);
+        let is_purged = { facts.shred() }.is_some_and(|tip| !self.still_exists(protocol, tip));
+        let mut distance_evidence = facts.distance_evidence();
+        if !tip_is_fresh || is_purged {
+            distance_evidence.measured = None;
+        }
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.behind());
     }
 
