@@ -6,21 +6,17 @@
 
 mod candidates;
 mod descendants;
+mod end;
 mod following;
-mod kills;
 mod ledger;
 mod method;
-mod names;
-mod pid;
 mod poh;
 mod process;
-mod process_name;
-mod scan;
 mod unit;
-mod watch;
 
 pub use candidates::{user, validator_user};
 use descendants::{Descendants, InspectionTimer};
+use end::{OomKillWatch, Watch};
 use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
 use faultline_core::clock::Clock;
 use faultline_core::config;
@@ -28,7 +24,6 @@ use faultline_core::supervisor::{PathThread, Stop};
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, Stamp, Status};
 pub use following::{EndReason, FoundCgroup, Report, TargetHandle};
-use kills::OomKillWatch;
 use method::Method;
 use process::ExecDetector;
 pub use process::same_program;
@@ -36,7 +31,6 @@ pub(crate) use process::{problem, thread_named};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use watch::Watch;
 
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -237,7 +231,7 @@ impl Finder {
         let now = self.clock.now();
         // Reads the host's count again, because the last tick may be older than the kill.
         let mut oom_counts = self.following.state().oom_kills.clone();
-        oom_counts.host = kills::on_host(&self.root);
+        oom_counts.host = end::on_host(&self.root);
         kills.count(&oom_counts, now);
         let is_oom_kill = kills.has_recent_kill(now);
         self.end(current, if is_oom_kill { EndReason::OomKill } else { end });

@@ -3,9 +3,9 @@
 //! first; any user can fake the others.
 
 use super::candidates::{
-    Choice, PreviousUsers, ambiguous, candidates, choose, without_foreign_ledgers,
+    Choice, PreviousUsers, ambiguous, candidates, candidates_by_name, choose,
+    without_foreign_ledgers,
 };
-use super::scan::candidates_by_name;
 use super::{SearchContext, SearchResult, Target, process};
 use faultline_core::socket;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;

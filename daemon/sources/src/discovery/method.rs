@@ -1,12 +1,23 @@
-use super::descendants::DESCENDANT;
+//! The methods of finding the process. Those of a ledger and of a unit have modules of their own.
+
+use super::candidates::{
+    Candidate, Choice, PreviousUsers, ambiguous, candidates_by_name, choose, hidden, inspect_all,
+    named, without_foreign_ledgers,
+};
+use super::descendants::{DESCENDANT, Descendants};
 use super::ledger::LedgerSearch;
-use super::pid::PidSearch;
-use super::process_name::NameSearch;
-use super::scan::Scan;
+use super::process::{self, InspectedProcess};
 use super::unit::UnitSearch;
 use super::{SearchContext, SearchResult, Target};
 use faultline_core::config::TargetSelector;
-use faultline_metrics::{Problem, Status};
+use faultline_kernel::parse::pid_stat;
+use faultline_kernel::{Comm, ErrorKind, ProcessId, ReadError};
+use faultline_metrics::{Problem, Stamp, Status};
+use std::path::Path;
+use std::time::Duration;
+
+/// A lone candidate without a validator's threads is accepted after this time.
+const ACCEPT_PENDING_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(super) enum Method {
@@ -86,5 +97,215 @@ impl Method {
             "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
         );
         vec![Problem::new(Status::Absent, message)]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pending: Option<(ProcessId, Stamp)>,
+    previous_users: PreviousUsers,
+}
+
+impl Scan {
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+        let mut problems = Vec::new();
+        let all = candidates_by_name(context.root, &mut problems)
+            .map_err(|error| vec![process::problem(&error)])?;
+        let possible = successors(context.before, all, &mut problems);
+        let possible = self
+            .previous_users
+            .retain_same_user(context, possible, &mut problems);
+        match choose(without_foreign_ledgers(context, possible)) {
+            Choice::One(one) if one.running || self.is_accepted(&one.target, context) => {
+                return Ok(self.previous_users.record_user(context, one.target));
+            }
+            Choice::One(one) => {
+                let pid = one.target.process.pid;
+                let message = format!(
+                    "process {pid} has the name of a validator but none of its threads yet"
+                );
+                problems.push(Problem::new(Status::Absent, message));
+            }
+            Choice::Several(found) => problems.push(ambiguous(&found)),
+            Choice::None => problems.push(Problem::new(
+                Status::Absent,
+                "no process looks like a validator",
+            )),
+        }
+        Err(problems)
+    }
+
+    fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
+        let pending = { self.pending }.filter(|(process, _)| *process == target.process);
+        let (_, since) = *self
+            .pending
+            .insert(pending.unwrap_or((target.process, context.now)));
+        !context.will_retry || context.now.since(since) >= ACCEPT_PENDING_AFTER
+    }
+}
+
+/// Drops candidates with another ledger than the previous validator's. On a host with two
+/// validators, the other validator is not the successor.
+fn successors(
+    before: Option<&Target>,
+    all: Vec<Candidate>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate> {
+    let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else {
+        return all;
+    };
+    let (possible, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
+    for other in others {
+        let pid = other.target.process.pid;
+        let other_ledger = other.target.ledger.unwrap_or_default();
+        let message = format!(
+            "process {pid} is another validator: its ledger is {}, not {}; to follow it, use --ledger or --pid, or \
+             restart the daemon",
+            faultline_text::path(&other_ledger),
+            faultline_text::path(ledger)
+        );
+        problems.push(Problem::new(Status::Absent, message));
+    }
+    possible
+}
+
+/// The first search accepts any process with this pid, or the validator below it, because a wrapper
+/// or start script stays its parent. Pids are reused, so later searches accept only a validator or
+/// the same program.
+#[derive(Debug)]
+pub(super) struct PidSearch {
+    pid: u32,
+    with_descendants: bool,
+    /// The process at the first search; `Some(None)` if there was none.
+    initial_process: Option<Option<ProcessId>>,
+}
+
+impl PidSearch {
+    pub(super) fn new(pid: u32, with_descendants: bool) -> Self {
+        PidSearch {
+            pid,
+            with_descendants,
+            initial_process: None,
+        }
+    }
+
+    pub(super) fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
+        let inspected = process::inspect(context.root, self.pid, "pid");
+        let target = inspected.map(|inspected| inspected.target);
+        let process = target.as_ref().ok().map(|target| target.process);
+        let initial_process = *self.initial_process.get_or_insert(process);
+        let target = target.map_err(|error| vec![self.problem(context, &error)])?;
+        if target.validator.is_some() {
+            return Ok(target);
+        }
+        let (pid, comm) = (self.pid, &target.comm);
+        if initial_process == process {
+            let found = || Descendants::of(context.root, pid)?.validator(context.root);
+            if self.with_descendants
+                && let Some(validator) = found()
+            {
+                return Ok(validator);
+            }
+            if let Some(before) = context.before
+                && before.found_by == DESCENDANT
+            {
+                let message = format!("no validator runs below process {pid} ({comm})");
+                return Err(vec![Problem::new(Status::Absent, message)]);
+            }
+            return Ok(target);
+        }
+        if let Some(before) = context.before
+            && is_same(before, &target)
+        {
+            return Ok(target);
+        }
+        let message = format!("the number {pid} now belongs to another program ({comm})");
+        Err(vec![Problem::new(Status::Gone, message)])
+    }
+
+    fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
+        let pid = self.pid;
+        if let Some(hidden) = hidden(context.root, pid) {
+            return hidden;
+        }
+        if error.kind() != ErrorKind::Gone {
+            return process::problem(error);
+        }
+        let stat = context
+            .root
+            .read_proc(&format!("{pid}/stat"), pid_stat::parse);
+        let message = if stat.is_ok_and(|stat| stat.has_ended()) {
+            format!("process {pid} has ended; it is a zombie until its parent waits for it")
+        } else {
+            format!("there is no process {pid}")
+        };
+        Problem::new(Status::Gone, message)
+    }
+}
+
+fn is_same(before: &Target, now: &Target) -> bool {
+    before.process == now.process
+        || (before.validator.is_none()
+            && before.comm == now.comm
+            && process::same_program(before.exe.as_deref(), now.exe.as_deref()))
+}
+
+/// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
+/// or the executable.
+#[derive(Debug)]
+pub(super) struct NameSearch {
+    name: String,
+}
+
+impl NameSearch {
+    pub(super) fn new(name: &str) -> Self {
+        NameSearch {
+            name: name.to_owned(),
+        }
+    }
+
+    /// Of several processes, finds the one that is an ancestor of all others, such as a program
+    /// with its workers. Without one, the result is ambiguous.
+    pub(super) fn find(&self, context: &SearchContext<'_>) -> SearchResult {
+        let mut problems = Vec::new();
+        let comm = self.comm();
+        let pids = named(context.root, |its| its == comm, &mut problems)
+            .map_err(|error| vec![process::problem(&error)])?;
+        let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
+        let mut all = inspect_all(context.root, pids, "process_name", &mut problems);
+        all.retain(|inspected| self.has_full_name(inspected));
+        let has_parent = |one: &InspectedProcess| {
+            all.iter()
+                .any(|other| other.target.process.pid == one.parent)
+        };
+        let roots: Vec<_> = all.iter().filter(|one| !has_parent(one)).collect();
+        problems.push(match roots.as_slice() {
+            [one] => return Ok(one.target.clone()),
+            [] => Problem::new(
+                Status::Absent,
+                format!("no process is called {}", self.name),
+            ),
+            _ => ambiguous(&all.into_iter().map(|one| one.target).collect::<Vec<_>>()),
+        });
+        Err(problems)
+    }
+
+    pub(super) fn still_matches(&self, target: &Target) -> bool {
+        Comm::new(target.comm.as_bytes()) == self.comm()
+    }
+
+    fn comm(&self) -> Comm {
+        Comm::new(self.name.as_bytes())
+    }
+
+    fn has_full_name(&self, inspected: &InspectedProcess) -> bool {
+        let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
+        let program = inspected.program.as_deref().map(Path::new);
+        let exe = inspected.target.exe.as_deref();
+        // A program's own name may end in ` (deleted)`, so both forms are compared.
+        let paths = [program, exe, exe.map(process::program_file)];
+        self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
     }
 }

@@ -4,8 +4,8 @@
 //! `systemctl` only resolves aliases and selects among several validators. Unlike a D-Bus library,
 //! it costs nothing while it is not used.
 
-use super::candidates::{Choice, ambiguous, candidates, choose};
-use super::{SearchContext, SearchResult, names, process};
+use super::candidates::{Choice, ambiguous, candidates, choose, hidden};
+use super::{SearchContext, SearchResult, process};
 use crate::tick::Throttle;
 use faultline_core::supervisor::program_sync;
 use faultline_kernel::HostRoot;
@@ -100,7 +100,7 @@ impl UnitSearch {
                 others.join(", ")
             );
         }
-        match pids.iter().find_map(|&pid| names::hidden(root, pid)) {
+        match pids.iter().find_map(|&pid| hidden(root, pid)) {
             Some(hidden) => format!("the unit {name}: {}", hidden.what),
             None => format!("the unit {name} has no process"),
         }

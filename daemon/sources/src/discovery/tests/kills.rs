@@ -1,5 +1,5 @@
+use super::super::end::{OomKillWatch, on_host};
 use super::super::following::{FoundCgroup, OomKills};
-use super::super::kills::{OomKillWatch, on_host};
 use super::*;
 
 const PROCESS: ProcessId = ProcessId {

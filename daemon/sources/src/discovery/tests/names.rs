@@ -1,5 +1,4 @@
-use super::super::pid::PidSearch;
-use super::super::process_name::NameSearch;
+use super::super::method::{NameSearch, PidSearch};
 use super::*;
 
 #[test]

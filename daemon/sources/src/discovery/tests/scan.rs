@@ -1,4 +1,4 @@
-use super::super::scan::Scan;
+use super::super::method::Scan;
 use super::*;
 
 #[test]
