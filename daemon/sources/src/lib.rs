@@ -12,7 +12,6 @@ pub mod discovery;
 pub mod distance;
 pub mod host;
 mod interrupts;
-mod log;
 mod polling;
 mod process;
 pub mod resources;
@@ -111,7 +110,7 @@ pub fn register(
     register_kernel(registry, context);
     resources::register(registry, context);
     datapoints::register(registry, context, intake, listener, forward);
-    let log = log::register(registry, context, intake);
+    let log = datapoints::register_log(registry, context, intake);
     let rpc = rpc::register(registry, context, &admin);
     let votes = votes::register(registry, context, intake, &rpc, &admin);
     admin::register(registry, context, &admin);

@@ -3,7 +3,6 @@
 
 mod disks;
 mod filesystems;
-mod folders;
 mod growth;
 mod network;
 mod poller;
@@ -13,12 +12,11 @@ use crate::polling::PolledSource;
 use crate::tick::BuildContext;
 use faultline_core::hub::Latest;
 use faultline_metrics::Source;
-pub use filesystems::{FileSystemUsage, UnavailableFolder, inspect};
-pub use folders::Folder;
+pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
 use poller::Poller;
 
 /// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
-pub const MAX_CALLS: usize = folders::MAX_FOLDERS + 4;
+pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub(super) fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.host;

@@ -1,27 +1,87 @@
 //! The file systems of the validator's folders. Each folder has its own call on a thread that may
 //! block for ever.
 
-use super::folders::{Folder, FolderPaths};
 use super::growth::Growth;
 use crate::discovery::Target;
 use crate::polling::response_ttl;
+use faultline_agave::arguments;
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::UNRESPONSIVE_FILE_SYSTEM;
 use faultline_kernel::block::BlockDevice;
 use faultline_kernel::filesystem::{self, FileSystem, FileSystemError, Mounts};
 use faultline_kernel::parse::cgroup_io::Device;
-use faultline_kernel::{HostRoot, ReadError};
+use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use faultline_metrics::metrics::resources as m;
 use faultline_metrics::{Problem, Reading, ReadingList, Stamp, Status, Text};
 use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+pub(super) const MAX_FOLDERS: usize = 12;
 /// Maximum file systems: each costs eight series.
 const MAX_FILE_SYSTEMS: usize = 5;
 /// Maximum time that a poll waits for responses.
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// `accounts`, `ledger`, `log` or `snapshots`.
+    pub what: &'static str,
+    /// Absolute, in the process's own file system.
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct FolderPaths {
+    pub(super) folders: Vec<Folder>,
+    pub(super) udp_ports: Option<Vec<RangeInclusive<u16>>>,
+}
+
+impl FolderPaths {
+    /// # Errors
+    /// The arguments are unreadable, as after the process's end.
+    pub(super) fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
+        let Some(validator) = &target.validator else {
+            return Ok(FolderPaths::default());
+        };
+        let pid = target.process.pid;
+        let files = ProcessFiles::open(root, pid)?;
+        let words = files.cmdline()?;
+        let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
+        let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
+        if !found.iter().any(|(what, _)| *what == "snapshots") {
+            found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
+        }
+        if !found.iter().any(|(what, _)| *what == "log") {
+            // Without --log the validator redirects standard error to a file, visible only to its
+            // user and root.
+            let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
+            found.extend(file.map(|file| ("log", file)));
+        }
+        let working = files.cwd().unwrap_or_default();
+        let all = found.into_iter().map(|(what, path)| Folder {
+            what: purpose(what),
+            path: working.join(path),
+        });
+        let folders = all.filter(|folder| folder.path.is_absolute());
+        Ok(FolderPaths {
+            folders: folders.take(MAX_FOLDERS).collect(),
+            udp_ports: arguments::udp_ports(validator, &words),
+        })
+    }
+}
+
+/// Maps kinds of folders to few label values.
+fn purpose(what: &'static str) -> &'static str {
+    match what {
+        "incremental_snapshots" => "snapshots",
+        "accounts_index" | "accounts_hash_cache" => "accounts",
+        other => other,
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct FileSystems {

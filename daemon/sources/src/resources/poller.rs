@@ -1,6 +1,5 @@
 use super::disks::{self, BusyTimes};
-use super::filesystems::FileSystems;
-use super::folders::FolderPaths;
+use super::filesystems::{FileSystems, FolderPaths};
 use super::network::Network;
 use crate::discovery::{Target, TargetHandle};
 use crate::polling::{PollResult, PollTimer};

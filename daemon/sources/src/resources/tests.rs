@@ -1,6 +1,5 @@
 use super::disks::{self, BusyTimes};
 use super::filesystems::FileSystems;
-use super::folders::Folder;
 use super::poller::MountCache;
 use super::*;
 use crate::polling::PollResult;
@@ -222,7 +221,7 @@ async fn hanging_folders_leave_one_blocking_thread_for_others() {
     let never = Arc::new(std::sync::Mutex::new(never));
     stage
         .task_thread("resources", MAX_CALLS, move |_| async move {
-            for _ in 0..folders::MAX_FOLDERS {
+            for _ in 0..filesystems::MAX_FOLDERS {
                 let never = Arc::clone(&never);
                 tokio::task::spawn_blocking(move || drop(never.lock().map(|never| never.recv())));
             }
