@@ -198,8 +198,8 @@ impl Finder {
         let mut searched_at = self.clock.now();
         let mut inspection_timer = InspectionTimer::new(searched_at);
         let end = loop {
-            let interval = match watch {
-                Watch::Notified(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+            let interval = match watch.pidfd {
+                Some(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
                 _ => SEARCH_INTERVAL,
             };
             let until_search = interval.saturating_sub(self.clock.now().since(searched_at));

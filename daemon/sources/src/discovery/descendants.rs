@@ -3,7 +3,6 @@
 
 use super::Target;
 use super::candidates::{Choice, candidates, choose};
-use crate::tick::Throttle;
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
@@ -27,7 +26,7 @@ const MIN_EXCESS_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct InspectionTimer {
     started_at: Stamp,
-    later: Throttle,
+    last: Option<Stamp>,
     /// The memory problem was reported.
     pub(super) reported: bool,
 }
@@ -36,13 +35,19 @@ impl InspectionTimer {
     pub(super) fn new(started_at: Stamp) -> Self {
         InspectionTimer {
             started_at,
-            later: Throttle::every(LATER_INTERVAL),
+            last: None,
             reported: false,
         }
     }
 
+    /// Starts the next interval if it returns true.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        now.since(self.started_at) < INITIAL_PERIOD || self.later.is_due(now)
+        let is_recent = |last| now.since(last) < LATER_INTERVAL;
+        if now.since(self.started_at) >= INITIAL_PERIOD && self.last.is_some_and(is_recent) {
+            return false;
+        }
+        self.last = Some(now);
+        true
     }
 }
 

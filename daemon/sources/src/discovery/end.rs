@@ -20,11 +20,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(super) enum Watch {
-    /// A pidfd (Linux 5.3).
-    Notified(OwnedFd),
-    /// Polls `stat`, if a pidfd is not available: older kernel, sandbox, other pid namespace.
-    Polling,
+pub(super) struct Watch {
+    /// Since Linux 5.3. `None` in a sandbox or for another pid namespace: `stat` is polled.
+    pub(super) pidfd: Option<OwnedFd>,
 }
 
 impl Watch {
@@ -36,16 +34,13 @@ impl Watch {
         shares_pid_namespace: bool,
     ) -> Option<Watch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
-        let watch = match pid
-            .filter(|_| shares_pid_namespace)
-            .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
-        {
-            Some(Ok(descriptor)) => Watch::Notified(descriptor),
+        let pid = pid.filter(|_| shares_pid_namespace);
+        let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
             Some(Err(Errno::SRCH)) => return None,
-            Some(Err(_)) | None => Watch::Polling,
+            opened => opened.and_then(Result::ok),
         };
         // Only this check proves that the pidfd is not that of a later process with the same pid.
-        (!has_ended(root, id)).then_some(watch)
+        (!has_ended(root, id)).then_some(Watch { pidfd })
     }
 
     /// `None` while the process runs.
@@ -56,8 +51,8 @@ impl Watch {
         stop: &Stop,
         timeout: Duration,
     ) -> Option<EndReason> {
-        if let Watch::Notified(descriptor) = self {
-            match stop.wait_readable(descriptor.as_fd(), timeout) {
+        if let Some(pidfd) = &self.pidfd {
+            match stop.wait_readable(pidfd.as_fd(), timeout) {
                 Ok(has_ended) => return has_ended.then_some(EndReason::Exit),
                 Err(error) => {
                     tracing::debug!(pid = id.pid, %error, "cannot wait for the end of the process")

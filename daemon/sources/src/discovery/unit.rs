@@ -6,10 +6,9 @@
 
 use super::candidates::{Choice, ambiguous, candidates, choose, hidden};
 use super::{SearchContext, SearchResult, process};
-use crate::tick::Throttle;
 use faultline_core::supervisor::program_sync;
 use faultline_kernel::HostRoot;
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, Stamp, Status};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -31,7 +30,7 @@ pub(super) struct UnitSearch {
     name: String,
     folder: Option<PathBuf>,
     pub(super) systemctl: OsString,
-    throttle: Throttle,
+    requested_at: Option<Stamp>,
     unit_status: UnitStatus,
 }
 
@@ -44,7 +43,7 @@ impl UnitSearch {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             folder: None,
             systemctl: "systemctl".into(),
-            throttle: Throttle::every(SYSTEMCTL_INTERVAL),
+            requested_at: None,
             unit_status: UnitStatus::default(),
         }
     }
@@ -126,9 +125,11 @@ impl UnitSearch {
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
     /// valid in its own pid namespace.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
-        if !context.shares_pid_namespace || !self.throttle.is_due(context.now) {
+        let is_recent = |at| context.now.since(at) < SYSTEMCTL_INTERVAL;
+        if !context.shares_pid_namespace || self.requested_at.is_some_and(is_recent) {
             return false;
         }
+        self.requested_at = Some(context.now);
         match show(&self.systemctl, &self.name, context) {
             Ok(unit_status) => {
                 self.unit_status = unit_status;

@@ -47,21 +47,22 @@ impl FolderPaths {
         let Some(validator) = &target.validator else {
             return Ok(FolderPaths::default());
         };
-        let pid = target.process.pid;
-        let files = ProcessFiles::open(root, pid)?;
+        let files = ProcessFiles::open(root, target.process.pid)?;
         let words = files.cmdline()?;
-        let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
-        let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
-        if !found.iter().any(|(what, _)| *what == "snapshots") {
-            found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
-        }
-        if !found.iter().any(|(what, _)| *what == "log") {
-            // Without --log the validator redirects standard error to a file, visible only to its
-            // user and root.
-            let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
-            found.extend(file.map(|file| ("log", file)));
-        }
         let working = files.cwd().unwrap_or_default();
+        let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
+        // Without --log the validator redirects standard error to a file, visible only to its user
+        // and root.
+        let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
+        let log = std::fs::read_link(link).ok();
+        let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
+        for (what, path) in [("snapshots", target.ledger.clone()), ("log", log)] {
+            if let Some(path) = path
+                && !found.iter().any(|(known, _)| *known == what)
+            {
+                found.push((what, path));
+            }
+        }
         let all = found.into_iter().map(|(what, path)| Folder {
             what: purpose(what),
             path: working.join(path),
@@ -196,8 +197,8 @@ impl FileSystems {
             let mount = &usage.system.mount;
             let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
             let mount_point = Text::from(faultline_text::path(&mount.mount_point));
-            let place = [mount_point, purposes.into()];
-            let [mount_point, purposes] = place.clone();
+            let mount_labels = [mount_point, purposes.into()];
+            let [mount_point, purposes] = mount_labels.clone();
             let fs_type = Text::from(mount.fs_type.clone());
             let disk = disks.first().map(|disk| disk.name.clone());
             let labels = [
@@ -208,7 +209,7 @@ impl FileSystems {
             ];
             out.flag(&m::FILESYSTEM, labels, true);
             let age = now.since(usage.at);
-            out.real(&m::FILESYSTEM_AGE, place.clone(), age.as_secs_f64());
+            out.real(&m::FILESYSTEM_AGE, mount_labels.clone(), age.as_secs_f64());
             let Some(space) = usage.system.space else {
                 continue;
             };
@@ -219,20 +220,20 @@ impl FileSystems {
             if age < interval {
                 growth.add(usage.at.uptime, space.avail, space.size);
             }
-            out.whole(&m::FILESYSTEM_SIZE, place.clone(), space.size);
-            out.whole(&m::FILESYSTEM_AVAIL, place.clone(), space.avail);
+            out.whole(&m::FILESYSTEM_SIZE, mount_labels.clone(), space.size);
+            out.whole(&m::FILESYSTEM_AVAIL, mount_labels.clone(), space.avail);
             out.real(
                 &m::FILESYSTEM_UNTIL_FULL,
-                place.clone(),
+                mount_labels.clone(),
                 growth.until_full(),
             );
             if let Some((all, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, place.clone(), all);
-                out.whole(&m::FILESYSTEM_INODES_FREE, place.clone(), free);
+                out.whole(&m::FILESYSTEM_INODES, mount_labels.clone(), all);
+                out.whole(&m::FILESYSTEM_INODES_FREE, mount_labels.clone(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
             if usage.system.of_process {
-                out.flag(&m::FILESYSTEM_READ_ONLY, place, mount.is_read_only());
+                out.flag(&m::FILESYSTEM_READ_ONLY, mount_labels, mount.is_read_only());
             }
         }
     }
