@@ -171,17 +171,11 @@ impl Finder {
                 tracing::warn!(why, "no target found");
             }
         }
-        self.following.state().report.problems = problems;
-        self.report_search(now);
+        let report = &mut self.following.state().report;
+        report.problems = problems;
+        report.searched_at = Some(now);
         self.following.notify_searched();
         found
-    }
-
-    fn report_search(&self, began: Stamp) {
-        let took = self.clock.now().since(began);
-        let report = &mut self.following.state().report;
-        report.searched_at = Some(began);
-        report.took = took;
     }
 
     /// Follows a process until its end or `stop`; false if it ended before.
@@ -256,7 +250,7 @@ impl Finder {
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
-        self.report_search(now);
+        self.following.state().report.searched_at = Some(now);
         match inspected.map(|inspected| inspected.target) {
             // The watch reports a reused pid.
             Some(target) if target.process == current.process && target != **current => {

@@ -30,7 +30,7 @@ pub(super) struct Candidate {
 pub(super) enum Choice {
     None,
     /// If it is not running, it just started, or is not a validator.
-    One(Candidate),
+    One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),
 }
@@ -42,7 +42,8 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
     if candidates.len() > 1 {
         return Choice::Several(candidates.into_iter().map(|one| one.target).collect());
     }
-    candidates.pop().map_or(Choice::None, Choice::One)
+    let one = candidates.pop().map(Box::new);
+    one.map_or(Choice::None, Choice::One)
 }
 
 /// Inspects these processes. An unreadable process is a problem, unless it has just ended.

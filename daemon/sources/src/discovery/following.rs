@@ -29,7 +29,6 @@ pub struct Report {
     pub ended: Option<(ProcessId, EndReason)>,
     /// `None` before the first search.
     pub searched_at: Option<Stamp>,
-    pub took: Duration,
 }
 
 /// OOM kill counts from ticks.
@@ -80,7 +79,6 @@ impl TargetHandle {
                 ends: none,
                 ended: None,
                 searched_at: None,
-                took: Duration::ZERO,
             },
         };
         TargetHandle(Arc::new(Shared {

@@ -71,10 +71,10 @@ impl Poller {
     async fn poll(&mut self) {
         let mut output = SourceOutput::with_capacity(128);
         let target = self.following.current();
+        let known = self.target.as_ref();
         // An exec in place makes a new target.
-        let is_known = |target| { self.target.as_ref() }.is_some_and(|it| Arc::ptr_eq(it, target));
         if let Some(target) = &target
-            && !is_known(target)
+            && known.is_none_or(|known| !Arc::ptr_eq(known, target))
             && let Some(folder_paths) = output.take(FolderPaths::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
