@@ -23,7 +23,7 @@ use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::web;
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::HostConstants;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::manifest::ProcessFacts;
@@ -70,7 +70,7 @@ pub struct App {
 impl App {
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
         let clock = Clock::start();
-        let root = root(&config);
+        let root = config.paths.clone();
         let host = HostConstants::read(&root)
             .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
@@ -284,15 +284,6 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("the runtime cannot be started")
-}
-
-pub(crate) fn root(config: &Config) -> HostRoot {
-    let paths = config.paths.clone();
-    HostRoot {
-        procfs: paths.procfs,
-        sysfs: paths.sysfs,
-        cgroup: paths.cgroup,
-    }
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens

@@ -12,52 +12,52 @@ mod saver;
 mod triggers;
 
 pub use folder::{MARKER, RING, check};
-pub use handle::{Handle, SaveOrigin, SaveReason, SaveRequest, readings};
+pub use handle::{Handle, SaveOrigin};
 pub use ring::Ring;
 pub use saver::Saver;
-pub use triggers::{TriggerDelays, Triggers};
 
 use crate::recorder::RecorderStatus;
 use faultline_core::clock::Clock;
 use faultline_core::config;
-use faultline_kernel::HostRoot;
 use faultline_recording::NewRecording;
-use folder::PrepareError;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
+const MAX_QUEUED_JOBS: usize = 8;
+
+#[derive(Clone)]
 pub struct Parts {
     pub clock: Clock,
     pub folder: PathBuf,
     pub config: config::Flight,
     pub name: String,
     pub status: Arc<RecorderStatus>,
+    pub handle: Handle,
 }
 
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
 ///
 /// # Errors
 /// The folder cannot be created or marked.
-pub fn build(
-    parts: Parts,
-    handle: &Handle,
-    new_recording: NewRecording,
-) -> Result<(Ring, Saver), String> {
-    if let Err(PrepareError::Unusable(why)) = folder::prepare(&parts.folder) {
-        return Err(why);
+pub fn build(parts: Parts, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
+    if let Err(error) = folder::prepare(&parts.folder)
+        && !error.is_full
+    {
+        return Err(error.message);
     }
-    handle.set_last_save(folder::last_save(&parts.folder));
-    let (jobs, queued_jobs) = saver::channel();
-    let saver = Saver::new(&parts, handle.clone(), queued_jobs);
-    Ok((Ring::new(parts, handle.clone(), new_recording, jobs), saver))
+    parts.handle.set_last_save(folder::last_save(&parts.folder));
+    let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);
+    let saver = Saver {
+        parts: parts.clone(),
+        jobs: queued_jobs,
+    };
+    Ok((Ring::new(parts, new_recording, jobs), saver))
 }
 
 /// The host name as a part of file names.
-pub fn name(root: &HostRoot) -> String {
-    let read = root.read_proc("sys/kernel/hostname", |text| {
-        Ok(String::from_utf8_lossy(text).into_owned())
-    });
-    match folder::file_name_word(&read.unwrap_or_default()).as_str() {
+pub fn name(host_name: &str) -> String {
+    match folder::file_name_word(host_name).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),
     }

@@ -11,7 +11,7 @@ mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash};
-pub use follow::{Described, Describer, Follower, ProcessFacts};
+pub use follow::{Described, Describer, ProcessFacts};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::HostRoot;

@@ -1,11 +1,11 @@
-use super::root;
+use super::shared::host_name;
 use anyhow::{Context, anyhow};
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError};
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stage};
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::{HostRoot, ProcessId};
-use faultline_recorder::manifest::{Describer, Follower, ProcessFacts};
+use faultline_recorder::manifest::{Describer, ProcessFacts};
 use faultline_recorder::recorder::{Handle, Recorder, RecorderStatus, RecordingFile, disks};
 use faultline_recorder::{flight, manifest};
 use faultline_recording::{Error, NewRecording, NewSession, Recording as Recorded};
@@ -26,12 +26,13 @@ pub(super) struct PreparedRecorder {
 
 pub(super) struct Recording {
     recorder: Recorder,
-    follower: Follower,
+    describer: Describer,
+    facts: ProcessFacts,
     saver: Option<flight::Saver>,
 }
 
 pub(super) fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
-    let root = root(config);
+    let root = config.paths.clone();
     let statuses = ["record", "flight"].map(RecorderStatus::new);
     let on = [config.record.file.is_some(), config.flight.on().is_some()];
     let enabled: Vec<Arc<RecorderStatus>> = statuses
@@ -91,7 +92,7 @@ impl PreparedRecorder {
         facts: ProcessFacts,
         demo: bool,
     ) -> anyhow::Result<Recording> {
-        let root = root(config);
+        let root = config.paths.clone();
         let session = NewSession {
             started: clock.now(),
             interval: config.sampling.interval,
@@ -121,17 +122,19 @@ impl PreparedRecorder {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),
-                name: flight::name(&root),
+                name: flight::name(&host_name(&root).unwrap_or_default()),
                 status,
+                handle: handle.clone(),
             };
-            let (ring, flight_saver) = flight::build(parts, handle, new_recording)
+            let (ring, flight_saver) = flight::build(parts, new_recording)
                 .map_err(|why| anyhow!("flight.folder: {why}"))?;
             recorder = recorder.with(Box::new(ring));
             saver = Some(flight_saver);
         }
         Ok(Recording {
             recorder,
-            follower: self.describer.follower(facts),
+            describer: self.describer,
+            facts,
             saver,
         })
     }
@@ -139,7 +142,8 @@ impl PreparedRecorder {
 
 impl Recording {
     pub(super) fn start(self, stage: &mut Stage) -> std::io::Result<()> {
-        stage.thread("manifest", |stop| self.follower.run(stop))?;
+        let (describer, facts) = (self.describer, self.facts);
+        stage.thread("manifest", move |stop| describer.run(&facts, &stop))?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
             stage.thread("flight", |_| saver.run())?;
@@ -257,7 +261,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     if files.is_empty() {
         return Vec::new();
     }
-    let root = root(config);
+    let root = config.paths.clone();
     let found = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
     let mut folders = found
         .map(|target| disks::followed(&root, &target))

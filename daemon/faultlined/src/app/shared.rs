@@ -9,7 +9,7 @@ use faultline_http::sinks::history::History;
 use faultline_http::sinks::prometheus::DroppedSeries;
 use faultline_http::web;
 use faultline_kernel::HostRoot;
-use faultline_recorder::{flight, recorder};
+use faultline_recorder::recorder;
 use faultline_sources::tick::BuildContext;
 use faultline_sources::{Registry, selfwatch};
 use faultline_status::AnswerConfig;
@@ -52,10 +52,8 @@ pub(super) fn register(
 ) {
     if let Some(recorder) = &state.recorder {
         intake.record_to(recorder.points());
-        let flight = flight::readings(state.flight.clone());
-        registry
-            .samplers
-            .push(recorder.source(context.following.clone(), flight));
+        let source = recorder.source(context.following.clone(), state.flight.clone());
+        registry.samplers.push(source);
     }
     let (auth_failures, dropped) = (state.auth_failures.clone(), state.dropped_series.clone());
     selfwatch::register(
@@ -79,7 +77,7 @@ pub(super) fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
     sinks
 }
 
-fn host_name(root: &HostRoot) -> Option<String> {
+pub(super) fn host_name(root: &HostRoot) -> Option<String> {
     let name = root.read_proc("sys/kernel/hostname", |text| {
         Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
     });

@@ -58,7 +58,10 @@ pub fn check(folder: &Path) -> Result<(), String> {
 
 /// Creates the folder for this user and group only, and marks it.
 pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
-    check(folder).map_err(PrepareError::Unusable)?;
+    check(folder).map_err(|message| PrepareError {
+        message,
+        is_full: false,
+    })?;
     if is_marked(folder) {
         return Ok(());
     }
@@ -71,27 +74,20 @@ pub(super) fn prepare(folder: &Path) -> Result<(), PrepareError> {
         // An empty marker is removed, because its text must explain the folder to the operator.
         fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
     });
-    marked.map_err(|error| {
-        let message = format!("{} cannot be made: {error}", folder.display());
-        match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => PrepareError::Full(message),
-            _ => PrepareError::Unusable(message),
-        }
+    marked.map_err(|error| PrepareError {
+        message: format!("{} cannot be made: {error}", folder.display()),
+        is_full: matches!(
+            error.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        ),
     })
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum PrepareError {
-    Full(String),
-    Unusable(String),
-}
-
-impl PrepareError {
-    pub(super) fn into_message(self) -> String {
-        match self {
-            PrepareError::Full(message) | PrepareError::Unusable(message) => message,
-        }
-    }
+pub(super) struct PrepareError {
+    pub(super) message: String,
+    /// The disk has no space, so a later attempt may succeed.
+    pub(super) is_full: bool,
 }
 
 fn is_marked(folder: &Path) -> bool {

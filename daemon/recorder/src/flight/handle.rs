@@ -1,5 +1,6 @@
+use super::folder::file_name_word;
 use faultline_metrics::metrics::daemon as d;
-use faultline_metrics::{Problem, ReadingList, Status};
+use faultline_metrics::{Problem, ReadingList, Stamp, Status};
 use faultline_recording::EventKind;
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +13,7 @@ const MAX_REQUESTS: usize = 8;
 
 faultline_metrics::named_enum! {
     /// Why a recording is saved, the most severe first.
-    pub enum SaveReason {
+    pub(super) enum SaveReason {
         OomKill = "oom_kill",
         Exit = "exit",
         Behind = "behind",
@@ -24,7 +25,7 @@ faultline_metrics::named_enum! {
 
 impl SaveReason {
     /// Whether events of the kind save the ring, and why.
-    pub fn of(kind: EventKind) -> Option<Self> {
+    pub(super) fn of(kind: EventKind) -> Option<Self> {
         SaveReason::ALL
             .into_iter()
             .find(|reason| reason.name() == kind.name())
@@ -43,10 +44,24 @@ pub enum SaveOrigin {
 pub(super) type Outcome = Result<PathBuf, String>;
 
 #[derive(Debug)]
-pub struct SaveRequest {
-    pub text: String,
-    pub origin: SaveOrigin,
-    pub(super) answer: oneshot::Sender<Outcome>,
+pub(super) struct SaveJob {
+    pub(super) reason: SaveReason,
+    pub(super) origin: SaveOrigin,
+    /// The reason that a request gives; empty without one.
+    pub(super) text: String,
+    /// When the ring took the job.
+    pub(super) at: Stamp,
+    pub(super) answer: Option<oneshot::Sender<Outcome>>,
+}
+
+impl SaveJob {
+    /// The reason and the request's text, as a part of the file's name.
+    pub(super) fn file_name_word(&self) -> String {
+        match file_name_word(&self.text).as_str() {
+            "" => self.reason.name().to_owned(),
+            text => format!("{}_{text}", self.reason.name()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -60,7 +75,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    requests: Vec<SaveRequest>,
+    requests: Vec<SaveJob>,
     saves: [u64; SaveReason::ALL.len()],
     failures: u64,
     /// Since 1970.
@@ -77,15 +92,17 @@ impl Handle {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        state.requests.push(SaveRequest {
-            text: text.to_owned(),
+        state.requests.push(SaveJob {
+            reason: SaveReason::Request,
             origin,
-            answer,
+            text: text.to_owned(),
+            at: Stamp::default(),
+            answer: Some(answer),
         });
         Some(answered)
     }
 
-    pub(super) fn take_requests(&self) -> Vec<SaveRequest> {
+    pub(super) fn take_requests(&self) -> Vec<SaveJob> {
         std::mem::take(&mut self.0.state.lock().requests)
     }
 
@@ -109,14 +126,14 @@ impl Handle {
         self.0.state.lock().last_saved_at = at;
     }
 
-    pub(super) fn save_ended(&self, reason: SaveReason, outcome: &Outcome) {
+    pub(super) fn save_ended(&self, job: SaveJob, outcome: Outcome) {
         // The tick takes the lock, so the disk is not read under it.
         let saved_at = outcome.as_ref().ok().and_then(|path| modified(path));
         let mut state = self.0.state.lock();
         state.problem = None;
-        match outcome {
+        match &outcome {
             Ok(_) => {
-                state.saves[reason as usize] += 1;
+                state.saves[job.reason as usize] += 1;
                 state.last_saved_at = saved_at;
             }
             Err(why) => {
@@ -126,9 +143,13 @@ impl Handle {
         }
         state.in_progress = state.in_progress.saturating_sub(1);
         self.0.all_done.notify_all();
+        drop(state);
+        if let Some(answer) = job.answer {
+            drop(answer.send(outcome));
+        }
     }
 
-    pub fn report(&self, output: &mut SourceOutput) {
+    pub(crate) fn report(&self, output: &mut SourceOutput) {
         let state = self.0.state.lock();
         for reason in SaveReason::ALL {
             let count = state.saves[reason as usize];
@@ -151,8 +172,4 @@ impl Handle {
 pub(super) fn modified(path: &Path) -> Option<Duration> {
     let modified = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()
-}
-
-pub fn readings(flight: Option<Handle>) -> impl Fn(&mut SourceOutput) + Send {
-    move |output| flight.iter().for_each(|flight| flight.report(output))
 }

@@ -1,17 +1,14 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
-use super::folder::{
-    PrepareError, RING, file_name_word, prepare, remove_interrupted_saves, set_aside,
-};
-use super::handle::{Handle, SaveOrigin, SaveReason, SaveRequest};
-use super::saver::SaveJob;
-use super::triggers::{TriggerDelays, Triggers};
-use super::{Parts, handle};
-use crate::recorder::{Entry, FollowedProcess, RecorderStatus, RecordingFile, RecordingSink};
+use super::Parts;
+use super::folder::{RING, prepare, remove_interrupted_saves, set_aside};
+use super::handle::{SaveJob, SaveOrigin, SaveReason};
+use super::triggers::Triggers;
+use crate::recorder::{Entry, FollowedProcess, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
 use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
@@ -23,11 +20,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Ring {
-    folder: PathBuf,
-    name: String,
-    keep: Duration,
-    status: Arc<RecorderStatus>,
-    handle: Handle,
+    parts: Parts,
     new_recording: NewRecording,
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
@@ -44,20 +37,12 @@ pub struct Ring {
 impl Ring {
     pub(super) fn new(
         parts: Parts,
-        handle: Handle,
         new_recording: NewRecording,
         jobs: SyncSender<SaveJob>,
     ) -> Ring {
-        let delays = TriggerDelays {
-            after: parts.config.after,
-            pause: parts.config.pause,
-        };
         Ring {
-            folder: parts.folder,
-            name: parts.name,
-            keep: parts.config.keep,
-            status: parts.status,
-            handle,
+            triggers: Triggers::new(parts.config.after, parts.config.pause),
+            parts,
             last_prune: new_recording.session.started,
             new_recording,
             jobs,
@@ -65,7 +50,6 @@ impl Ring {
             next_try: Duration::ZERO,
             pause: Duration::ZERO,
             process: None,
-            triggers: Triggers::new(delays),
             prune_failed: false,
         }
     }
@@ -73,16 +57,16 @@ impl Ring {
     /// Opens the ring of an earlier run, or a new one. A ring that cannot be continued is renamed
     /// to a saved recording.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
-        let path = self.folder.join(RING);
-        match prepare(&self.folder)
-            .map_err(PrepareError::into_message)
+        let path = self.parts.folder.join(RING);
+        match prepare(&self.parts.folder)
+            .map_err(|error| error.message)
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
-                self.status.set_problem(None);
-                remove_interrupted_saves(&self.folder);
+                self.parts.status.set_problem(None);
+                remove_interrupted_saves(&self.parts.folder);
                 Some(file)
             }
             Err(why) => {
@@ -90,7 +74,7 @@ impl Ring {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.pause = (self.pause * 2).clamp(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
-                self.status.set_problem(Some(Problem::new(
+                self.parts.status.set_problem(Some(Problem::new(
                     Status::Broken,
                     format!("no flight recorder, tried again: {why}"),
                 )));
@@ -101,10 +85,11 @@ impl Ring {
     }
 
     fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
-        let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(&self.status));
+        let status = &self.parts.status;
+        let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
         match open() {
             Err(error) if needs_new_file(&error) => {
-                match set_aside(&self.folder, &self.name, now) {
+                match set_aside(&self.parts.folder, &self.parts.name, now) {
                     Ok(to) => {
                         let (why, to) = (error.to_string(), to.display());
                         tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
@@ -120,13 +105,13 @@ impl Ring {
     /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Until then
     /// the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
-        let prune_interval =
-            (self.keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        let keep = self.parts.config.keep;
+        let prune_interval = (keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
         if now.since(self.last_prune) < prune_interval {
             return;
         }
         self.last_prune = now;
-        let before = now.unix.saturating_sub(self.keep);
+        let before = now.unix.saturating_sub(keep);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // The file was removed or replaced. The next open renames a foreign file.
             self.file = None;
@@ -143,49 +128,25 @@ impl Ring {
     }
 
     fn answer_requests(&mut self, now: Stamp) {
-        for SaveRequest {
-            text,
-            origin,
-            answer,
-        } in self.handle.take_requests()
-        {
-            let detail = json!({ "name": "saved on request", "text": text });
+        for request in self.parts.handle.take_requests() {
+            let detail = json!({ "name": "saved on request", "text": request.text });
             self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
-            let file_name_word = match file_name_word(&text).as_str() {
-                "" => SaveReason::Request.name().to_owned(),
-                text => format!("{}_{text}", SaveReason::Request.name()),
-            };
-            let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-            self.save(SaveJob {
-                reason: SaveReason::Request,
-                origin,
-                file_name_word,
-                text,
-                at: now,
-                answer,
-            });
+            self.save(SaveJob { at: now, ..request });
         }
     }
 
-    fn save_automatically(
-        &mut self,
-        reason: SaveReason,
-        now: Stamp,
-        answer: Box<dyn FnOnce(handle::Outcome) + Send>,
-    ) {
-        let (origin, file_name_word) = (SaveOrigin::Automatic, reason.name().to_owned());
+    fn save_automatically(&self, reason: SaveReason, now: Stamp) {
         self.save(SaveJob {
             reason,
-            origin,
-            file_name_word,
+            origin: SaveOrigin::Automatic,
             text: String::new(),
             at: now,
-            answer,
+            answer: None,
         });
     }
 
-    fn save(&mut self, job: SaveJob) {
-        self.handle.save_begun();
+    fn save(&self, job: SaveJob) {
+        self.parts.handle.save_begun();
         let (job, why) = match self.file.is_some() {
             true => match self.jobs.try_send(job) {
                 Ok(()) => return,
@@ -198,9 +159,7 @@ impl Ring {
                 "there is no ring; see faultline_source_up{source=\"recorder\"}",
             ),
         };
-        let outcome = Err(why.to_owned());
-        self.handle.save_ended(job.reason, &outcome);
-        (job.answer)(outcome);
+        self.parts.handle.save_ended(job, Err(why.to_owned()));
     }
 
     fn write(&mut self, entries: &[Entry], now: Stamp) {
@@ -208,8 +167,8 @@ impl Ring {
             Some(file) => file.write_entries(entries, now),
             None => {
                 let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Manifest(_));
-                self.status
-                    .dropped(entries.iter().filter(row).count() as u64)
+                let rows = entries.iter().filter(row).count() as u64;
+                self.parts.status.dropped(rows)
             }
         }
     }
@@ -248,7 +207,7 @@ impl RecordingSink for Ring {
         }
         self.answer_requests(now);
         if let Some(trigger) = self.triggers.due(now.uptime) {
-            self.save_automatically(trigger, now, Box::new(|_| {}));
+            self.save_automatically(trigger, now);
         }
         self.prune(now);
     }
@@ -256,10 +215,10 @@ impl RecordingSink for Ring {
     fn finish(mut self: Box<Self>, now: Stamp) {
         self.answer_requests(now);
         if let Some(trigger) = self.triggers.take_pending() {
-            self.save_automatically(trigger, now, Box::new(|_| {}));
+            self.save_automatically(trigger, now);
         }
         // The ring stays open until the last save has copied it.
-        self.handle.wait(LAST_SAVES_TIMEOUT);
+        self.parts.handle.wait(LAST_SAVES_TIMEOUT);
         if let Some(file) = self.file.take() {
             Box::new(file).finish(now);
         }

@@ -1,97 +1,52 @@
 use super::Parts;
 use super::folder::{RING, free_name, free_space};
-use super::handle::{Handle, Outcome, SaveOrigin, SaveReason};
-use faultline_core::clock::Clock;
-use faultline_core::config;
-use faultline_metrics::Stamp;
+use super::handle::{Outcome, SaveJob};
 use std::fs;
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
-
-const MAX_QUEUED_JOBS: usize = 8;
 
 /// Pause after each copied MiB: the disk may be the validator's.
 const COPY_PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) struct SaveJob {
-    pub(super) reason: SaveReason,
-    pub(super) origin: SaveOrigin,
-    pub(super) file_name_word: String,
-    pub(super) text: String,
-    pub(super) at: Stamp,
-    pub(super) answer: Box<dyn FnOnce(Outcome) + Send>,
-}
-
-pub(super) fn channel() -> (SyncSender<SaveJob>, Receiver<SaveJob>) {
-    sync_channel(MAX_QUEUED_JOBS)
-}
-
 pub struct Saver {
-    clock: Clock,
-    folder: PathBuf,
-    name: String,
-    limits: config::Flight,
-    handle: Handle,
-    jobs: Receiver<SaveJob>,
+    pub(super) parts: Parts,
+    pub(super) jobs: Receiver<SaveJob>,
 }
 
 impl Saver {
-    pub(super) fn new(parts: &Parts, handle: Handle, jobs: Receiver<SaveJob>) -> Self {
-        let (folder, name, limits) = (
-            parts.folder.clone(),
-            parts.name.clone(),
-            parts.config.clone(),
-        );
-        Saver {
-            clock: parts.clock,
-            folder,
-            name,
-            limits,
-            handle,
-            jobs,
-        }
-    }
-
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let began = self.clock.now();
-            let outcome = self.save(&job);
-            let took = self.clock.now().since(began);
+            let (began, reason) = (self.parts.clock.now(), job.file_name_word());
+            let outcome = self.save(&job, &reason);
+            let took = self.parts.clock.now().since(began);
             match &outcome {
                 Ok(path) => {
-                    tracing::info!(reason = job.file_name_word, path = %path.display(), ?took, "flight recording saved")
+                    tracing::info!(reason, path = %path.display(), ?took, "flight recording saved")
                 }
-                Err(why) => {
-                    tracing::error!(
-                        reason = job.file_name_word,
-                        why,
-                        "cannot save the flight recording"
-                    )
-                }
+                Err(why) => tracing::error!(reason, why, "cannot save the flight recording"),
             }
-            self.handle.save_ended(job.reason, &outcome);
-            (job.answer)(outcome);
+            self.parts.handle.save_ended(job, outcome);
         }
     }
 
-    fn save(&self, job: &SaveJob) -> Outcome {
-        let ring = self.folder.join(RING);
+    fn save(&self, job: &SaveJob, reason: &str) -> Outcome {
+        let Parts {
+            folder,
+            name,
+            config,
+            ..
+        } = &self.parts;
+        let ring = folder.join(RING);
         let length = |suffix: &str| {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
-        free_space(
-            &self.folder,
-            &self.limits,
-            length("") + length("-wal"),
-            job.origin,
-        )?;
-        let path = free_name(&self.folder, &self.name, &job.file_name_word, job.at)
-            .ok_or("too many saves in one second")?;
+        let bytes = length("") + length("-wal");
+        free_space(folder, config, bytes, job.origin)?;
+        let path = free_name(folder, name, reason, job.at).ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();
         let meta = [
-            ("saved_reason", job.file_name_word.as_str()),
+            ("saved_reason", reason),
             ("saved_text", job.text.as_str()),
             ("saved_unix_ns", at.as_str()),
         ];

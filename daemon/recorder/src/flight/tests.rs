@@ -127,8 +127,9 @@ impl Scene {
             config,
             name: "vm".to_owned(),
             status: Arc::clone(&self.status),
+            handle: self.handle.clone(),
         };
-        let (ring, saver) = build(parts, &self.handle, NewRecording { labels, session }).unwrap();
+        let (ring, saver) = build(parts, NewRecording { labels, session }).unwrap();
         (Box::new(ring), saver)
     }
 }

@@ -3,25 +3,21 @@
 use super::handle::SaveReason;
 use std::time::Duration;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TriggerDelays {
-    /// Delay from the event to the save, so that the save includes what follows the event.
-    pub after: Duration,
-    pub pause: Duration,
-}
-
 /// Pending saves. Times are uptimes.
 #[derive(Debug, Clone)]
-pub struct Triggers {
-    delays: TriggerDelays,
+pub(super) struct Triggers {
+    /// Delay from the event to the save, so that the save includes what follows the event.
+    after: Duration,
+    pause: Duration,
     pending: Option<(SaveReason, Duration)>,
     last: Option<Duration>,
 }
 
 impl Triggers {
-    pub fn new(delays: TriggerDelays) -> Self {
+    pub(super) fn new(after: Duration, pause: Duration) -> Self {
         Triggers {
-            delays,
+            after,
+            pause,
             pending: None,
             last: None,
         }
@@ -30,11 +26,10 @@ impl Triggers {
     /// Adds an event. If a save is pending, the event joins it, and the trigger with the highest
     /// priority counts. A higher priority restarts the delay. An event soon after a save waits for
     /// the pause to end; the ring still contains it then.
-    pub fn add_event(&mut self, trigger: SaveReason, at: Duration) {
-        let pause_ends = self.last.map_or(Duration::ZERO, |last| {
-            last.saturating_add(self.delays.pause)
-        });
-        let due = at.saturating_add(self.delays.after).max(pause_ends);
+    pub(super) fn add_event(&mut self, trigger: SaveReason, at: Duration) {
+        let pause_ends =
+            { self.last }.map_or(Duration::ZERO, |last| last.saturating_add(self.pause));
+        let due = at.saturating_add(self.after).max(pause_ends);
         self.pending = Some(match self.pending {
             Some((before, planned)) if before <= trigger => (before, planned),
             Some((_, planned)) => (trigger, planned.max(due)),
@@ -43,13 +38,13 @@ impl Triggers {
     }
 
     /// Returns each trigger once.
-    pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
+    pub(super) fn due(&mut self, now: Duration) -> Option<SaveReason> {
         let (trigger, _) = self.pending.take_if(|(_, due)| *due <= now)?;
         self.last = Some(now);
         Some(trigger)
     }
 
-    pub fn take_pending(&mut self) -> Option<SaveReason> {
+    pub(super) fn take_pending(&mut self) -> Option<SaveReason> {
         self.pending.take().map(|(trigger, _)| trigger)
     }
 }
@@ -60,10 +55,9 @@ mod tests {
     use faultline_recording::EventKind;
     use proptest::prelude::*;
 
-    const TIMING: TriggerDelays = TriggerDelays {
-        after: Duration::from_secs(10),
-        pause: Duration::from_secs(300),
-    };
+    fn triggers() -> Triggers {
+        Triggers::new(s(10), s(300))
+    }
 
     fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -86,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_save_waits_for_the_aftermath_and_occurs_once() {
-        let mut triggers = Triggers::new(TIMING);
+        let mut triggers = triggers();
         assert_eq!(triggers.due(s(100)), None);
         triggers.add_event(SaveReason::Exit, s(100));
         assert_eq!(triggers.due(s(109)), None);
@@ -99,7 +93,7 @@ mod tests {
 
     #[test]
     fn simultaneous_triggers_save_once_named_after_the_most_severe() {
-        let mut triggers = Triggers::new(TIMING);
+        let mut triggers = triggers();
         triggers.add_event(SaveReason::Behind, s(100));
         triggers.add_event(SaveReason::OomKill, s(105));
         triggers.add_event(SaveReason::Exit, s(107));
@@ -114,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
-        let mut triggers = Triggers::new(TIMING);
+        let mut triggers = triggers();
         triggers.add_event(SaveReason::Exit, s(100));
         assert_eq!(triggers.due(s(110)), Some(SaveReason::Exit));
         triggers.add_event(SaveReason::Exit, s(150));
@@ -124,7 +118,7 @@ mod tests {
 
     #[test]
     fn pending_triggers_are_returned_at_shutdown() {
-        let mut triggers = Triggers::new(TIMING);
+        let mut triggers = triggers();
         triggers.add_event(SaveReason::OomKill, s(100));
         assert_eq!(
             (triggers.take_pending(), triggers.due(s(200))),
@@ -134,7 +128,7 @@ mod tests {
 
     #[test]
     fn repeated_triggers_are_saved_once_per_pause() {
-        let mut triggers = Triggers::new(TIMING);
+        let mut triggers = triggers();
         let mut saves = Vec::new();
         for now in 0..1000 {
             if [146, 157, 457, 756].contains(&now) {
@@ -150,7 +144,7 @@ mod tests {
         #[test]
         fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
             let all = [SaveReason::Stall, SaveReason::Behind, SaveReason::Exit, SaveReason::OomKill];
-            let mut triggers = Triggers::new(TIMING);
+            let mut triggers = triggers();
             let mut saves: Vec<u64> = Vec::new();
             for now in 0..3000 {
                 for (_, which) in events.iter().filter(|(at, _)| *at == now) {

@@ -10,7 +10,6 @@ use faultline_sources::admin::AdminFacts;
 use faultline_sources::conclusions::client;
 use faultline_sources::discovery::{Target, same_program};
 use faultline_sources::rpc::{self, identity_of};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +25,6 @@ pub struct Described {
     pub manifest: Value,
 }
 
-#[derive(Debug)]
-struct InitialManifest {
-    target: Arc<Target>,
-    manifest: Value,
-}
-
 #[derive(Debug, Clone, Default)]
 pub struct ProcessFacts {
     pub rpc: rpc::Handle,
@@ -41,31 +34,18 @@ pub struct ProcessFacts {
 #[derive(Debug, Clone)]
 pub struct Describer {
     root: HostRoot,
-    initial: Arc<Mutex<Option<Arc<InitialManifest>>>>,
+    initial: Latest<Described>,
     paths: Arc<PathThread>,
     completed: Latest<Described>,
-}
-
-#[derive(Debug)]
-pub struct Follower {
-    describer: Describer,
-    facts: ProcessFacts,
 }
 
 impl Describer {
     pub fn new(root: HostRoot) -> Describer {
         Describer {
             root,
-            initial: Arc::default(),
+            initial: Latest::default(),
             paths: Arc::new(PathThread::new("manifest-path")),
             completed: Latest::default(),
-        }
-    }
-
-    pub fn follower(&self, facts: ProcessFacts) -> Follower {
-        Follower {
-            describer: self.clone(),
-            facts,
         }
     }
 
@@ -81,11 +61,11 @@ impl Describer {
             Err(error) => problems.push(format!("a folder of the process: {error}")),
         }
         insert_some(&mut manifest, "problems", messages(&problems));
-        let initial = InitialManifest {
+        let initial = Described {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
-        *self.initial.lock() = Some(Arc::new(initial));
+        self.initial.set(Some(Arc::new(initial)));
         manifest
     }
 
@@ -94,18 +74,13 @@ impl Describer {
         self.completed.clone()
     }
 
-    fn initial(&self) -> Option<Arc<InitialManifest>> {
-        self.initial.lock().clone()
-    }
-}
-
-impl Follower {
-    pub fn run(self, stop: Stop) {
-        let mut followed: Option<Arc<InitialManifest>> = None;
+    /// Completes the manifest of each process until `stop`.
+    pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
+        let mut followed: Option<Arc<Described>> = None;
         let (mut binary, mut reported, mut published) = (None, json!({}), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
-            let Some(initial) = self.describer.initial() else {
+            let Some(initial) = self.initial.get() else {
                 continue;
             };
             if !followed
@@ -118,51 +93,44 @@ impl Follower {
                 followed = Some(Arc::clone(&initial));
             }
             if hashing.is_none() {
-                let (root, target, stop) = (
-                    self.describer.root.clone(),
-                    Arc::clone(&initial.target),
-                    stop.clone(),
-                );
+                let (root, target) = (self.root.clone(), Arc::clone(&initial.target));
+                let stop = stop.clone();
                 hashing = paths.start(move || digest(&root, &target, &stop)).ok();
             }
             if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
                 binary = hashed;
             }
             // Facts remain when they are no longer reported, for example after the process ended.
-            self.add_reported(&mut reported, &initial.target);
+            add_reported(&mut reported, &initial.target, facts);
             let manifest = add(&initial.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = Described {
                     target: Arc::clone(&initial.target),
                     manifest: manifest.clone(),
                 };
-                self.describer.completed.set(Some(Arc::new(described)));
+                self.completed.set(Some(Arc::new(described)));
                 published = Some(manifest);
             }
         }
     }
+}
 
-    fn add_reported(&self, to: &mut Value, target: &Target) {
-        let (process, rpc, admin) = (
-            target.process,
-            self.facts.rpc.facts(),
-            self.facts.admin.get(),
-        );
-        let version = rpc
-            .as_ref()
-            .filter(|facts| facts.process == process)
-            .and_then(|facts| facts.version.clone());
-        if let Some(version) = version {
-            insert_some(to, "client", client(target, Some(&version.solana_core)));
-            insert_some(to, "version", Some(version.solana_core));
-            insert_some(to, "feature_set", version.feature_set);
-        }
-        insert_some(
-            to,
-            "identity",
-            identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
-        );
+fn add_reported(to: &mut Value, target: &Target, facts: &ProcessFacts) {
+    let (process, rpc, admin) = (target.process, facts.rpc.facts(), facts.admin.get());
+    let version = rpc
+        .as_ref()
+        .filter(|facts| facts.process == process)
+        .and_then(|facts| facts.version.clone());
+    if let Some(version) = version {
+        insert_some(to, "client", client(target, Some(&version.solana_core)));
+        insert_some(to, "version", Some(version.solana_core));
+        insert_some(to, "feature_set", version.feature_set);
     }
+    insert_some(
+        to,
+        "identity",
+        identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
+    );
 }
 
 /// `None` if the process has ended, or has executed another program and gets a new manifest.
@@ -250,9 +218,9 @@ mod tests {
             },
             THIRD,
         ))));
-        let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
+        let stop = Stop::new();
         std::thread::scope(|scope| {
-            scope.spawn(|| follower.run(stop.clone()));
+            scope.spawn(|| describer.run(&facts, &stop));
             assert_eq!(describer.describe(&target)["binary"], Value::Null);
             let completed = |key: &str, wanted: fn(&Value) -> bool| {
                 eventually_ok(PATIENCE, key, || match describer.completed().get() {

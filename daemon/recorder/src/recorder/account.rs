@@ -1,6 +1,7 @@
 //! The state of each recorder (rows, dropped entries, problem), for the tick and the web server.
 
 use super::Handle;
+use crate::flight;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Source, Status};
@@ -16,7 +17,7 @@ pub(super) const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct RecorderStatus {
     /// The label value: `record` or `flight`.
-    name: &'static str,
+    pub(super) name: &'static str,
     state: Mutex<RecorderState>,
 }
 
@@ -33,10 +34,6 @@ impl RecorderStatus {
             name,
             state: Mutex::default(),
         })
-    }
-
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     pub fn add_rows(&self, rows: u64) {
@@ -67,7 +64,7 @@ impl RecorderStatus {
 pub(super) struct RecorderSource {
     pub(super) handle: Handle,
     pub(super) following: TargetHandle,
-    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub(super) flight: Option<flight::Handle>,
     /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
     pub(super) lost: (u64, Duration),
 }
@@ -119,7 +116,9 @@ impl Poll for RecorderSource {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.more)(&mut output);
+        if let Some(flight) = &self.flight {
+            flight.report(&mut output);
+        }
         output.readings.extend(self.handle.marks.readings());
         let lost = self.handle.queue.lost();
         for status in &self.handle.statuses {

@@ -108,7 +108,7 @@ impl RecordingFile {
             "{} was {what} while it was written; a new one is begun",
             self.path.display()
         );
-        tracing::error!(recorder = self.status.name(), why);
+        tracing::error!(recorder = self.status.name, why);
         // Completes the moved file, so that it stays usable at its new path.
         let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()
@@ -189,7 +189,7 @@ impl RecordingFile {
         let (path, why) = (self.path.display(), error.to_string());
         let pause = match &self.failure {
             None => {
-                tracing::error!(recorder = self.status.name(), %path, why, "cannot write the recording; exporting continues");
+                tracing::error!(recorder = self.status.name, %path, why, "cannot write the recording; exporting continues");
                 MIN_RETRY_DELAY
             }
             Some(failure) => (failure.pause * 2).min(MAX_RETRY_DELAY),
@@ -215,7 +215,7 @@ impl RecordingFile {
         if let Some(failure) = self.failure.take() {
             let seconds = now.since(failure.since).as_secs();
             tracing::info!(
-                recorder = self.status.name(),
+                recorder = self.status.name,
                 seconds,
                 lost,
                 "writing the recording again"
@@ -244,7 +244,7 @@ impl RecordingFile {
         if let Err(error) = writer.checkpoint() {
             // The write-ahead log keeps the data. The next commit shows whether it accepts more.
             writer.rollback();
-            tracing::warn!(recorder = self.status.name(), %error, "cannot checkpoint the recording");
+            tracing::warn!(recorder = self.status.name, %error, "cannot checkpoint the recording");
         }
     }
 }
