@@ -152,7 +152,7 @@ fn main() {
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: none,
-        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
+        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
         recorder: None,
         flight: None,
         host_name: None,

@@ -74,11 +74,10 @@ pub struct PageInfo {
     pub version: &'static str,
     /// How the validator is searched. Completes the sentence "It is looked for ...".
     pub search: String,
-    pub docs: Option<String>,
 }
 
 impl PageInfo {
-    pub fn new(version: &'static str, find: &TargetSelector, docs: Option<String>) -> Self {
+    pub fn new(version: &'static str, find: &TargetSelector) -> Self {
         let search = match find {
             TargetSelector::Scan => {
                 "among all processes, by what validators are called and how they are started"
@@ -97,11 +96,7 @@ impl PageInfo {
                 format!("as a process named {name} (target.process_name)")
             }
         };
-        PageInfo {
-            version,
-            search,
-            docs,
-        }
+        PageInfo { version, search }
     }
 }
 

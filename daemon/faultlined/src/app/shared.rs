@@ -28,11 +28,7 @@ pub(super) fn web_state(
         history: History::default(),
         answer_config,
         constant_labels: live::constant_labels(config),
-        page: Arc::new(web::PageInfo::new(
-            crate::VERSION,
-            &config.target.find,
-            None,
-        )),
+        page: Arc::new(web::PageInfo::new(crate::VERSION, &config.target.find)),
         recorder: recording.map(|prepared| prepared.handle.clone()),
         flight: recording.and_then(|prepared| prepared.flight.clone()),
         host_name: host_name(context.root),

@@ -159,7 +159,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         history: History::default(),
         answer_config: Latest::default(),
         constant_labels: constant,
-        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan, None)),
+        page: Arc::new(PageInfo::new("0.0.0", &TargetSelector::Scan)),
         recorder: None,
         flight: None,
         host_name: None,

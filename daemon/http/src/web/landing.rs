@@ -1,17 +1,15 @@
-//! `/`: the operator's overview, one page of plain HTML without scripts or external content.
+//! `/`: the operator's overview, one page of plain HTML without scripts or external content. Each
+//! section is empty if nothing is known of its subject.
 
 mod answers;
 mod cache;
-mod memory;
 mod plots;
-mod sources;
-mod target;
 
 use super::PageInfo;
 use crate::sinks::history::History;
-use faultline_status::{Status, StatusItem, Tone};
-use faultline_text::{count, escaped, moment};
-use std::fmt::{self, Write};
+use faultline_metrics::AMBIGUOUS;
+use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
+use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
 use std::time::Duration;
 
 pub(super) use answers::card;
@@ -29,132 +27,242 @@ pub(super) struct View<'a> {
 const STYLE: &str = include_str!("landing/style.css");
 
 pub(super) fn page(view: &View<'_>) -> String {
-    let mut out = String::with_capacity(24 * 1024);
-    write(view, &mut out).map_or_else(|fmt::Error| String::new(), |()| out)
-}
-
-fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
-    let status = view.status.as_ref();
-    let title = status.map_or("starting", |status| status.target.headline());
-    write!(
-        out,
+    let (title, sections) = match &view.status {
+        None => (
+            "starting",
+            "<section class=\"hero\"><h1>starting</h1><p class=\"lead\">The first tick is on its way.</p></section>\n".to_owned(),
+        ),
+        Some(status) => (status.target.headline(), sections(view, status)),
+    };
+    format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
-         <title>{} · faultline</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        escaped(title)
-    )?;
-    header(view, out)?;
-    out.push_str("<main>\n");
-    banners(view, out)?;
-    match &view.status {
-        None => out.push_str(
-            "<section class=\"hero\"><h1>starting</h1><p class=\"lead\">The first tick is on its way.</p></section>\n",
-        ),
-        Some(status) => {
-            target::write(view, status, out)?;
-            facts("Votes and rewards", &status.votes, out)?;
-            facts("Capacity", &status.capacity, out)?;
-            memory::write(status, out)?;
-            cache::write(status, view.history, out)?;
-            plots::write(view, &status.cache, out)?;
-            sources::write(&status.sources, status.time, out)?;
-        }
-    }
-    out.push_str("</main>\n");
-    footer(view, out)?;
-    out.push_str("</body>\n</html>\n");
-    Ok(())
+         <title>{} · faultline</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
+         <a href=\"/status\">status</a> <a href=\"/status.svg\">card</a> <a href=\"/healthz\">health</a> \
+         <a href=\"/readyz\">readiness</a></nav></header>\n<main>\n{}{sections}</main>\n{}</body>\n</html>\n",
+        escaped(title),
+        escaped(view.info.version),
+        banners(view),
+        footer(view)
+    )
 }
 
-fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
-    write!(
-        out,
-        "<header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
-         <a href=\"/status\">status</a> <a href=\"/status.svg\">card</a> <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
-        escaped(view.info.version)
-    )?;
-    if let Some(docs) = &view.info.docs {
-        write!(out, " <a href=\"{}\">documentation</a>", escaped(docs))?;
-    }
-    out.push_str("</nav></header>\n");
-    Ok(())
+fn sections(view: &View<'_>, status: &Status) -> String {
+    [
+        target(view, status),
+        facts("Votes and rewards", &status.votes),
+        facts("Capacity", &status.capacity),
+        memory(status),
+        cache::section(status, view.history),
+        plots::section(view, &status.cache),
+        sources(&status.sources, status.time),
+    ]
+    .concat()
 }
 
-fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
-    if view.status.as_ref().is_some_and(|status| status.is_demo) {
-        out.push_str(
-            "<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator. \
-             <code>--record FILE</code> records it, <code>faultline report FILE</code> describes the recording. \
-             <code>faultline try</code> compares two cache sizes.</p>\n",
+fn banners(view: &View<'_>) -> String {
+    let is_demo = view.status.as_ref().is_some_and(|status| status.is_demo);
+    let demo = "<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator. \
+                <code>--record FILE</code> records it, <code>faultline report FILE</code> describes the recording. \
+                <code>faultline try</code> compares two cache sizes.</p>\n";
+    let stale = view.stale.as_ref().map(|stale| {
+        format!(
+            "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>\n"
+        )
+    });
+    let banners = [is_demo.then(|| demo.to_owned()), stale];
+    banners.into_iter().flatten().collect()
+}
+
+fn target(view: &View<'_>, status: &Status) -> String {
+    let target = &status.target;
+    let name = escaped(target.headline());
+    let answers = answers::list(&status.answers);
+    if target.name.is_none() {
+        let lead = not_found(view, status);
+        return format!(
+            "<section class=\"hero\">\n<div class=\"title\"><h1>{name}</h1></div>\n<p class=\"lead\">{lead}</p>\n{answers}</section>\n"
         );
     }
-    if let Some(stale) = &view.stale {
-        writeln!(
-            out,
-            "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>"
-        )?;
-    }
-    Ok(())
+    let behind = status.figure(Figure::SlotsBehind).map(|slots| {
+        let slots = counted(slots, "slot");
+        format!(" <span class=\"nowrap\">{slots} behind.</span>")
+    });
+    let fact = |name, value| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(value));
+    let facts = { target.facts.iter() }.map(|known| fact(&known.name, &known.value));
+    format!(
+        "<section class=\"hero\">\n<div class=\"title\"><h1>{name}</h1>{}</div>\n<p class=\"lead\">{}{}</p>\n\
+         {answers}<dl>\n{}</dl>\n</section>\n",
+        badges(&target.state),
+        target.explanation,
+        behind.unwrap_or_default(),
+        facts.collect::<String>()
+    )
 }
 
-/// Writes a section of one line, or nothing without facts.
-fn facts(title: &str, facts: &[StatusItem], out: &mut String) -> fmt::Result {
+fn not_found(view: &View<'_>, status: &Status) -> String {
+    let problem = status.target.search_problem.as_deref();
+    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS));
+    match several.and_then(|problem| problem.splitn(3, ": ").last()) {
+        Some(who) => format!("{}.", escaped(who)),
+        None => format!(
+            "None was found. It is looked for {}, and followed as soon as it is there.",
+            escaped(&view.info.search)
+        ),
+    }
+}
+
+fn facts(title: &str, facts: &[StatusItem]) -> String {
     if facts.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    write!(
-        out,
-        "<section>\n<h2>{title}</h2>\n<div class=\"card title\">"
-    )?;
-    badges(facts, out)?;
-    out.push_str("</div>\n</section>\n");
-    Ok(())
+    let badges = badges(facts);
+    format!("<section>\n<h2>{title}</h2>\n<div class=\"card title\">{badges}</div>\n</section>\n")
 }
 
-/// Writes a bar for a share from 0 to 1.
-fn bar(share: f64, tone: Tone, subject: &str, out: &mut String) -> fmt::Result {
+/// A bar for a share from 0 to 1.
+fn bar(share: f64, tone: Tone, subject: &str) -> String {
     let class = match tone {
         Tone::Plain | Tone::Good => "good",
         Tone::Warn => "busy",
         Tone::Bad => "bad",
     };
     let percent = share * 100.0;
-    writeln!(
-        out,
-        "<div class=\"bar\" role=\"img\" aria-label=\"{percent:.0} percent {subject}\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></div>"
+    format!(
+        "<div class=\"bar\" role=\"img\" aria-label=\"{percent:.0} percent {subject}\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></div>\n"
     )
 }
 
-fn badges(badges: &[StatusItem], out: &mut String) -> fmt::Result {
-    for part in badges {
+fn badges(badges: &[StatusItem]) -> String {
+    let badge = |part: &StatusItem| {
         let class = match part.tone {
             Tone::Plain => "nowrap",
             Tone::Good => "badge good",
             Tone::Warn => "badge busy",
             Tone::Bad => "badge bad",
         };
-        write!(
-            out,
-            "<span class=\"{class}\">{}</span> ",
-            escaped(&part.text)
-        )?;
-    }
-    Ok(())
+        format!("<span class=\"{class}\">{}</span> ", escaped(&part.text))
+    };
+    badges.iter().map(badge).collect()
 }
 
-fn footer(view: &View<'_>, out: &mut String) -> fmt::Result {
-    out.push_str("<footer>");
-    if let Some(status) = &view.status {
-        write!(
-            out,
-            "Tick {} at {}. ",
-            count(status.tick),
-            moment((status.tick_time * 1e9) as i64)
-        )?;
+fn memory(status: &Status) -> String {
+    let types = [
+        ("anonymous", Figure::Anon),
+        ("file", Figure::File),
+        ("shared", Figure::Shared),
+    ];
+    let resident: Vec<(&str, f64)> = types
+        .into_iter()
+        .filter_map(|(title, figure)| Some((title, status.figure(figure)?)))
+        .collect();
+    if status.memory.is_none() && resident.is_empty() {
+        return String::new();
     }
-    out.push_str("This page renews itself every 5 s.</footer>\n");
-    Ok(())
+    let owner = status.target.name.as_deref().unwrap_or("this machine");
+    format!(
+        "<section>\n<h2>Memory of {}</h2>\n<div class=\"card memory\">\n{}{}</div>\n</section>\n",
+        escaped(owner),
+        status.memory.as_ref().map(headroom).unwrap_or_default(),
+        rss(&resident)
+    )
+}
+
+fn headroom(memory: &MemoryStatus) -> String {
+    let mut out = String::new();
+    for (index, fact) in memory.facts().iter().enumerate() {
+        let text = escaped(&fact.text);
+        if index > 0 {
+            out += &format!("<p class=\"quiet\">{text}.</p>\n");
+            continue;
+        }
+        out += &format!("<p><strong>{text}</strong></p>\n");
+        if let Some(level) = memory.binding() {
+            out += &bar(level.share(), level.tone(), "cannot be dropped");
+        }
+    }
+    out
+}
+
+fn rss(resident: &[(&str, f64)]) -> String {
+    if resident.is_empty() {
+        return String::new();
+    }
+    let sum = resident.iter().map(|(_, size)| size).sum();
+    let types: Vec<String> = resident
+        .iter()
+        .map(|(title, size)| format!("{} {title}", bytes_f64(*size)))
+        .collect();
+    format!(
+        "<p class=\"quiet\">Resident (RSS) {}: {}.</p>\n",
+        bytes_f64(sum),
+        types.join(", ")
+    )
+}
+
+/// The table of sources: state, age and duration of the last sample, and problems.
+fn sources(sources: &[SourceStatus], now: f64) -> String {
+    let rows: String = sources.iter().map(|source| row(source, now)).collect();
+    format!(
+        "<section>\n<h2>Sources</h2>\n<div class=\"card flush\"><table>\n<thead><tr><th>Source</th><th>State</th>\
+         <th class=\"number\">Sampled</th><th class=\"number\">Took</th><th>Problems since the start</th></tr></thead>\n<tbody>\n\
+         {rows}</tbody>\n</table></div>\n</section>\n"
+    )
+}
+
+fn row(source: &SourceStatus, now: f64) -> String {
+    let (tone, word) = if source.is_up {
+        ("good", "up")
+    } else {
+        ("bad", "down")
+    };
+    let kinds: String = source
+        .problems
+        .iter()
+        .map(|(kind, times)| format!("<span class=\"kind\">{} {kind}</span>", short(*times)))
+        .collect();
+    let problems = match &source.newest_problem {
+        None if source.is_up && kinds.is_empty() => {
+            "<td class=\"problems none quiet\">none".to_owned()
+        }
+        None => {
+            let now = match source.values_from {
+                _ if source.is_up => "none now".to_owned(),
+                Some(time) => format!("no new values for {}", seconds(now - time)),
+                None => "it waits for its first values".to_owned(),
+            };
+            format!("<td class=\"problems\">{kinds} <span class=\"quiet\">{now}</span>")
+        }
+        Some((kind, what)) => {
+            let more = match source.current_problems.saturating_sub(1) {
+                0 => String::new(),
+                more => format!(" <span class=\"quiet\">(and {more} more now)</span>"),
+            };
+            format!(
+                "<td class=\"problems\">{kinds}<span class=\"what\"><b>{kind}:</b> {}{more}</span>",
+                escaped(what)
+            )
+        }
+    };
+    format!(
+        "<tr><th scope=\"row\">{}</th><td><span class=\"state {tone}\">{word}</span></td>\
+         <td class=\"number\" data-title=\"sampled\">{} ago</td><td class=\"number\" data-title=\"took\">{}</td>\
+         {problems}</td></tr>\n",
+        source.name.replace('_', " "),
+        seconds(source.age),
+        seconds(source.took),
+    )
+}
+
+fn footer(view: &View<'_>) -> String {
+    let tick = view.status.as_ref().map(|status| {
+        let time = moment((status.tick_time * 1e9) as i64);
+        format!("Tick {} at {time}. ", count(status.tick))
+    });
+    let tick = tick.unwrap_or_default();
+    format!("<footer>{tick}This page renews itself every 5 s.</footer>\n")
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use faultline_status::{Answer, Status, Verdict};
 use faultline_text::{escaped, moment};
-use std::fmt::{self, Write};
 
 /// Of the card, in its units. A letter is about half as wide as its size.
 const WIDTH: usize = 1000;
@@ -11,23 +10,19 @@ const LINE: usize = 27;
 const TEXT_LEFT: usize = 150;
 const LETTERS_IN_LINE: usize = 88;
 
-pub(super) fn write(answers: &[Answer], out: &mut String) -> fmt::Result {
+pub(super) fn list(answers: &[Answer]) -> String {
     if answers.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    out.push_str("<ul class=\"answers\">\n");
-    for answer in answers {
+    let item = |answer: &Answer| {
         let (class, word) = (class(answer.verdict), answer.verdict.word());
-        let title = answer.subject.title();
-        write!(
-            out,
-            "<li><span class=\"badge {class}\">{word}</span> <span><b>{title}:</b> "
-        )?;
-        code(&answer.text, out)?;
-        out.push_str("</span></li>\n");
-    }
-    out.push_str("</ul>\n");
-    Ok(())
+        let (title, text) = (answer.subject.title(), code(&answer.text));
+        format!(
+            "<li><span class=\"badge {class}\">{word}</span> <span><b>{title}:</b> {text}</span></li>\n"
+        )
+    };
+    let items: String = answers.iter().map(item).collect();
+    format!("<ul class=\"answers\">\n{items}</ul>\n")
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -40,23 +35,16 @@ fn class(verdict: Verdict) -> &'static str {
 }
 
 /// Commands in backticks become code.
-fn code(text: &str, out: &mut String) -> fmt::Result {
-    for (index, part) in text.split('`').enumerate() {
-        match index % 2 {
-            0 => out.push_str(&escaped(part)),
-            _ => write!(out, "<code>{}</code>", escaped(part))?,
-        }
-    }
-    Ok(())
+fn code(text: &str) -> String {
+    let part = |(index, part)| match index % 2 {
+        0 => escaped(part),
+        _ => format!("<code>{}</code>", escaped(part)),
+    };
+    text.split('`').enumerate().map(part).collect()
 }
 
 /// A card to share: SVG of the three lines. Its colours are fixed, as its reader's page is not known.
 pub(in crate::web) fn card(status: &Status) -> String {
-    let mut out = String::new();
-    draw(status, &mut out).map_or_else(|fmt::Error| String::new(), |()| out)
-}
-
-fn draw(status: &Status, out: &mut String) -> fmt::Result {
     let lines: Vec<Vec<String>> = { status.answers.iter() }
         .map(|answer| wrapped(&answer.line()))
         .collect();
@@ -65,61 +53,53 @@ fn draw(status: &Status, out: &mut String) -> fmt::Result {
         .map(|lines| lines.len() * LINE + LINE / 2)
         .sum();
     let height = 2 * MARGIN + LINE + LINE / 2 + rows;
-    writeln!(
-        out,
+    let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"17\" fill=\"#1d2226\">\n\
-         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>"
-    )?;
-    heading(status, out)?;
+         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>\n{}",
+        heading(status)
+    );
     let mut y = MARGIN + LINE + 2 * LINE;
     for (answer, lines) in status.answers.iter().zip(&lines) {
         let (ink, wash) = colours(answer.verdict);
-        writeln!(
-            out,
+        out += &format!(
             "<rect x=\"{MARGIN}\" y=\"{}\" width=\"98\" height=\"26\" rx=\"13\" fill=\"{wash}\"/>\
-             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{ink}\">{}</text>",
+             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{ink}\">{}</text>\n",
             y - 19,
             MARGIN + 49,
             answer.verdict.word()
-        )?;
+        );
         for line in lines {
-            writeln!(
-                out,
-                "<text x=\"{TEXT_LEFT}\" y=\"{y}\">{}</text>",
-                escaped(line)
-            )?;
+            let line = escaped(line);
+            out += &format!("<text x=\"{TEXT_LEFT}\" y=\"{y}\">{line}</text>\n");
             y += LINE;
         }
         y += LINE / 2;
     }
-    out.push_str("</svg>\n");
-    Ok(())
+    out + "</svg>\n"
 }
 
-fn heading(status: &Status, out: &mut String) -> fmt::Result {
+fn heading(status: &Status) -> String {
     let y = MARGIN + LINE / 2;
     let target = &status.target;
     let facts = ["Client", "Version"].map(|name| target.fact(name));
     let facts: Vec<&str> = facts.into_iter().flatten().collect();
     let facts = escaped(&facts.join(" "));
-    writeln!(
-        out,
+    let title = format!(
         "<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"22\" font-weight=\"650\">{} <tspan font-size=\"17\" font-weight=\"400\" \
-         fill=\"#646c73\">{facts}</tspan></text>",
+         fill=\"#646c73\">{facts}</tspan></text>\n",
         escaped(target.headline())
-    )?;
-    if status.is_demo {
-        writeln!(
-            out,
-            "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" font-weight=\"650\" fill=\"#95610a\">DEMO: simulated</text>",
+    );
+    let demo = status.is_demo.then(|| {
+        format!(
+            "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" font-weight=\"650\" fill=\"#95610a\">DEMO: simulated</text>\n",
             WIDTH - MARGIN
-        )?;
-    }
+        )
+    });
     let time = moment((status.tick_time * 1e9) as i64);
-    writeln!(
-        out,
-        "<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\" fill=\"#646c73\">faultline {}, {time}</text>",
+    format!(
+        "{title}{}<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\" fill=\"#646c73\">faultline {}, {time}</text>\n",
+        demo.unwrap_or_default(),
         y + LINE - 3,
         escaped(&status.faultlined)
     )

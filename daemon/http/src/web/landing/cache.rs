@@ -5,37 +5,34 @@ use super::plots::{Curve, figure};
 use crate::sinks::history::{History, TREND_SPAN};
 use faultline_status::{PerSlot, Status, Tone};
 use faultline_text::{counted, escaped, short};
-use std::fmt::{self, Write};
 
 /// Seconds. Pushes come every ten seconds, and samples as well: one of two may have no slot.
 const TREND_GAP: f64 = 35.0;
 
-pub(super) fn write(status: &Status, history: &History, out: &mut String) -> fmt::Result {
+pub(super) fn section(status: &Status, history: &History) -> String {
     let cache = &status.cache;
     let means = means(status.per_slot);
     if cache.words().is_none() && cache.warning.is_none() && means.is_none() {
-        return Ok(());
+        return String::new();
     }
-    out.push_str("<section>\n<h2>Program cache and replay</h2>\n<div class=\"card memory\">\n");
+    let mut out =
+        "<section>\n<h2>Program cache and replay</h2>\n<div class=\"card memory\">\n".to_owned();
     let headline = means.or_else(|| cache.words());
     if let Some(words) = &headline {
-        writeln!(out, "<p><strong>{words}</strong></p>")?;
+        out += &format!("<p><strong>{words}</strong></p>\n");
     }
     if let Some(share) = cache.share() {
-        bar(share, Tone::Plain, "of the program cache", out)?;
+        out += &bar(share, Tone::Plain, "of the program cache");
     }
     let level = cache
         .words()
         .filter(|words| Some(words) != headline.as_ref());
     let level = level.map(|words| format!("{words}."));
     for note in level.iter().chain(&cache.warning).chain(&cache.notes) {
-        writeln!(out, "<p class=\"quiet\">{}</p>", escaped(note))?;
+        out += &format!("<p class=\"quiet\">{}</p>\n", escaped(note));
     }
-    pools(history, out)?;
-    out.push_str("</div>\n");
-    trends(history, out)?;
-    out.push_str("</section>\n");
-    Ok(())
+    let (pools, trends) = (pools(history), trends(history));
+    out + &format!("{pools}</div>\n{trends}</section>\n")
 }
 
 /// `24 reloads, 8.3 ms, 13.2 ms of replay per slot`
@@ -50,26 +47,23 @@ fn means(means: PerSlot) -> Option<String> {
     (!known.is_empty()).then(|| format!("{} per slot", known.join(", ")))
 }
 
-fn pools(history: &History, out: &mut String) -> fmt::Result {
+fn pools(history: &History) -> String {
     let pools = history.pool_faults();
     let pools = pools.iter().take(4);
     let rates: Vec<String> = pools
         .map(|(name, rate)| format!("{} {}/s", escaped(name), short(*rate)))
         .collect();
     if rates.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    writeln!(
-        out,
-        "<p class=\"quiet\">Major faults by pool: {}.</p>",
-        rates.join(", ")
-    )
+    let rates = rates.join(", ");
+    format!("<p class=\"quiet\">Major faults by pool: {rates}.</p>\n")
 }
 
-fn trends(history: &History, out: &mut String) -> fmt::Result {
+fn trends(history: &History) -> String {
     let curves = history.per_slot();
     if curves.iter().all(Vec::is_empty) {
-        return Ok(());
+        return String::new();
     }
     let titles = [
         "Reloads per slot, five minutes",
@@ -77,9 +71,9 @@ fn trends(history: &History, out: &mut String) -> fmt::Result {
         "Replay time per slot, five minutes",
     ];
     let formats: [fn(f64) -> String; 3] = [short, ms, ms];
-    out.push_str("<div class=\"plots trends\">\n");
+    let mut figures = String::new();
     for ((title, points), format) in titles.into_iter().zip(&curves).zip(formats) {
-        let curve = Curve {
+        figures += &figure(&Curve {
             title,
             points,
             format: &format,
@@ -88,11 +82,9 @@ fn trends(history: &History, out: &mut String) -> fmt::Result {
             max_gap: Some(TREND_GAP),
             max_age: TREND_GAP,
             missing: "no replayed slot in five minutes",
-        };
-        figure(&curve, out)?;
+        });
     }
-    out.push_str("</div>\n");
-    Ok(())
+    format!("<div class=\"plots trends\">\n{figures}</div>\n")
 }
 
 fn ms(seconds: f64) -> String {

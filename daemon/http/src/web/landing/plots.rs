@@ -3,7 +3,7 @@ use crate::sinks::history::HISTORY_SPAN;
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, ProgramCacheStatus};
 use faultline_text::{bytes_f64, escaped, seconds, short};
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::time::Duration;
 
 const WIDTH: f64 = 240.0;
@@ -31,16 +31,16 @@ pub(super) struct Curve<'a> {
     pub(super) missing: &'a str,
 }
 
-pub(super) fn write(view: &View<'_>, cache: &ProgramCacheStatus, out: &mut String) -> fmt::Result {
+pub(super) fn section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
     let plots = view.history.series();
     if plots.iter().all(|(_, points)| points.is_empty()) {
-        return Ok(());
+        return String::new();
     }
-    out.push_str("<section>\n<h2>The last minute</h2>\n<div class=\"plots\">\n");
+    let mut figures = String::new();
     for (plot, points) in &plots {
         let warning = cache.warning.as_deref();
         let missing = warning.filter(|_| plot.figure.source() == Source::Datapoints);
-        let curve = Curve {
+        figures += &figure(&Curve {
             title: plot.title,
             points,
             format: &|x| value(x, plot.figure),
@@ -49,46 +49,35 @@ pub(super) fn write(view: &View<'_>, cache: &ProgramCacheStatus, out: &mut Strin
             max_gap: None,
             max_age: view.interval.as_secs_f64().mul_add(2.0, 1.0),
             missing: missing.unwrap_or("nothing in the last minute"),
-        };
-        figure(&curve, out)?;
+        });
     }
-    out.push_str("</div>\n</section>\n");
-    Ok(())
+    format!(
+        "<section>\n<h2>The last minute</h2>\n<div class=\"plots\">\n{figures}</div>\n</section>\n"
+    )
 }
 
-pub(super) fn figure(curve: &Curve<'_>, out: &mut String) -> fmt::Result {
+pub(super) fn figure(curve: &Curve<'_>) -> String {
     let (title, points, format) = (curve.title, curve.points, curve.format);
-    writeln!(
-        out,
-        "<figure class=\"card\"><figcaption>{title}</figcaption>"
-    )?;
+    let caption = format!("<figure class=\"card\"><figcaption>{title}</figcaption>\n");
     let Some((newest, last)) = points.last().copied() else {
-        return writeln!(
-            out,
-            "<p class=\"now quiet\">no data</p><p class=\"range quiet\">{}</p></figure>",
-            escaped(curve.missing)
+        let missing = escaped(curve.missing);
+        return format!(
+            "{caption}<p class=\"now quiet\">no data</p><p class=\"range quiet\">{missing}</p></figure>\n"
         );
     };
     let (low, high) = value_range(points);
-    if newest <= curve.max_age {
-        writeln!(out, "<p class=\"now\">{}</p>", format(last))?;
-    } else {
-        let since = seconds(newest);
-        writeln!(out, "<p class=\"now quiet\">no data for {since}</p>")?;
-    }
+    let now = match newest <= curve.max_age {
+        true => format!("<p class=\"now\">{}</p>", format(last)),
+        false => format!("<p class=\"now quiet\">no data for {}</p>", seconds(newest)),
+    };
     let (low_text, high_text) = (format(low), format(high));
-    write!(
-        out,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{title}, from {low_text} to {high_text}\">"
-    )?;
     let scale = Scale::new(curve.has_zero, low, high, curve.span);
-    for line in split_at_gaps(points, curve.max_gap) {
-        draw(line, &scale, out)?;
-    }
-    writeln!(
-        out,
-        "</svg>\n<p class=\"range quiet\"><span>min {low_text}</span> <span>max {high_text}</span></p></figure>"
+    let lines = split_at_gaps(points, curve.max_gap).map(|line| draw(line, &scale));
+    format!(
+        "{caption}{now}\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{title}, from {low_text} to {high_text}\">{}</svg>\n\
+         <p class=\"range quiet\"><span>min {low_text}</span> <span>max {high_text}</span></p></figure>\n",
+        lines.collect::<String>()
     )
 }
 
@@ -168,9 +157,9 @@ impl Scale {
     }
 }
 
-fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
+fn draw(line: &[Point], scale: &Scale) -> String {
     let (Some(first), Some(last)) = (line.first(), line.last()) else {
-        return Ok(());
+        return String::new();
     };
     // A single point becomes a short dash.
     let (start, end) = (
@@ -179,23 +168,15 @@ fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
     );
     let mut path = String::with_capacity(line.len() * 12);
     for (i, (age, value)) in line.iter().enumerate() {
-        write!(
-            path,
-            "{}{:.1} {:.1}",
-            if i == 0 { "M" } else { "L" },
-            scale.x(*age),
-            scale.y(*value)
-        )?;
+        let step = if i == 0 { "M" } else { "L" };
+        let _ = write!(path, "{step}{:.1} {:.1}", scale.x(*age), scale.y(*value));
     }
-    write!(path, "L{end:.1} {:.1}", scale.y(last.1))?;
+    path += &format!("L{end:.1} {:.1}", scale.y(last.1));
     // An area shows an amount, so it needs an axis from zero.
-    if scale.bottom == 0.0 {
-        write!(
-            out,
-            "<path class=\"area\" d=\"{path}L{end:.1} {HEIGHT}L{start:.1} {HEIGHT}Z\"/>"
-        )?;
-    }
-    write!(out, "<path class=\"line\" d=\"{path}\"/>")
+    let area = (scale.bottom == 0.0).then(|| {
+        format!("<path class=\"area\" d=\"{path}L{end:.1} {HEIGHT}L{start:.1} {HEIGHT}Z\"/>")
+    });
+    area.unwrap_or_default() + &format!("<path class=\"line\" d=\"{path}\"/>")
 }
 
 #[cfg(test)]
