@@ -141,30 +141,27 @@ fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Res
 }
 
 impl<I: Intake> Listener<I> {
-    /// # Errors
-    /// The address is not loopback or cannot be bound.
-    pub fn build(config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
-        check(config)?;
-        let address = config.listen;
-        let bound = BoundSocket::tcp(address).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => Error::InUse(address),
-            _ => Error::Listen { address, source },
-        })?;
-        Self::from_sockets(vec![bound], config, parts)
-    }
-
-    /// Uses sockets bound by another process such as systemd.
+    /// Binds the configured address if there are no sockets of another process such as systemd.
     ///
     /// # Errors
-    /// A socket is not on a loopback address.
-    pub fn from_sockets(
-        sockets: Vec<BoundSocket>,
+    /// The address, or that of a socket, is not loopback, or it cannot be bound.
+    pub fn build(
         config: &config::Ingest,
+        mut sockets: Vec<BoundSocket>,
         parts: IngestParts<I>,
     ) -> Result<Self, Error> {
-        sockets
-            .iter()
-            .try_for_each(|socket| check_address(config, socket.listen_address()))?;
+        if sockets.is_empty() {
+            check(config)?;
+            let address = config.listen;
+            let bound = BoundSocket::tcp(address).map_err(|source| match source.kind() {
+                io::ErrorKind::AddrInUse => Error::InUse(address),
+                _ => Error::Listen { address, source },
+            });
+            sockets.push(bound?);
+        }
+        for socket in &sockets {
+            check_address(config, socket.listen_address())?;
+        }
         let shared = Arc::new(Shared {
             parts,
             config: config.clone(),

@@ -323,7 +323,7 @@ impl Server {
             push_memory: PushMemory::default(),
             forward: None,
         };
-        let listener = Listener::build(&config, parts).expect("a free port");
+        let listener = Listener::build(&config, Vec::new(), parts).expect("a free port");
         let (address, meter) = (listener.local_addr().expect("an address"), listener.meter());
         let mut stage = Stage::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));

@@ -163,7 +163,7 @@ fn main() {
         listen: ([127, 0, 0, 1], 0).into(),
         ..Metrics::default()
     };
-    let server = Server::build(&config, state).unwrap();
+    let server = Server::build(&config, Vec::new(), state).unwrap();
     let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut stage = Stage::new("web", runtime.handle());

@@ -119,27 +119,23 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
 /// Warnings about a valid web config file; `now` is Unix time. Also returns the files with secrets:
 /// the web config file and its key.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
-    let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
+    let path = config.web_config.as_deref();
+    let web = path.and_then(|path| config::WebConfig::load(path).ok());
+    let is_protected = |web: &_| check_protection(config.listen, Some(web)).is_ok();
+    let Some(web) = web.filter(is_protected) else {
         return Default::default();
     };
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
     let expiry_warning = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
     let messages = users
-        .map(|what| format!("{}: {what}", path.display()))
+        .map(|what| format!("{}: {what}", web.path.display()))
         .chain(expiry_warning)
         .collect();
-    (messages, std::iter::once(path.clone()).chain(key).collect())
-}
-
-fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
-    let web = config
-        .web_config
-        .as_deref()
-        .map(config::WebConfig::load)
-        .transpose()?;
-    check_protection(config.listen, web.as_ref())?;
-    Ok(web)
+    (
+        messages,
+        std::iter::once(web.path.clone()).chain(key).collect(),
+    )
 }
 
 /// Any address but loopback needs a web config file that protects it.
@@ -163,44 +159,31 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file and binds the socket. Clients can connect, but get no response
-    /// before [`Server::run`]. Needs no runtime.
+    /// Loads the web config file, and binds the configured address if there are no sockets of
+    /// another process such as systemd. Clients can connect, but get no response before
+    /// [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
     /// The address cannot be bound, or is public without protection. The web config file, or a file
     /// it names, is unreadable or invalid.
-    pub fn build(config: &Metrics, state: WebState) -> Result<Server, WebError> {
-        let listen = config.listen;
-        let web = load(config)?;
-        let bound = BoundSocket::tcp(listen).map_err(|source| WebError::Bind { listen, source })?;
-        Self::with(vec![bound], web, config, state)
-    }
-
-    pub fn from_sockets(
-        sockets: Vec<BoundSocket>,
+    pub fn build(
         config: &Metrics,
+        mut sockets: Vec<BoundSocket>,
         state: WebState,
     ) -> Result<Server, WebError> {
-        let web = config
-            .web_config
-            .as_deref()
-            .map(config::WebConfig::load)
-            .transpose()?;
-        for listen in sockets
-            .iter()
-            .filter_map(|socket| socket.listen_address().tcp())
-        {
+        let path = config.web_config.as_deref();
+        let web = path.map(config::WebConfig::load).transpose()?;
+        if sockets.is_empty() {
+            let listen = config.listen;
             check_protection(listen, web.as_ref())?;
+            let bound = BoundSocket::tcp(listen);
+            sockets.push(bound.map_err(|source| WebError::Bind { listen, source })?);
         }
-        Self::with(sockets, web, config, state)
-    }
-
-    fn with(
-        sockets: Vec<BoundSocket>,
-        web: Option<config::WebConfig>,
-        config: &Metrics,
-        state: WebState,
-    ) -> Result<Server, WebError> {
+        for socket in &sockets {
+            if let Some(listen) = socket.listen_address().tcp() {
+                check_protection(listen, web.as_ref())?;
+            }
+        }
         let exposed = sockets
             .iter()
             .find(|socket| !socket.listen_address().is_local());

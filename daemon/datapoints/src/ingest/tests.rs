@@ -114,7 +114,7 @@ impl Sink {
             push_memory: push_memory.clone(),
             forward: handle.clone(),
         };
-        let listener = Listener::from_sockets(sockets, config, parts)
+        let listener = Listener::build(config, sockets, parts)
             .ok()
             .unwrap()
             .with_limits(limits);
@@ -593,15 +593,18 @@ async fn a_failed_bind_is_explained() {
             listen: listen.parse().unwrap(),
             ..ingest(None)
         };
-        Listener::build(&config, parts()).err().unwrap().to_string()
+        Listener::build(&config, Vec::new(), parts())
+            .err()
+            .unwrap()
+            .to_string()
     };
     assert!(text("0.0.0.0:0").contains("not a loopback address"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let inherited_tcp = Listener::from_sockets(
-        vec![BoundSocket::inherited_tcp(open).unwrap()],
+    let inherited_tcp = Listener::build(
         &ingest(None),
+        vec![BoundSocket::inherited_tcp(open).unwrap()],
         parts(),
     );
     assert!(matches!(inherited_tcp.err(), Some(Error::NotLoopback(_))));

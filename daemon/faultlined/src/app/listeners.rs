@@ -24,61 +24,28 @@ pub(super) fn pushes(
     clock: Clock,
 ) -> anyhow::Result<Pushes> {
     let push_memory = PushMemory::default();
-    let (forward, forwarder) = forwarding(config, clock, &push_memory)?;
+    let build = |forward| forward::build(forward, clock, &push_memory);
+    let (forward, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
+    if config.ingest.enabled {
+        let default = config::Ingest::default().listen;
+        warn_if_ignored("ingest.listen", config.ingest.listen, default, &inherited);
+    } else if !inherited.is_empty() {
+        tracing::warn!(
+            "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
+        );
+    }
     let parts = IngestParts {
         intake: intake.clone(),
         clock,
         push_memory,
         forward: forward.clone(),
     };
+    let listen = || Listener::build(&config.ingest, inherited, parts);
     Ok(Pushes {
-        listener: listener(config, inherited, parts)?,
+        listener: config.ingest.enabled.then(listen).transpose()?,
         forward,
         forwarder,
     })
-}
-
-type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
-
-fn forwarding(
-    config: &Config,
-    clock: Clock,
-    push_memory: &PushMemory,
-) -> anyhow::Result<Forwarding> {
-    let Some(forward) = &config.forward else {
-        return Ok((None, None));
-    };
-    let (handle, forwarder) = forward::build(forward, clock, push_memory)?;
-    Ok((Some(handle), Some(forwarder)))
-}
-
-fn listener(
-    config: &Config,
-    inherited: Vec<BoundSocket>,
-    parts: IngestParts<Intake>,
-) -> anyhow::Result<Option<Listener<Intake>>> {
-    if !config.ingest.enabled {
-        if !inherited.is_empty() {
-            tracing::warn!(
-                "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
-            );
-        }
-        return Ok(None);
-    }
-    if inherited.is_empty() {
-        return Ok(Some(Listener::build(&config.ingest, parts)?));
-    }
-    warn_if_ignored(
-        "ingest.listen",
-        config.ingest.listen,
-        config::Ingest::default().listen,
-        &inherited,
-    );
-    Ok(Some(Listener::from_sockets(
-        inherited,
-        &config.ingest,
-        parts,
-    )?))
 }
 
 pub(super) fn exporter(
@@ -86,16 +53,9 @@ pub(super) fn exporter(
     inherited: Vec<BoundSocket>,
     state: web::WebState,
 ) -> Result<web::Server, web::WebError> {
-    if inherited.is_empty() {
-        return web::Server::build(config, state);
-    }
-    warn_if_ignored(
-        "metrics.listen",
-        config.listen,
-        config::Metrics::default().listen,
-        &inherited,
-    );
-    web::Server::from_sockets(inherited, config, state)
+    let default = config::Metrics::default().listen;
+    warn_if_ignored("metrics.listen", config.listen, default, &inherited);
+    web::Server::build(config, inherited, state)
 }
 
 fn warn_if_ignored(
@@ -105,6 +65,7 @@ fn warn_if_ignored(
     inherited: &[BoundSocket],
 ) {
     if requested != default
+        && !inherited.is_empty()
         && !inherited
             .iter()
             .any(|bound| *bound.listen_address() == ListenAddress::Tcp(requested))

@@ -171,7 +171,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         native_histograms,
         ..Metrics::default()
     };
-    let server = Server::build(&metrics, state).unwrap();
+    let server = Server::build(&metrics, Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
     stage.task("web", |stop| server.run(stop));
     address

@@ -71,7 +71,7 @@ fn start_with(
         ..state(clock, &ticks)
     };
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
-    let server = Server::build(&config(web_config), state).unwrap();
+    let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
@@ -413,9 +413,13 @@ fn a_port_in_use_is_reported_with_its_configuration_key() {
         listen,
         ..Metrics::default()
     };
-    let error = Server::build(&config, state(Clock::start(), &Latest::default()))
-        .unwrap_err()
-        .to_string();
+    let error = Server::build(
+        &config,
+        Vec::new(),
+        state(Clock::start(), &Latest::default()),
+    )
+    .unwrap_err()
+    .to_string();
     assert!(
         error.contains(&listen.to_string())
             && error.contains("metrics.listen")

@@ -68,7 +68,9 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
         push_memory: PushMemory::default(),
         forward: None,
     };
-    let listener = Listener::build(&ingest(None), parts()).ok().unwrap();
+    let listener = Listener::build(&ingest(None), Vec::new(), parts())
+        .ok()
+        .unwrap();
     let address = listener.local_addr().unwrap();
     let (mut first, mut second) = (
         Client::connect(address).await,
@@ -152,12 +154,12 @@ fn remote_pushes_are_accepted_only_if_configured() {
         beyond_loopback: true,
         ..ingest(None)
     };
-    let refused = Listener::from_sockets(open(), &ingest(None), parts())
+    let refused = Listener::build(&ingest(None), open(), parts())
         .err()
         .unwrap()
         .to_string();
     assert!(refused.contains("beyond_loopback"), "{refused}");
-    assert!(Listener::from_sockets(open(), &told, parts()).is_ok());
+    assert!(Listener::build(&told, open(), parts()).is_ok());
     let other = config::Ingest {
         listen: "192.0.2.1:0".parse().unwrap(),
         ..ingest(None)

@@ -90,6 +90,7 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
             hosts,
             ..config(None)
         },
+        Vec::new(),
         state(Clock::start(), &ticks),
     )
     .unwrap();
@@ -154,9 +155,9 @@ fn a_unix_socket_accepts_any_host_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
     let socket = BoundSocket::inherited_unix(UnixListener::bind(&path).unwrap()).unwrap();
-    let server = Server::from_sockets(
-        vec![socket],
+    let server = Server::build(
         &config(None),
+        vec![socket],
         state(Clock::start(), &Latest::default()),
     )
     .unwrap();

@@ -66,9 +66,9 @@ fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
         BoundSocket::inherited_tcp(port).unwrap(),
         BoundSocket::inherited_unix(UnixListener::bind(&path).unwrap()).unwrap(),
     ];
-    let server = Server::from_sockets(
-        sockets,
+    let server = Server::build(
         &config(None),
+        sockets,
         state(Clock::start(), &Latest::default()),
     )
     .unwrap();

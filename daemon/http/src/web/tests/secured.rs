@@ -287,7 +287,11 @@ fn a_non_loopback_listen_address_requires_tls_or_password() {
             web_config,
             ..Metrics::default()
         };
-        Server::build(&config, state(Clock::start(), &Latest::default()))
+        Server::build(
+            &config,
+            Vec::new(),
+            state(Clock::start(), &Latest::default()),
+        )
     };
     let bare = build(None).unwrap_err().to_string();
     assert!(
@@ -314,7 +318,7 @@ fn a_unix_socket_requires_the_password_but_no_tls() {
         BoundSocket::inherited_unix(std::os::unix::net::UnixListener::bind(&path).unwrap())
             .unwrap();
     let state = state(Clock::start(), &Latest::default());
-    let server = Server::from_sockets(vec![socket], &config(Some(&web_config)), state).unwrap();
+    let server = Server::build(&config(Some(&web_config)), vec![socket], state).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -365,6 +369,7 @@ fn unusable_tls_files_are_named_in_the_error() {
     let error = |path: &Path| {
         Server::build(
             &config(Some(path)),
+            Vec::new(),
             state(Clock::start(), &Latest::default()),
         )
         .unwrap_err()
