@@ -5,7 +5,7 @@ pub use trends::SPAN as TREND_SPAN;
 use faultline_core::hub::Sink;
 use faultline_metrics::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_metrics::{Source, Tick};
-use faultline_status::{AnswerInputs, Figure, LastMinute};
+use faultline_status::{Figure, LastMinute};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -137,22 +137,8 @@ impl History {
         }
     }
 
-    pub fn answer_inputs(&self) -> AnswerInputs {
-        self.trends().inputs()
-    }
-
-    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
-    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
-        self.trends().per_slot()
-    }
-
-    /// Major faults per second of the pools that have any, the most first.
-    pub fn pool_faults(&self) -> Vec<(String, f64)> {
-        self.trends().pool_faults()
-    }
-
     /// The tick waits for the lock, so it is only held to copy a pointer.
-    fn trends(&self) -> Arc<Trends> {
+    pub(crate) fn trends(&self) -> Arc<Trends> {
         Arc::clone(&self.trends.lock())
     }
 }
@@ -178,10 +164,7 @@ fn values(points: impl Iterator<Item = Option<Point>>, is_counter: bool) -> Vec<
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let due = self.trends().due(tick);
-        if let Some(due) = due {
-            Arc::make_mut(&mut self.trends.lock()).add(due);
-        }
+        Arc::make_mut(&mut self.trends.lock()).add(tick);
         let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_POINTS as u32;
         if rows

@@ -239,13 +239,13 @@ impl Router {
     /// The status at the newest tick; `None` before the first tick.
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
-        let (now, trends) = (self.state.clock.now(), self.state.history.answer_inputs());
+        let (now, inputs) = (self.state.clock.now(), self.state.history.trends().inputs());
         let answer_config = self.state.answer_config.get().unwrap_or_default();
         Some(Status::with(
             &tick,
             now,
             self.stale(),
-            trends,
+            inputs,
             &answer_config,
         ))
     }

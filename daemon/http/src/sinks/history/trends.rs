@@ -4,7 +4,7 @@ mod growth;
 
 use faultline_metrics::metrics::{cgroup, consensus, host, memory, pools, process as p};
 use faultline_metrics::metrics::{validator as v, votes};
-use faultline_metrics::{Metric, Stamp, Text, Tick, Value};
+use faultline_metrics::{Metric, Text, Tick, Value};
 use faultline_status::{AnswerInputs, LeaderSlots};
 use growth::MemoryGrowth;
 use std::collections::VecDeque;
@@ -160,57 +160,41 @@ impl MinuteRow {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trends {
+pub(crate) struct Trends {
     rows: VecDeque<Row>,
     minute_rows: VecDeque<MinuteRow>,
     growth: MemoryGrowth,
 }
 
-/// The rows that are due with a tick.
-pub(super) struct DueRows {
-    at: Stamp,
-    row: Option<Row>,
-    minute_row: Option<MinuteRow>,
-}
-
 impl Trends {
-    /// `None` if no row is due.
-    pub(super) fn due(&self, tick: &Tick) -> Option<DueRows> {
+    /// Adds the rows that are due.
+    pub(super) fn add(&mut self, tick: &Tick) {
+        let now = tick.at.uptime;
         let is_due = |last: Option<Duration>, interval| {
-            last.is_none_or(|last| tick.at.uptime.saturating_sub(last) >= interval)
+            last.is_none_or(|last| now.saturating_sub(last) >= interval)
         };
-        let row = is_due(self.rows.back().map(|row| row.at), INTERVAL);
-        let minute_row = is_due(self.minute_rows.back().map(|row| row.at), SLOW_INTERVAL);
-        (row || minute_row).then(|| DueRows {
-            at: tick.at,
-            row: row.then(|| Row::of(tick)),
-            minute_row: minute_row.then(|| MinuteRow::of(tick)),
-        })
-    }
-
-    pub(super) fn add(&mut self, due: DueRows) {
-        let now = due.at.uptime;
-        if let Some(row) = due.row {
+        if is_due(self.rows.back().map(|row| row.at), INTERVAL) {
+            let row = Row::of(tick);
             match row.is_starting {
                 true => self.growth = MemoryGrowth::default(),
                 false => {
                     let process_and_limit = (row.started, row.limit);
                     self.growth
-                        .add(due.at, process_and_limit, row.unreclaimable);
+                        .add(tick.at, process_and_limit, row.unreclaimable);
                 }
             }
             self.rows.push_back(row);
             self.rows.retain(|row| now.saturating_sub(row.at) <= SPAN);
         }
-        if let Some(row) = due.minute_row {
-            self.minute_rows.push_back(row);
+        if is_due(self.minute_rows.back().map(|row| row.at), SLOW_INTERVAL) {
+            self.minute_rows.push_back(MinuteRow::of(tick));
             self.minute_rows
                 .retain(|row| now.saturating_sub(row.at) <= SLOW_SPAN);
         }
     }
 
     /// The inputs that need a window; the others are `None`.
-    pub(super) fn inputs(&self) -> AnswerInputs {
+    pub(crate) fn inputs(&self) -> AnswerInputs {
         let kills = self.increase(KILLS_SPAN, |row| row.kills);
         let cgroup = self.increase(KILLS_SPAN, |row| row.cgroup_kills);
         let host = self.increase(KILLS_SPAN, |row| row.host_kills);
@@ -242,7 +226,8 @@ impl Trends {
         }
     }
 
-    pub(super) fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
+    pub(crate) fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
         let newest = self.rows.back().map_or(Duration::ZERO, |row| row.at);
         let fields: [fn(&Row) -> Option<f64>; 3] =
             [|row| row.reloads, |row| row.cache, |row| row.replay];
@@ -260,7 +245,8 @@ impl Trends {
         })
     }
 
-    pub(super) fn pool_faults(&self) -> Vec<(String, f64)> {
+    /// Major faults per second of the pools that have any, the most first.
+    pub(crate) fn pool_faults(&self) -> Vec<(String, f64)> {
         let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
             return Vec::new();
         };

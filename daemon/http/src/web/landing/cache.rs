@@ -48,7 +48,7 @@ fn means(means: PerSlot) -> Option<String> {
 }
 
 fn pools(history: &History) -> String {
-    let pools = history.pool_faults();
+    let pools = history.trends().pool_faults();
     let pools = pools.iter().take(4);
     let rates: Vec<String> = pools
         .map(|(name, rate)| format!("{} {}/s", escaped(name), short(*rate)))
@@ -61,7 +61,7 @@ fn pools(history: &History) -> String {
 }
 
 fn trends(history: &History) -> String {
-    let curves = history.per_slot();
+    let curves = history.trends().per_slot();
     if curves.iter().all(Vec::is_empty) {
         return String::new();
     }

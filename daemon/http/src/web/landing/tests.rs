@@ -172,7 +172,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 tick,
                 now,
                 None,
-                history.answer_inputs(),
+                history.trends().inputs(),
                 &AnswerConfig::default(),
             )
         }),

@@ -22,14 +22,8 @@ fn tick(second: u64, readings: Vec<Reading>) -> Tick {
 
 fn trends(last: u64, readings: impl Fn(u64) -> Vec<Reading>) -> Trends {
     let mut trends = Trends::default();
-    (0..=last).for_each(|second| add(&mut trends, &tick(second, readings(second))));
+    (0..=last).for_each(|second| trends.add(&tick(second, readings(second))));
     trends
-}
-
-fn add(trends: &mut Trends, tick: &Tick) {
-    if let Some(due) = trends.due(tick) {
-        trends.add(due);
-    }
 }
 
 /// `slots` of `seconds` each.
@@ -143,14 +137,14 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
     let hours = |from: u64, to: u64| (from * 360..to * 360).map(|step| step * 10);
     for second in hours(0, 10) {
         let memory = memory(50 * GIB + second * GIB / 3600);
-        add(&mut trends, &tick(second, memory));
+        trends.add(&tick(second, memory));
     }
     let forecast = trends.inputs().forecast.unwrap();
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
     let mut other = memory(50 * GIB);
     other[2] = Reading::whole(&p::START_TIME, [], 2);
-    add(&mut trends, &tick(36_000, other));
+    trends.add(&tick(36_000, other));
     assert_eq!(trends.inputs().forecast, None);
 }
 
