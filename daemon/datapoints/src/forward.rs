@@ -22,7 +22,7 @@ pub use client::Error;
 pub use queue::Copy;
 pub use worker::Forwarder;
 
-use client::Upstream;
+use client::{Attempt, Upstream};
 use faultline_core::clock::Clock;
 use faultline_core::config;
 use faultline_core::push_memory::PushMemory;
@@ -70,50 +70,33 @@ pub struct Handle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: Queue,
-    health: Mutex<Health>,
+    /// `None` before the first one.
+    last_attempt: Mutex<Option<Attempt>>,
     /// Scheme, host and port: the part of the URL that may be shown.
     upstream: String,
     give_up_after: Duration,
 }
 
-/// The state of the upstream after the last attempt.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Health {
-    /// Nothing was sent yet.
-    #[default]
-    NotSentYet,
-    Accepting,
-    /// It cannot be reached, or asks to retry later. Contains the reason.
-    Failing(String),
-    /// It rejects pushes.
-    Refusing {
-        /// The HTTP status.
-        code: u16,
-        /// The beginning of the response body.
-        excerpt: String,
-    },
-}
-
-impl Health {
-    /// Replaces the state. Logs the new one if its kind or HTTP status differs. The reason may
+impl Shared {
+    /// Logs the attempt if its kind or HTTP status differs from the last one's. The reason may
     /// differ between attempts.
-    fn replace_health(&mut self, newer: Health, upstream: &str) {
-        let older = std::mem::replace(self, newer);
-        match (&older, &*self) {
-            (Health::Accepting, Health::Accepting)
-            | (Health::Failing(_), Health::Failing(_))
-            | (_, Health::NotSentYet) => {}
-            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
-                if old == new => {}
-            (_, Health::Accepting) => tracing::info!(upstream, "upstream accepts pushes"),
-            (_, Health::Failing(reason)) => {
+    fn record(&self, attempt: &Attempt) {
+        let upstream = &self.upstream;
+        let last = self.last_attempt.lock().replace(attempt.clone());
+        match (last, attempt) {
+            (Some(Attempt::Sent), Attempt::Sent)
+            | (Some(Attempt::Failed { .. }), Attempt::Failed { .. }) => {}
+            (Some(Attempt::Refused { code: old, .. }), Attempt::Refused { code, .. })
+                if old == *code => {}
+            (_, Attempt::Sent) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, Attempt::Failed { reason, .. }) => {
                 tracing::warn!(
                     upstream,
                     reason,
                     "upstream unreachable; pushes are queued and retried with backoff"
                 );
             }
-            (_, Health::Refusing { code, excerpt }) => {
+            (_, Attempt::Refused { code, excerpt }) => {
                 tracing::warn!(
                     upstream,
                     status = code,
@@ -141,8 +124,8 @@ pub fn build(
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {
         queue: Queue::new(config.queue_bytes, clock, push_memory.clone()),
-        health: Mutex::new(Health::default()),
-        upstream: upstream.name().to_owned(),
+        last_attempt: Mutex::default(),
+        upstream: upstream.name.clone(),
         give_up_after: config.give_up_after,
     });
     Ok((
@@ -168,10 +151,10 @@ impl Handle {
     }
 
     pub fn problems(&self) -> Vec<(Status, String)> {
-        let health = self.0.health.lock().clone();
-        match health {
-            Health::NotSentYet | Health::Accepting => Vec::new(),
-            Health::Failing(reason) => vec![(
+        let attempt = self.0.last_attempt.lock().clone();
+        match attempt {
+            None | Some(Attempt::Sent) => Vec::new(),
+            Some(Attempt::Failed { reason, .. }) => vec![(
                 Status::Broken,
                 format!(
                     "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
@@ -179,7 +162,7 @@ impl Handle {
                     self.0.give_up_after.as_secs()
                 ),
             )],
-            Health::Refusing { code, excerpt } => {
+            Some(Attempt::Refused { code, excerpt }) => {
                 let (status, remedy) = match code {
                     401 | 403 => (
                         Status::Forbidden,

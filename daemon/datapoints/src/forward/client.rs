@@ -47,13 +47,18 @@ pub enum Error {
     Roots(String),
 }
 
+/// The result of sending a push once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attempt {
     Sent,
+    /// The upstream rejects the push.
     Refused {
+        /// The HTTP status.
         code: u16,
+        /// The beginning of the response body.
         excerpt: String,
     },
+    /// The upstream cannot be reached, or asks to retry later.
     Failed {
         reason: String,
         retry_after: Option<Duration>,
@@ -63,7 +68,7 @@ pub(super) enum Attempt {
 pub(super) struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
     target: String,
-    name: String,
+    pub(super) name: String,
     /// Encodings of the password in a response, the longest first.
     secrets: Vec<String>,
 }
@@ -103,10 +108,6 @@ impl Upstream {
             name,
             secrets: password_encodings(&c.password),
         })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Sends the push once. `timeout` covers connecting, sending and the response.
@@ -391,7 +392,7 @@ mod tests {
             upstream.target,
             "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision="
         );
-        assert_eq!(upstream.name(), "http://influx:8086");
+        assert_eq!(upstream.name, "http://influx:8086");
     }
 
     #[test]

@@ -1,6 +1,6 @@
+use super::Shared;
 use super::client::{Attempt, Upstream};
 use super::queue::{Outcome, QueuedPush};
-use super::{Health, Shared};
 use faultline_core::supervisor::Stop;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Forwarder {
         }
         let (pushes, bytes) = self.shared.queue.clear();
         if pushes > 0 {
-            let upstream = self.upstream.name();
+            let upstream = &self.shared.upstream;
             tracing::warn!(
                 upstream,
                 pushes,
@@ -101,32 +101,23 @@ impl Forwarder {
     /// Returns the pause before the next attempt; `None` if the push is done.
     async fn attempt(&self, push: &Arc<QueuedPush>, failures: u32) -> Option<Duration> {
         let queue = &self.shared.queue;
-        match self.upstream.send(push, self.retry_times.attempt).await {
+        let attempt = self.upstream.send(push, self.retry_times.attempt).await;
+        self.shared.record(&attempt);
+        match attempt {
             Attempt::Sent => {
-                self.replace_health(Health::Accepting);
                 queue.finish_first(Outcome::Sent);
                 None
             }
-            Attempt::Refused { code, excerpt } => {
-                self.replace_health(Health::Refusing { code, excerpt });
+            Attempt::Refused { .. } => {
                 queue.finish_first(Outcome::Refused);
                 None
             }
-            Attempt::Failed {
-                reason,
-                retry_after,
-            } => {
-                self.replace_health(Health::Failing(reason));
+            Attempt::Failed { retry_after, .. } => {
                 queue.failed(self.shared.give_up_after);
                 let backoff = pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }
         }
-    }
-
-    fn replace_health(&self, health: Health) {
-        let mut current = self.shared.health.lock();
-        current.replace_health(health, self.upstream.name());
     }
 }
 
