@@ -10,7 +10,7 @@ pub use series::has_fields;
 use faultline_agave::line::Point;
 use faultline_agave::points::{AccountsActive, CacheTimes, KnownPoint, ProgramCache};
 use faultline_metrics::metrics::validator as v;
-use faultline_metrics::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
+use faultline_metrics::{Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value};
 use jobs::Jobs;
 use series::Series;
 use std::collections::VecDeque;
@@ -35,6 +35,35 @@ pub(super) fn add(sum: &mut u64, more: u64) {
 /// this many correct ones.
 const MAX_EVICTION_LEVELS: usize = 256;
 
+/// A histogram that is absent before its first value.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct OptionalHistogram(Option<Histogram>);
+
+impl OptionalHistogram {
+    fn observe_us(&mut self, us: u64, bounds: &'static [f64]) {
+        let histogram = self.0.get_or_insert_with(|| Histogram::new(bounds));
+        histogram.observe(us as f64 / 1e6);
+    }
+
+    fn merge(&mut self, other: &OptionalHistogram) {
+        match (&mut self.0, &other.0) {
+            (Some(histogram), Some(more)) => histogram.merge(more),
+            (None, more) => self.0.clone_from(more),
+            (Some(_), None) => {}
+        }
+    }
+
+    fn reading(&self, metric: &'static Metric, path: Option<&'static str>) -> Option<Reading> {
+        let value = Value::Histogram(Arc::new(self.0.clone()?));
+        Some(Reading {
+            metric,
+            labels: path.into_iter().map(Text::from).collect(),
+            tags: Box::default(),
+            value,
+        })
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     series: Series,
@@ -44,7 +73,7 @@ pub struct Tally {
     eviction_levels: VecDeque<u64>,
     loaded_entries: Option<u64>,
     /// Only an instrumented build reports it.
-    prune: Option<Histogram>,
+    prune: OptionalHistogram,
     own_slots: u64,
 }
 
@@ -85,13 +114,8 @@ impl Tally {
     /// The cache is pruned once for each root.
     fn add_prune(&mut self, times: &CacheTimes) {
         if let (Some(1..), Some(us @ ..=MAX_DELTA)) = (times.prunes, times.prune_us) {
-            self.prune_histogram().observe(us as f64 / 1e6);
+            self.prune.observe_us(us, &TIME_BOUNDS);
         }
-    }
-
-    fn prune_histogram(&mut self) -> &mut Histogram {
-        self.prune
-            .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS))
     }
 
     /// Merges sums of the same validator.
@@ -103,9 +127,7 @@ impl Tally {
         self.eviction_levels
             .extend(other.eviction_levels.iter().take(free));
         self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
-        if let Some(theirs) = &other.prune {
-            self.prune_histogram().merge(theirs);
-        }
+        self.prune.merge(&other.prune);
         self.own_slots += other.own_slots;
     }
 
@@ -123,10 +145,7 @@ impl Tally {
         self.series.readings(fresh, out);
         self.jobs.readings(fresh, out);
         self.votor.readings(fresh, out);
-        if let Some(prune) = &self.prune {
-            let prune = Value::Histogram(Arc::new(prune.clone()));
-            out.push(Reading::new(&v::CACHE_PRUNE, [], prune));
-        }
+        out.extend(self.prune.reading(&v::CACHE_PRUNE, None));
         out.counter(&v::OWN_SLOTS, [], self.own_slots);
         if !fresh {
             return;

@@ -1,10 +1,10 @@
 //! Reports of Votor, the consensus of Alpenglow: when this validator voted on each slot, and when
 //! the slot was finalized.
 
+use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
 use faultline_metrics::metrics::consensus as m;
-use faultline_metrics::{Histogram, Metric, Reading, ReadingList, SLOT_BOUNDS, Text, Value};
-use std::sync::Arc;
+use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS};
 
 /// A later point of a reported slot is ignored: its times count from another start. A slot further
 /// back than this shows that the newest slot was wrong.
@@ -27,35 +27,6 @@ struct MissedVotes {
     late: u64,
     skipped: u64,
     none: u64,
-}
-
-/// A histogram that is absent before its first value.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct OptionalHistogram(Option<Histogram>);
-
-impl OptionalHistogram {
-    fn observe_us(&mut self, us: u64) {
-        let histogram = self.0.get_or_insert_with(|| Histogram::new(&SLOT_BOUNDS));
-        histogram.observe(us as f64 / 1e6);
-    }
-
-    fn merge(&mut self, other: &OptionalHistogram) {
-        match (&mut self.0, &other.0) {
-            (Some(histogram), Some(more)) => histogram.merge(more),
-            (None, more) => self.0.clone_from(more),
-            (Some(_), None) => {}
-        }
-    }
-
-    fn reading(&self, metric: &'static Metric, path: Option<&'static str>) -> Option<Reading> {
-        let value = Value::Histogram(Arc::new(self.0.clone()?));
-        Some(Reading {
-            metric,
-            labels: path.into_iter().map(Text::from).collect(),
-            tags: Box::default(),
-            value,
-        })
-    }
 }
 
 impl Votor {
@@ -83,13 +54,14 @@ impl Votor {
             return;
         };
         match point.is_fast_finalization {
-            Some(true) => self.fast.observe_us(finalized),
-            Some(false) => self.slow.observe_us(finalized),
+            Some(true) => self.fast.observe_us(finalized, &SLOT_BOUNDS),
+            Some(false) => self.slow.observe_us(finalized, &SLOT_BOUNDS),
             None => {}
         }
         match (point.vote_notarize_us, point.vote_skip_us) {
             (Some(vote), _) => {
-                self.lateness.observe_us(vote.saturating_sub(finalized));
+                let lateness = vote.saturating_sub(finalized);
+                self.lateness.observe_us(lateness, &SLOT_BOUNDS);
                 self.missed.late += u64::from(vote > finalized);
             }
             (None, Some(_)) => self.missed.skipped += 1,
@@ -137,6 +109,7 @@ impl Votor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::{Metric, Text, Value};
     use faultline_agave::line::Point;
 
     fn votor(lines: &[&str]) -> Votor {
