@@ -22,13 +22,6 @@ use faultline_log_tail::{RecordSink, RecordWriter};
 use faultline_metrics::Stamp;
 use std::io;
 
-#[derive(Debug, Clone)]
-pub struct LogTailParts {
-    pub intake: Intake,
-    pub clock: Clock,
-}
-
-#[derive(Debug)]
 pub enum LogTail {
     File(FileTail),
     Journal(JournalTail),
@@ -37,10 +30,10 @@ pub enum LogTail {
 impl LogTail {
     /// An unreadable file is no error, because the validator may create it later. The status
     /// reports it. The existing content of the log never counts.
-    pub fn build(config: &Log, parts: LogTailParts) -> Self {
+    pub fn build(config: &Log, intake: Intake, clock: Clock) -> Self {
         match config {
-            Log::File(path) => LogTail::File(FileTail::open(path, parts)),
-            Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, parts)),
+            Log::File(path) => LogTail::File(FileTail::open(path, intake, clock)),
+            Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, intake, clock)),
         }
     }
 

@@ -60,7 +60,6 @@ const CHUNKS_PER_POLL: usize = 16;
 pub const MAX_FILES: usize = 16;
 
 /// Needs its own thread, because [`Follower::poll`] blocks.
-#[derive(Debug)]
 pub struct Follower {
     path: Arc<Path>,
     writer: RecordWriter,

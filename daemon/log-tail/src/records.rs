@@ -1,7 +1,6 @@
 use crate::status::{StartStep, StatusHandle};
 use faultline_agave::log::{LogLine, LogSplitter};
 use faultline_metrics::Stamp;
-use std::fmt;
 
 pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
@@ -14,14 +13,6 @@ pub trait RecordSink: Send {
 pub struct RecordWriter {
     sink: Box<dyn RecordSink>,
     status: StatusHandle,
-}
-
-impl fmt::Debug for RecordWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordWriter")
-            .field("status", &self.status)
-            .finish_non_exhaustive()
-    }
 }
 
 impl RecordWriter {
@@ -50,7 +41,6 @@ impl RecordWriter {
     }
 }
 
-#[derive(Debug)]
 #[must_use = "commit it"]
 pub struct RecordBatch<'a> {
     writer: &'a mut RecordWriter,

@@ -4,7 +4,7 @@ use super::Registry;
 use crate::tick::{BuildContext, Poll, SampleContext, SourceOutput};
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{Listener, Meter};
-use faultline_datapoints::tail::{LogTail, LogTailParts, StatusHandle};
+use faultline_datapoints::tail::{LogTail, StatusHandle};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_metrics::{Problem, Source};
 
@@ -89,11 +89,8 @@ pub(super) fn register_log(
     context: &BuildContext<'_>,
     intake: &Intake,
 ) -> Option<StatusHandle> {
-    let parts = LogTailParts {
-        intake: intake.clone(),
-        clock: context.clock,
-    };
-    let tail = LogTail::build(context.config.log.as_ref()?, parts);
+    let log = context.config.log.as_ref()?;
+    let tail = LogTail::build(log, intake.clone(), context.clock);
     let status = tail.status();
     registry.on_start(|stage| tail.start(stage));
     registry.sampler(Log(status.clone()));

@@ -1,6 +1,7 @@
 //! Follows a log file on its own thread and feeds the intake.
 
-use super::{LogTailParts, record_writer};
+use super::record_writer;
+use crate::validator::intake::Intake;
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::{PATH_CALL_TIMEOUT, PathThread, Stop};
 use faultline_log_tail::{Follower, POLL_INTERVAL, StatusHandle};
@@ -9,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
 /// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
-#[derive(Debug)]
 pub struct FileTail {
     /// `None` while its file system has not responded.
     follower: Option<Follower>,
@@ -21,8 +21,8 @@ pub struct FileTail {
 
 impl FileTail {
     /// Starts at the file's current end.
-    pub fn open(path: &Path, parts: LogTailParts) -> Self {
-        let (now, writer) = (parts.clock.now(), record_writer(parts.intake));
+    pub fn open(path: &Path, intake: Intake, clock: Clock) -> Self {
+        let (now, writer) = (clock.now(), record_writer(intake));
         let (status, path_to_open) = (writer.status().clone(), path.to_owned());
         status.begin(&path.into(), now);
         let opening = PathThread::new("log-open")
@@ -33,7 +33,7 @@ impl FileTail {
             opening,
             path: path.to_owned(),
             status,
-            clock: parts.clock,
+            clock,
         }
     }
 

@@ -14,7 +14,8 @@
 
 mod entry;
 
-use super::{LogTailParts, record_writer};
+use super::record_writer;
+use crate::validator::intake::Intake;
 use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_core::clock::Clock;
@@ -56,7 +57,6 @@ const RESTART_TIMES: RestartTimes = RestartTimes {
     working_after: Duration::from_secs(2),
 };
 
-#[derive(Debug)]
 pub struct JournalTail {
     program: String,
     unit: String,
@@ -70,12 +70,12 @@ pub struct JournalTail {
 
 impl JournalTail {
     /// Starts at the current end. Does not start journalctl yet.
-    pub fn new(unit: &str, parts: LogTailParts) -> Self {
+    pub fn new(unit: &str, intake: Intake, clock: Clock) -> Self {
         Self::with(
             "journalctl",
             unit,
-            parts.clock,
-            record_writer(parts.intake),
+            clock,
+            record_writer(intake),
             RESTART_TIMES,
         )
     }

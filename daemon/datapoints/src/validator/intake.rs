@@ -26,7 +26,7 @@ use faultline_metrics::Stamp;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The listener or the log follower writes it, and the sampling thread reads it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,

@@ -15,12 +15,6 @@ pub enum PointMessage {
 #[derive(Clone)]
 pub struct PointRecorder(Arc<dyn Fn(PointMessage) + Send + Sync>);
 
-impl std::fmt::Debug for PointRecorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Points")
-    }
-}
-
 impl PointRecorder {
     /// `record` must not block.
     pub fn new(record: impl Fn(PointMessage) + Send + Sync + 'static) -> Self {

@@ -17,13 +17,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let (intake, clock) = (Intake::new(&Datapoints::default()), Clock::start());
-    let tail = FileTail::open(
-        &path,
-        LogTailParts {
-            intake: intake.clone(),
-            clock,
-        },
-    );
+    let tail = FileTail::open(&path, intake.clone(), clock);
     let text = "[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=1i misses=5i\n";
     append(&path).write_all(text.as_bytes()).unwrap();
     let mut follower = tail.follower.unwrap();

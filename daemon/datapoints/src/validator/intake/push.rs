@@ -7,7 +7,6 @@ use faultline_metrics::Stamp;
 use std::sync::Arc;
 
 /// One body being parsed, or a section of the log. Holds no lock between lines.
-#[derive(Debug)]
 pub struct Push {
     intake: Intake,
     allow: Arc<AllowList>,

@@ -2,28 +2,21 @@
 
 use super::{Intake, State};
 use faultline_metrics::Stamp;
-use std::fmt;
 use std::time::Duration;
 
 /// Interval at which the validator's user is read: it may drop its privileges after its start.
 const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
-
-impl fmt::Debug for UserLookup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UserLookup")
-    }
-}
+pub(super) type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
 
 impl Intake {
     /// Only the first call counts.
     pub fn set_user_lookup(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
-        let _ = self.users.set(UserLookup(Box::new(find)));
+        let _ = self.users.set(Box::new(find));
     }
 
     pub(super) fn find_user(&self) -> Option<u32> {
-        self.users.get().and_then(|users| users.0())
+        self.users.get().and_then(|find| find())
     }
 
     /// True if pushes of `user` are accepted. Until a validator is found, all of them are pending.
