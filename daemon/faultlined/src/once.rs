@@ -12,16 +12,14 @@ mod votes;
 pub use report::{Check, Report, State};
 
 use crate::app;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
-use faultline_core::supervisor::Stage;
 use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
 use faultline_status::{Answer, AnswerInputs, Status, Verdict};
 use rights::ProcessInspection;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
@@ -73,22 +71,19 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     let ((admin, rpc, votes, reported_identity), (ingest, push, metrics, log, disks)) =
         tokio::join!(interface_checks, local_checks);
     let identity = reported_identity.or(inspection.target.as_ref().and(config.target.identity));
-    let mut checks = vec![
-        inspection
-            .process
-            .with("identity", identity.map(|key| key.to_string())),
-    ];
+    let identity = identity.map(|key| key.to_string());
+    let mut checks = vec![("process", inspection.process.with("identity", identity))];
     checks.extend(inspection.rights);
-    checks.extend(disks);
+    checks.extend(disks.into_iter().map(|disk| ("disk", disk)));
     checks.extend([
-        admin,
-        rpc,
-        votes,
-        ingest,
-        push,
-        metrics,
-        log,
-        configuration(config),
+        ("admin", admin),
+        ("rpc", rpc),
+        ("votes", votes),
+        ("ingest", ingest),
+        ("push", push),
+        ("metrics", metrics),
+        ("log", log),
+        ("config", configuration(config)),
     ]);
     Ok(Report {
         at: clock.now(),
@@ -125,14 +120,9 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
 
 /// Runs on its own thread, because procfs reads of a process that hangs in the kernel can block.
 async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
-    let mut stage = Stage::new("once", &Handle::current());
-    let (send, inspection) = tokio::sync::oneshot::channel();
-    let wanted = config.clone();
-    stage
-        .thread("look", move |_| {
-            drop(send.send(ProcessInspection::inspect(&wanted, clock)))
-        })
-        .context("a thread cannot be started")?;
+    let config = config.clone();
+    let inspection =
+        tokio::task::spawn_blocking(move || ProcessInspection::inspect(&config, clock));
     match tokio::time::timeout(INSPECTION_TIMEOUT, inspection).await {
         Ok(Ok(inspection)) => inspection,
         Ok(Err(_)) => bail!("reading procfs failed; please report this"),
@@ -146,11 +136,10 @@ async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspect
 
 fn configuration(config: &Config) -> Check {
     match app::config_errors(config, &[]).as_slice() {
-        [] => Check::ok("config", "the daemon can start with this configuration"),
+        [] => Check::ok("the daemon can start with this configuration"),
         some => {
             let all: Vec<String> = some.iter().map(ToString::to_string).collect();
             Check::attention(
-                "config",
                 all.join("; "),
                 "correct it; run faultlined check-config for details",
             )

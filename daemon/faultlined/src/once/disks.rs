@@ -1,30 +1,29 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
+use super::pollers::{stage, wait_for};
 use super::report::Check;
 use super::rights::{ProcessInspection, rights_remedy};
 use faultline_core::clock::Clock;
 use faultline_core::config::Config;
-use faultline_core::supervisor::Stage;
+use faultline_core::hub::Latest;
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::Status;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
 use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Handle;
 
-const NAME: &str = "disk";
 /// The source itself waits 2 s for a response.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
-/// Maximum time for the thread to end; a blocked call is abandoned.
-const GRACE: Duration = Duration::from_secs(1);
+
 pub(super) async fn check(
     config: &Config,
     inspection: &ProcessInspection,
     clock: Clock,
 ) -> Vec<Check> {
-    let off = |why: &str| vec![Check::off(NAME, why)];
+    let off = |why: &str| vec![Check::off(why)];
     if !config.host.enabled {
         return off("not checked: disabled (host.enabled)");
     }
@@ -35,28 +34,21 @@ pub(super) async fn check(
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    let root = config.paths.clone();
-    let mut stage = Stage::new("once", &Handle::current());
+    let (latest, root) = (Latest::default(), config.paths.clone());
+    let (found, mut stage) = (latest.clone(), stage());
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
-        drop(sender.send(resources::inspect(&root, &target, clock).await));
+        let usage = resources::inspect(&root, &target, clock).await;
+        latest.set(Some(Arc::new(usage)));
     });
-    let found = match started {
-        Ok(()) => tokio::time::timeout(CHECK_TIMEOUT, receiver)
-            .await
-            .ok()
-            .and_then(Result::ok),
-        Err(error) => {
-            return vec![Check::attention(
-                NAME,
-                error,
-                "no thread can be started: look at the limits of this user",
-            )];
-        }
-    };
-    stage.end(GRACE).await;
-    match found {
+    if let Err(error) = started {
+        return vec![Check::attention(
+            error,
+            "no thread can be started: look at the limits of this user",
+        )];
+    }
+    let found = wait_for(stage, CHECK_TIMEOUT, || found.get()).await;
+    match found.as_deref() {
         Some(Ok((usage, unavailable))) if usage.is_empty() && unavailable.is_empty() => {
             off("the validator names no folder")
         }
@@ -73,7 +65,7 @@ pub(super) async fn check(
                 .collect()
         }
         Some(Err(error)) => off(&format!("not known: {error}")),
-        None => vec![Check::attention(NAME, "no answer within 4 s", SEE_MOUNTS)],
+        None => vec![Check::attention("no answer within 4 s", SEE_MOUNTS)],
     }
 }
 
@@ -84,10 +76,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let mounted_at = clean(&mount.mount_point.to_string_lossy());
     if space.is_unlimited() {
         let fs_type = clean(&mount.fs_type);
-        return Check::off(
-            NAME,
-            format!("{mounted_at}: {fs_type} has no size: not judged"),
-        );
+        return Check::off(format!("{mounted_at}: {fs_type} has no size: not judged"));
     }
     let inodes = space.inodes.filter(|(all, _)| *all > 0);
     let of_inodes = inodes
@@ -100,9 +89,8 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
         bytes(size),
         share(avail, size)
     );
-    let attention = |what: &str, remedy: &str| {
-        Check::attention(NAME, format!("{mounted_at} {what}: {left}"), remedy)
-    };
+    let attention =
+        |what: &str, remedy: &str| Check::attention(format!("{mounted_at} {what}: {left}"), remedy);
     let check = if usage.system.of_process && mount.is_read_only() {
         attention(
             "is read-only",
@@ -119,7 +107,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
             "remove files: none can be added; see runbook AgaveDiskInodesLow",
         )
     } else {
-        Check::ok(NAME, format!("{mounted_at}: {left}"))
+        Check::ok(format!("{mounted_at}: {left}"))
     };
     let purposes: Vec<&str> = usage.purposes.iter().copied().collect();
     check
@@ -151,9 +139,9 @@ fn unresolved_check(unavailable: &UnavailableFolder, owner: Option<u32>) -> Chec
         unavailable.why
     );
     match (unavailable.status, unavailable.remedy) {
-        (Status::Absent, Some(remedy)) => Check::off(NAME, format!("{found}; {remedy}")),
-        (Status::Forbidden, _) => Check::attention(NAME, found, rights_remedy(owner)),
-        (_, remedy) => Check::attention(NAME, found, remedy.unwrap_or(SEE_MOUNTS)),
+        (Status::Absent, Some(remedy)) => Check::off(format!("{found}; {remedy}")),
+        (Status::Forbidden, _) => Check::attention(found, rights_remedy(owner)),
+        (_, remedy) => Check::attention(found, remedy.unwrap_or(SEE_MOUNTS)),
     }
 }
 

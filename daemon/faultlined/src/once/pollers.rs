@@ -8,8 +8,8 @@ use faultline_agave::rpc::Health;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, Log, MIN_INTERVAL, TargetSelector};
 use faultline_core::hub::Latest;
-use faultline_core::supervisor::Stage;
-use faultline_datapoints::tail::{self, LogTail};
+use faultline_core::supervisor::{Stage, Stop};
+use faultline_datapoints::tail::LogTail;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::Problem;
@@ -28,6 +28,17 @@ const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn stage() -> Stage {
     Stage::new("once", &Handle::current())
+}
+
+/// Runs a poller until `inspect` has found something, or for `max_wait`.
+pub(super) async fn poll<T, F: Future<Output = ()> + Send + 'static>(
+    run: impl FnOnce(Stop) -> F,
+    max_wait: Duration,
+    inspect: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let mut stage = stage();
+    stage.task("poller", run);
+    wait_for(stage, max_wait, inspect).await
 }
 
 /// Ends the stage when `inspect` has found something, or after `max_wait`.
@@ -49,8 +60,6 @@ pub(super) async fn wait_for<T>(
     found
 }
 
-const ADMIN: &str = "admin";
-
 /// The returned facts select the JSON-RPC address.
 pub(super) async fn admin(
     config: &Config,
@@ -71,23 +80,22 @@ pub(super) async fn admin(
         admin::target_lookup(&inspection.following),
         facts.clone(),
     );
-    let mut stage = stage();
-    stage.task("admin", |stop| poller.with_short_intervals().run(stop));
-    let reported = wait_for(stage, REPORT_TIMEOUT, || {
+    let run = |stop| poller.with_short_intervals().run(stop);
+    let reported = poll(run, REPORT_TIMEOUT, || {
         facts
             .get()
             .filter(|facts| facts.up || !facts.problems.is_empty())
     });
     let check = match reported.await {
         Some(reported) => admin_answer(&reported, inspection),
-        None => Check::attention(ADMIN, "no answer within 3 s", SEE_LOG),
+        None => Check::attention("no answer within 3 s", SEE_LOG),
     };
     (check, facts)
 }
 
 /// Why the admin socket cannot be checked.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
-    let off = |why: &str| Some(Check::off(ADMIN, why));
+    let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {
         return off("not checked: disabled (admin.enabled), or not a validator");
     }
@@ -105,32 +113,25 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
     }
     let found =
         "its ledger is not known: its path is relative, and its working directory may not be read";
-    Some(Check::attention(
-        ADMIN,
-        found,
-        rights_remedy(inspection.owner),
-    ))
+    Some(Check::attention(found, rights_remedy(inspection.owner)))
 }
 
 fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
     let problems = problem_text(&reported.problems);
     match &reported.progress {
         Some(StartProgress::Running) => {
-            Check::ok(ADMIN, "it answers: the validator runs").with("lacks", problems)
+            Check::ok("it answers: the validator runs").with("lacks", problems)
         }
-        Some(progress) => Check::ok(
-            ADMIN,
-            format!(
-                "it answers: the validator is starting ({})",
-                progress.name()
-            ),
-        ),
+        Some(progress) => Check::ok(format!(
+            "it answers: the validator is starting ({})",
+            progress.name()
+        )),
         None => {
             let remedy = match is_forbidden(&reported.problems) {
                 true => rights_remedy(inspection.owner) + ": admin.enabled = false",
                 false => SEE_LOG.to_owned(),
             };
-            Check::attention(ADMIN, problems.unwrap_or_default(), remedy)
+            Check::attention(problems.unwrap_or_default(), remedy)
         }
     }
 }
@@ -183,8 +184,7 @@ pub(super) async fn rpc(
     admin: Latest<AdminFacts>,
     clock: Clock,
 ) -> (Check, rpc::Handle) {
-    let name = "rpc";
-    let off = |why: &str| (Check::off(name, why), rpc::Handle::default());
+    let off = |why: &str| (Check::off(why), rpc::Handle::default());
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
@@ -199,17 +199,18 @@ pub(super) async fn rpc(
     };
     let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
     let handle = poller.handle();
-    let mut stage = stage();
-    stage.task("rpc", |stop| poller.run(stop));
-    let reported = wait_for(stage, REPORT_TIMEOUT, || {
-        handle
-            .facts()
-            .filter(|facts| facts.up || !facts.problems.is_empty())
-    });
+    let reported = poll(
+        |stop| poller.run(stop),
+        REPORT_TIMEOUT,
+        || {
+            handle
+                .facts()
+                .filter(|facts| facts.up || !facts.problems.is_empty())
+        },
+    );
     let (reported, admin) = (reported.await, admin.get());
     let check = match reported {
         None => Check::attention(
-            name,
             "no answer within 3 s",
             "look at the validator's log; set rpc.url",
         ),
@@ -226,15 +227,11 @@ fn rpc_failed(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) 
         .and_then(|facts| facts.progress.as_ref())
         .filter(|progress| **progress != StartProgress::Running);
     match starting {
-        Some(progress) if config.rpc.url.is_none() => Check::off(
-            "rpc",
-            format!(
-                "no answer yet: the validator is starting ({}), and opens JSON-RPC last",
-                progress.name()
-            ),
-        ),
+        Some(progress) if config.rpc.url.is_none() => Check::off(format!(
+            "no answer yet: the validator is starting ({}), and opens JSON-RPC last",
+            progress.name()
+        )),
         _ => Check::attention(
-            "rpc",
             format!(
                 "no answer: {}",
                 problem_text(&reported.problems).unwrap_or_default()
@@ -254,14 +251,12 @@ fn probe(config: &Config) -> Option<String> {
 }
 
 fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
-    let name = "rpc";
     if let (Some(rpc), Some(own)) = (
         &reported.identity,
         admin.and_then(|facts| facts.identity.as_ref()),
     ) && rpc != own
     {
         return Check::attention(
-            name,
             format!("another node answers: its identity is {rpc}, that of the validator is {own}"),
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
@@ -271,7 +266,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         Some(false) => "behind",
         None => "of unknown health",
     };
-    Check::ok(name, format!("it answers: the node is {health}"))
+    Check::ok(format!("it answers: the node is {health}"))
         .with("slot", reported.epoch_info.map(|info| info.absolute_slot))
         .with("behind", reported.slots_behind)
         .with(
@@ -285,19 +280,14 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
 }
 
 pub(super) async fn log(config: &Config, clock: Clock) -> Check {
-    let name = "log";
     let Some(log) = &config.log else {
         let why = match config.target.find {
             TargetSelector::ProcessName(_) => "not read: not a validator",
             _ => "not configured; datapoints come by pushes",
         };
-        return Check::off(name, why);
+        return Check::off(why);
     };
-    let parts = tail::LogTailParts {
-        intake: Intake::new(&config.datapoints),
-        clock,
-    };
-    let tail = LogTail::build(log, parts);
+    let tail = LogTail::build(log, Intake::new(&config.datapoints), clock);
     let status_handle = tail.status();
     let mut stage = stage();
     let started = tail.start(&mut stage).map_err(|error| error.to_string());
@@ -319,14 +309,13 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     };
     match (started, status) {
         (Err(error), _) => Check::attention(
-            name,
             error,
             "no thread can be started: look at the limits of this user",
         ),
         (Ok(()), Some(status)) => match status.problem {
-            None => Check::ok(name, what),
-            Some(problem) => Check::attention(name, problem.what, remedy),
+            None => Check::ok(what),
+            Some(problem) => Check::attention(problem.what, remedy),
         },
-        (Ok(()), None) => Check::attention(name, "reading it did not begin within 4 s", remedy),
+        (Ok(()), None) => Check::attention("reading it did not begin within 4 s", remedy),
     }
 }

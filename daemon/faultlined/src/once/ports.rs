@@ -109,13 +109,9 @@ async fn ingest_listener(address: SocketAddr) -> PortState {
 
 pub(super) async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
-        return Check::off(
-            "ingest",
-            "pushes are disabled: ingest.enabled is false (the default with [log])",
-        );
+        return Check::off("pushes are disabled: ingest.enabled is false (the default with [log])");
     }
     port_check(
-        "ingest",
         "ingest.listen",
         config.ingest.listen,
         ingest_listener(config.ingest.listen).await,
@@ -129,33 +125,27 @@ pub(super) async fn metrics(config: &Config) -> Check {
     })
     .await;
     if found == PortState::Other && config.metrics.web_config.is_some() {
-        return Check::off(
-            "metrics",
-            format!(
-                "a program listens at {listen}; with TLS or a password, its name is not checked"
-            ),
-        );
+        return Check::off(format!(
+            "a program listens at {listen}; with TLS or a password, its name is not checked"
+        ));
     }
-    port_check("metrics", "metrics.listen", listen, found)
+    port_check("metrics.listen", listen, found)
 }
 
-fn port_check(name: &'static str, key: &str, listen: SocketAddr, found: PortState) -> Check {
+fn port_check(key: &str, listen: SocketAddr, found: PortState) -> Check {
     let remedy =
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match found {
-        _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
-        PortState::Closed => Check::ok(
-            name,
-            format!("{listen} is free; no faultlined listens there now"),
-        ),
-        PortState::Faultlined => Check::ok(name, format!("a faultlined listens at {listen}")),
+        _ if listen.port() == 0 => Check::ok("the system chooses a free port (port 0)"),
+        PortState::Closed => {
+            Check::ok(format!("{listen} is free; no faultlined listens there now"))
+        }
+        PortState::Faultlined => Check::ok(format!("a faultlined listens at {listen}")),
         PortState::Other => Check::attention(
-            name,
             format!("what listens at {listen} does not answer as a faultlined"),
             remedy,
         ),
         PortState::Silent => Check::attention(
-            name,
             format!("{listen} gives no answer within 1 s"),
             format!(
                 "see systemctl status faultlined; if this machine does not have the address, correct {key}; else {remedy}"
@@ -165,26 +155,22 @@ fn port_check(name: &'static str, key: &str, listen: SocketAddr, found: PortStat
 }
 
 pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
-    let name = "push";
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
         (Some(Log::File(_) | Log::Journal(_)), false) => {
-            return Check::off(name, "datapoints come from the log ([log])");
+            return Check::off("datapoints come from the log ([log])");
         }
-        (None, false) => return Check::off(name, "no pushes are taken (ingest.enabled)"),
+        (None, false) => return Check::off("no pushes are taken (ingest.enabled)"),
     }
     let validator = inspection
         .target
         .as_ref()
         .and_then(|target| target.validator.as_ref());
     let (Some(validator), Some(environment)) = (validator, &inspection.environment) else {
-        return Check::off(name, "not checked: no validator is followed");
+        return Check::off("not checked: no validator is followed");
     };
     let Ok(environment) = environment else {
-        return Check::off(
-            name,
-            "not known: the validator's environment may not be read",
-        );
+        return Check::off("not known: the validator's environment may not be read");
     };
     let set = remedy(config);
     match environment
@@ -194,25 +180,19 @@ pub(super) async fn push(config: &Config, inspection: &ProcessInspection) -> Che
         .map(MetricsConfig::parse)
     {
         None | Some(Err(MetricsConfigError::Empty)) if validator.program == Program::Fdctl => {
-            Check::off(
-                name,
-                "not known: Frankendancer reads it from its configuration file",
-            )
+            Check::off("not known: Frankendancer reads it from its configuration file")
         }
         None | Some(Err(MetricsConfigError::Empty)) => Check::attention(
-            name,
             format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
             set,
         ),
-        Some(Err(error)) => {
-            Check::attention(name, format!("{METRICS_CONFIG} is wrong: {error}"), set)
-        }
+        Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), set),
         Some(Ok(pushed)) => push_check(config, &pushed, set).await,
     }
 }
 
 async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Check {
-    let (name, listen) = ("push", config.ingest.listen);
+    let listen = config.ingest.listen;
     let destination = push_destination(&pushed.host, listen);
     let elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
@@ -227,38 +207,28 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, set: String) -> Che
         .is_none_or(|wanted| ingest::accepts(wanted, pushed));
     let host = address_of(&pushed.host);
     match (destination, elsewhere) {
-        (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(
-            name,
-            format!(
-                "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
-            ),
-        ),
-        (PushDestination::Here, _) if accepted => Check::ok(
-            name,
-            format!("the validator pushes to {host}, with the credentials of [ingest]"),
-        ),
+        (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
+            "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
+        )),
+        (PushDestination::Here, _) if accepted => Check::ok(format!(
+            "the validator pushes to {host}, with the credentials of [ingest]"
+        )),
         (PushDestination::Here, _) => Check::attention(
-            name,
             format!(
                 "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
             ),
             set,
         ),
-        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::ok(
-            name,
-            format!(
-                "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
-            ),
-        ),
+        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::ok(format!(
+            "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
+        )),
         (PushDestination::Elsewhere(_), _) => Check::attention(
-            name,
             format!("the validator pushes to {host}, not to {listen}"),
             set + "; the server it pushes to now can have the same from [forward]",
         ),
-        (PushDestination::Unknown, _) => Check::off(
-            name,
-            format!("the validator pushes to {host}; whether that is {listen} is not known"),
-        ),
+        (PushDestination::Unknown, _) => Check::off(format!(
+            "the validator pushes to {host}; whether that is {listen} is not known"
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 use faultline_metrics::Stamp;
 use faultline_status::Answer;
 use faultline_text::clean;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt::{Display, Write};
 
@@ -10,7 +11,8 @@ const WIDTH: usize = 80;
 const INDENT: usize = 14;
 const DETAIL: usize = 10;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     Ok,
     /// The operator must act.
@@ -20,14 +22,6 @@ pub enum State {
 }
 
 impl State {
-    pub const fn name(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Attention => "attention",
-            State::Off => "off",
-        }
-    }
-
     const fn mark(self) -> &'static str {
         match self {
             State::Ok => "OK",
@@ -40,7 +34,6 @@ impl State {
 /// The texts are sanitized for a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    pub name: &'static str,
     pub state: State,
     pub found: String,
     /// What to do; `None` unless the state is [`State::Attention`].
@@ -50,21 +43,17 @@ pub struct Check {
 }
 
 impl Check {
-    pub(super) fn ok(name: &'static str, found: impl Display) -> Self {
-        Self::new(name, State::Ok, found, None)
+    pub(super) fn ok(found: impl Display) -> Self {
+        Self::new(State::Ok, found, None)
     }
 
-    pub(super) fn off(name: &'static str, found: impl Display) -> Self {
-        Self::new(name, State::Off, found, None)
+    pub(super) fn off(found: impl Display) -> Self {
+        Self::new(State::Off, found, None)
     }
 
-    pub(super) fn attention(name: &'static str, found: impl Display, remedy: impl Display) -> Self {
-        Self::new(
-            name,
-            State::Attention,
-            found,
-            Some(clean(&remedy.to_string())),
-        )
+    pub(super) fn attention(found: impl Display, remedy: impl Display) -> Self {
+        let remedy = clean(&remedy.to_string());
+        Self::new(State::Attention, found, Some(remedy))
     }
 
     pub(super) fn with(mut self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
@@ -77,9 +66,8 @@ impl Check {
         self
     }
 
-    fn new(name: &'static str, state: State, found: impl Display, remedy: Option<String>) -> Self {
+    fn new(state: State, found: impl Display, remedy: Option<String>) -> Self {
         Check {
-            name,
             state,
             found: clean(&found.to_string()),
             remedy,
@@ -95,14 +83,15 @@ pub struct Report {
     pub looking_for: String,
     /// RAM, program cache and rewards: of the daemon if it runs, else of one tick.
     pub answers: Vec<Answer>,
-    pub checks: Vec<Check>,
+    /// Each with its name.
+    pub checks: Vec<(&'static str, Check)>,
 }
 
 impl Report {
     pub fn attention(&self) -> usize {
         self.checks
             .iter()
-            .filter(|check| check.state == State::Attention)
+            .filter(|(_, check)| check.state == State::Attention)
             .count()
     }
 
@@ -121,8 +110,8 @@ impl Report {
             clean(&self.looking_for)
         );
         paragraph(&mut out, "", 0, &head);
-        for check in &self.checks {
-            let prefix = format!("{:<9}{:<5}", check.name, check.state.mark());
+        for (name, check) in &self.checks {
+            let prefix = format!("{name:<9}{:<5}", check.state.mark());
             paragraph(&mut out, &prefix, INDENT, &check.found);
             for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
                 let value = value
@@ -138,7 +127,7 @@ impl Report {
         let total = self
             .checks
             .iter()
-            .filter(|check| check.state != State::Off)
+            .filter(|(_, check)| check.state != State::Off)
             .count();
         let end = match self.attention() {
             0 => format!("All {total} checks are OK."),
@@ -149,15 +138,15 @@ impl Report {
     }
 
     pub fn json(&self) -> String {
-        let check = |check: &Check| {
+        let check = |(name, check): &(&str, Check)| {
             let details: Map<String, Value> = check
                 .details
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect();
             json!({
-                "name": check.name,
-                "state": check.state.name(),
+                "name": name,
+                "state": check.state,
                 "found": check.found,
                 "remedy": check.remedy,
                 "details": details,
@@ -203,7 +192,7 @@ fn paragraph(out: &mut String, prefix: &str, indent: usize, text: &str) {
 mod tests {
     use super::*;
 
-    fn report(checks: Vec<Check>) -> Report {
+    fn report(checks: Vec<(&'static str, Check)>) -> Report {
         Report {
             at: Stamp::default(),
             user: 1000,
@@ -219,11 +208,14 @@ mod tests {
             "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it "
                 .repeat(3);
         let checks = vec![
-            Check::ok("process", "pid 4242 (agave-validator)")
-                .with("pid", Some(4242))
-                .with("ledger", Some("/l")),
-            Check::attention("admin", &long, &long),
-            Check::off("log", "not configured"),
+            (
+                "process",
+                Check::ok("pid 4242 (agave-validator)")
+                    .with("pid", Some(4242))
+                    .with("ledger", Some("/l")),
+            ),
+            ("admin", Check::attention(&long, &long)),
+            ("log", Check::off("not configured")),
         ];
         let text = report(checks).text();
         assert!(
@@ -245,9 +237,10 @@ mod tests {
     #[test]
     fn foreign_texts_are_escaped_for_the_terminal() {
         let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
-        let report = report(vec![
-            Check::attention("rpc", evil, evil).with("ledger", Some(evil)),
-        ]);
+        let report = report(vec![(
+            "rpc",
+            Check::attention(evil, evil).with("ledger", Some(evil)),
+        )]);
         for text in [report.text(), report.json()] {
             assert!(
                 !text
@@ -265,8 +258,8 @@ mod tests {
     #[test]
     fn json_output_contains_the_same_checks_as_text() {
         let report = report(vec![
-            Check::ok("process", "pid 7").with("pid", Some(7)),
-            Check::attention("rpc", "a", "b"),
+            ("process", Check::ok("pid 7").with("pid", Some(7))),
+            ("rpc", Check::attention("a", "b")),
         ]);
         let json: Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(

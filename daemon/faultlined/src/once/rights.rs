@@ -21,7 +21,7 @@ pub(super) struct ProcessInspection {
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
     pub(super) environment: Option<Result<Environment, ReadError>>,
     pub(super) process: Check,
-    pub(super) rights: Vec<Check>,
+    pub(super) rights: Vec<(&'static str, Check)>,
     pub(super) tick: Arc<Tick>,
 }
 
@@ -99,7 +99,7 @@ fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
         TargetSelector::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
         TargetSelector::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
     };
-    Check::attention("process", problems.join("; "), remedy)
+    Check::attention(problems.join("; "), remedy)
 }
 
 fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
@@ -115,7 +115,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
     let cgroup = locate(root, target.process.pid)
         .ok()
         .and_then(|found| found.memory.or(found.unified).ok());
-    Check::ok("process", found)
+    Check::ok(found)
         .with("pid", Some(target.process.pid))
         .with("found_by", Some(found_by(target.found_by)))
         .with("user", owner)
@@ -142,7 +142,7 @@ fn file_checks(
     folder: &Path,
     environment: &Result<Environment, ReadError>,
     owner: Option<u32>,
-) -> Vec<Check> {
+) -> Vec<(&'static str, Check)> {
     let sample = files.sample(&mut Vec::new());
     let environment = environment.as_ref().err().cloned();
     let all = [
@@ -153,27 +153,20 @@ fn file_checks(
     ];
     let check = |(name, what, error): (_, _, Option<ReadError>)| {
         let what = format!("{}/{name}: {what}", folder.display());
-        file_check(name, &what, error.as_ref(), owner)
+        (name, file_check(&what, error.as_ref(), owner))
     };
     all.map(check).into()
 }
 
-fn file_check(
-    name: &'static str,
-    what: &str,
-    error: Option<&ReadError>,
-    owner: Option<u32>,
-) -> Check {
+fn file_check(what: &str, error: Option<&ReadError>, owner: Option<u32>) -> Check {
     match error {
-        None => Check::ok(name, what),
+        None => Check::ok(what),
         Some(error) => match error.kind() {
-            ErrorKind::Absent => Check::off(name, error),
-            ErrorKind::Forbidden => Check::attention(
-                name,
-                format!("no right to read {what}"),
-                rights_remedy(owner),
-            ),
-            ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, CHECK_AGAIN),
+            ErrorKind::Absent => Check::off(error),
+            ErrorKind::Forbidden => {
+                Check::attention(format!("no right to read {what}"), rights_remedy(owner))
+            }
+            ErrorKind::Gone | ErrorKind::Broken => Check::attention(error, CHECK_AGAIN),
         },
     }
 }
@@ -199,7 +192,7 @@ pub(super) fn rights_remedy(owner: Option<u32>) -> String {
     )
 }
 
-fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
+fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = (&'static str, Check)> {
     let wanted = |batch: &&Arc<Batch>| {
         matches!(
             batch.source,
@@ -212,21 +205,21 @@ fn batch_checks(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> 
         .map(move |batch| batch_check(batch, owner))
 }
 
-fn memory_check(tick: &Tick) -> Option<Check> {
+fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let memory = MemoryStatus::of(tick)?;
     let facts = memory.facts();
     let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
     let found = texts.join("; ");
     let is_nearly_full = facts.iter().any(|fact| fact.tone == Tone::Bad);
-    let remedy = match memory.binding() {
-        _ if is_nearly_full => "see docs/runbooks/AgaveOomAhead.md",
-        Some(_) => return Some(Check::ok("memory", found)),
-        None => "see the line cgroup",
+    let check = match memory.binding() {
+        _ if is_nearly_full => Check::attention(found, "see docs/runbooks/AgaveOomAhead.md"),
+        Some(_) => Check::ok(found),
+        None => Check::attention(found, "see the line cgroup"),
     };
-    Some(Check::attention("memory", found, remedy))
+    Some(("memory", check))
 }
 
-fn batch_check(batch: &Batch, owner: Option<u32>) -> Check {
+fn batch_check(batch: &Batch, owner: Option<u32>) -> (&'static str, Check) {
     let (name, what) = match batch.source {
         Source::Process => ("status", "memory, page faults and CPU of the process"),
         Source::Threads => ("threads", "page faults, CPU and waiting of its threads"),
@@ -246,7 +239,7 @@ fn batch_check(batch: &Batch, owner: Option<u32>) -> Check {
             0 => String::new(),
             some => format!(" ({some} not offered by this kernel, see --metrics)"),
         };
-        return Check::ok(name, format!("{what}{note}"));
+        return (name, Check::ok(format!("{what}{note}")));
     }
     let all = if bad.is_empty() { absent } else { bad };
     let first = all.iter().take(3).map(|problem| problem.what.as_str());
@@ -256,5 +249,6 @@ fn batch_check(batch: &Batch, owner: Option<u32>) -> Check {
     } else {
         CHECK_AGAIN.to_owned()
     };
-    Check::attention(name, format!("{what}: {}", lines.join("; ")), remedy)
+    let found = format!("{what}: {}", lines.join("; "));
+    (name, Check::attention(found, remedy))
 }

@@ -1,6 +1,6 @@
 //! Checks votes and rewards with the daemon's poller.
 
-use super::pollers::{MAX_TIMEOUT, problem_text, stage, target_lookup, wait_for};
+use super::pollers::{MAX_TIMEOUT, poll, problem_text, target_lookup};
 use super::report::Check;
 use super::rights::ProcessInspection;
 use faultline_core::clock::Clock;
@@ -23,14 +23,13 @@ pub(super) async fn check(
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
     clock: Clock,
 ) -> Check {
-    let name = "votes";
     if !config.validator.enabled {
-        return Check::off(name, "not checked: disabled (validator.enabled)");
+        return Check::off("not checked: disabled (validator.enabled)");
     }
     let target_lookup =
         target_lookup(config, inspection).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
     let Some(target_lookup) = target_lookup else {
-        return Check::off(name, "not asked: JSON-RPC does not answer");
+        return Check::off("not asked: JSON-RPC does not answer");
     };
     let timeout = config.validator.timeout.min(MAX_TIMEOUT);
     let quick = config::Validator {
@@ -44,16 +43,15 @@ pub(super) async fn check(
     let endpoint = rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
-    let mut stage = stage();
-    stage.task("votes", |stop| poller.run(stop));
-    let complete = wait_for(stage, RESPONSE_TIMEOUT, || {
-        handle.facts().filter(|facts| facts.is_complete)
-    });
+    let complete = poll(
+        |stop| poller.run(stop),
+        RESPONSE_TIMEOUT,
+        || handle.facts().filter(|facts| facts.is_complete),
+    );
     let facts = complete.await.or_else(|| handle.facts());
     match facts {
         Some(facts) => vote_check(&facts, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
-            name,
             "no answer within 5 s, or the identity is not known",
             "if JSON-RPC is slow, check again",
         ),
@@ -61,25 +59,19 @@ pub(super) async fn check(
 }
 
 fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
-    let name = "votes";
     let lacks = problem_text(&facts.problems);
     let (account, own) = match (facts.vote_account, facts.own(facts.at)) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {
             let remedy = "correct validator.vote_account, or leave it out";
-            return Check::attention(
-                name,
-                format!("the node knows no vote account {account}"),
-                remedy,
-            );
+            return Check::attention(format!("the node knows no vote account {account}"), remedy);
         }
         (None, _) if facts.has_all_accounts() => {
             return Check::off(
-                name,
                 "the identity has no vote account with stake: the node does not vote",
             );
         }
-        _ => return Check::off(name, "not known").with("lacks", lacks),
+        _ => return Check::off("not known").with("lacks", lacks),
     };
     let behind = own
         .distance()
@@ -87,16 +79,13 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
     let behind = behind.filter(|_| !is_far);
     let check = match own.delinquent {
         _ if is_far => Check::off(
-            name,
             "not judged: the validator is far behind the tip, and would judge by its own old bank",
         ),
         false if facts.is_standby(&own) => Check::ok(
-            name,
             "the vote account is current; another node votes with it, and this one is on standby",
         ),
-        false => Check::ok(name, "the vote account is current"),
+        false => Check::ok("the vote account is current"),
         true => Check::attention(
-            name,
             format!(
                 "the vote account is delinquent and earns nothing: its last vote was {}",
                 behind.as_deref().unwrap_or("never")
