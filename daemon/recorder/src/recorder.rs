@@ -229,7 +229,7 @@ impl Recorder {
                 }
                 Message::Point(point) => entries.push(Entry::Point(point)),
                 Message::Mark(at, name) => {
-                    entries.push(Entry::event(at, EventKind::Mark, &json!({ "name": name })));
+                    entries.push(Entry::event(at, EventKind::Mark, json!({ "name": name })));
                 }
             }
         }
@@ -238,7 +238,7 @@ impl Recorder {
         let before = std::mem::replace(&mut self.lost, self.queue.lost());
         if self.lost > before {
             let detail = json!({ "why": GAP_REASON, "entries": self.lost - before });
-            entries.push(Entry::event(now, EventKind::Gap, &detail));
+            entries.push(Entry::event(now, EventKind::Gap, detail));
         }
         self.sinks
             .iter_mut()

@@ -130,7 +130,7 @@ impl Ring {
     fn answer_requests(&mut self, now: Stamp) {
         for request in self.parts.handle.take_requests() {
             let detail = json!({ "name": "saved on request", "text": request.text });
-            self.write(&[Entry::event(now, EventKind::Mark, &detail)], now);
+            self.write(&[Entry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob { at: now, ..request });
         }
     }

@@ -303,7 +303,7 @@ fn a_trigger_is_saved_under_its_name_after_its_aftermath() {
     for number in 1..=20 {
         let mut entries = second(number);
         if number == 5 {
-            entries.push(Entry::event(at(number), EventKind::Behind, &json!({})));
+            entries.push(Entry::event(at(number), EventKind::Behind, json!({})));
         }
         ring.write_entries(&entries, at(number));
     }

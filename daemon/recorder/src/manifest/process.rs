@@ -10,8 +10,7 @@ use faultline_kernel::{
 };
 use faultline_sources::discovery::Target;
 use serde_json::{Map, Value, json};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Environment variables whose values are kept: they affect measurements and contain no secrets.
 const RECORDED_VARIABLES: [&str; 13] = [
@@ -116,13 +115,26 @@ pub(super) fn folders(
         own: Mounts::read(root, None).unwrap_or_default().own,
     };
     let arguments = files.cmdline()?;
-    let folders = Folders {
-        root,
-        pid,
-        mounts,
-        disks,
+    let working = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
+    let ledger = target.ledger.as_deref();
+    let named = |validator| arguments::folders(validator, ledger, &arguments);
+    let mut folders = target.validator.as_ref().map(named).unwrap_or_default();
+    folders.extend(working.clone().map(|folder| ("working", folder)));
+    folders.truncate(MAX_FOLDERS);
+    let describe = |(what, path): (&str, PathBuf)| {
+        let path = match &working {
+            Some(working) if path.is_relative() => working.join(path),
+            _ => path,
+        };
+        let clean: PathBuf = path.components().collect();
+        let found = location_of(root, pid, &clean, &mounts);
+        without_nulls(json!({
+            "what": what,
+            "path": shown(&path),
+            "mount": found.map(|found| describe_location(&found, disks)),
+        }))
     };
-    Ok(folders.describe(target, &arguments))
+    Ok(folders.into_iter().map(describe).collect())
 }
 
 fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
@@ -183,46 +195,4 @@ fn level(level: &CgroupLevel) -> Value {
         1
     };
     json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
-}
-
-struct Folders<'a> {
-    root: &'a HostRoot,
-    pid: u32,
-    mounts: Mounts,
-    disks: &'a [Disk],
-}
-
-impl Folders<'_> {
-    fn describe(&self, target: &Target, arguments: &[OsString]) -> Vec<Value> {
-        let process = self.root.procfs.join(self.pid.to_string());
-        let working = std::fs::read_link(process.join("cwd")).ok();
-        let mut folders: Vec<(&str, PathBuf)> = Vec::new();
-        if let Some(validator) = &target.validator {
-            folders.extend(arguments::folders(
-                validator,
-                target.ledger.as_deref(),
-                arguments,
-            ));
-        }
-        folders.extend(working.clone().map(|folder| ("working", folder)));
-        folders.truncate(MAX_FOLDERS);
-        let absolute = |path: PathBuf| match &working {
-            Some(working) if path.is_relative() => working.join(path),
-            _ => path,
-        };
-        folders
-            .into_iter()
-            .map(|(what, path)| self.folder(what, &absolute(path)))
-            .collect()
-    }
-
-    fn folder(&self, what: &str, path: &Path) -> Value {
-        let clean: PathBuf = path.components().collect();
-        let found = location_of(self.root, self.pid, &clean, &self.mounts);
-        without_nulls(json!({
-            "what": what,
-            "path": shown(path),
-            "mount": found.map(|found| describe_location(&found, self.disks)),
-        }))
-    }
 }

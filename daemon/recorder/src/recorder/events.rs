@@ -75,12 +75,12 @@ impl Events {
         if tick.number > number + 1 {
             let ticks = tick.number - number - 1;
             let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
-            out.push(Entry::event(tick.at, EventKind::Gap, &detail));
+            out.push(Entry::event(tick.at, EventKind::Gap, detail));
         }
         if was_set {
             let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
             let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
-            out.push(Entry::event(tick.at, EventKind::ClockStep, &detail));
+            out.push(Entry::event(tick.at, EventKind::ClockStep, detail));
         }
     }
 
@@ -105,7 +105,7 @@ impl Events {
             };
             let detail =
                 json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
-            out.push(Entry::event(tick.at, kind, &detail));
+            out.push(Entry::event(tick.at, kind, detail));
         }
         self.start_process(tick, seen.target.as_ref(), describe, out);
     }
@@ -131,7 +131,7 @@ impl Events {
         })));
         if let Some(target) = target {
             let detail = json!({ "pid": target.process.pid, "comm": target.comm, "found_by": target.found_by });
-            out.push(Entry::event(tick.at, EventKind::Start, &detail));
+            out.push(Entry::event(tick.at, EventKind::Start, detail));
         }
     }
 
@@ -142,7 +142,7 @@ impl Events {
                 out.push(Entry::event(
                     tick.at,
                     EventKind::Restart,
-                    &json!({ "reason": reason.name() }),
+                    json!({ "reason": reason.name() }),
                 ));
             }
         }
@@ -155,7 +155,7 @@ impl Events {
             out.push(Entry::event(
                 tick.at,
                 EventKind::Stall,
-                &json!({ "slot": self.slot }),
+                json!({ "slot": self.slot }),
             ));
         }
         self.stalled = stalled;
@@ -171,7 +171,7 @@ impl Events {
         let before = std::mem::replace(&mut self.phase, phase.cloned());
         let detail =
             json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
-        out.push(Entry::event(tick.at, EventKind::Phase, &detail));
+        out.push(Entry::event(tick.at, EventKind::Phase, detail));
         let Some(phase) = phase else { return };
         if self.last_known_phase.replace(phase.clone()).as_ref() == Some(phase) {
             return;
@@ -185,7 +185,7 @@ impl Events {
         out.push(Entry::event(
             tick.at,
             reached,
-            &json!({ "slots_behind": slots }),
+            json!({ "slots_behind": slots }),
         ));
     }
 }
@@ -214,7 +214,7 @@ fn phase_of(tick: &Tick) -> Option<&Text> {
 }
 
 impl Entry {
-    pub fn event(at: Stamp, kind: EventKind, detail: &Value) -> Entry {
+    pub fn event(at: Stamp, kind: EventKind, detail: Value) -> Entry {
         Entry::Event(Event {
             at,
             kind,

@@ -61,7 +61,7 @@ impl RecordingFile {
     ) -> Result<RecordingFile, Error> {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
-        let first = Entry::event(started, EventKind::DaemonStart, &detail);
+        let first = Entry::event(started, EventKind::DaemonStart, detail);
         let first_write = begin(path, new_recording, &first);
         let mut file = RecordingFile {
             path: path.to_owned(),
@@ -148,7 +148,7 @@ impl RecordingFile {
         let mut all = self.retained.take(self.process.as_ref());
         all.extend_from_slice(entries);
         let without_gap = all.len();
-        all.push(Entry::event(now, EventKind::Gap, &detail));
+        all.push(Entry::event(now, EventKind::Gap, detail));
         self.write(&all, without_gap)
     }
 
@@ -301,7 +301,7 @@ impl RecordingSink for RecordingFile {
         if let Some(failure) = &mut self.failure {
             failure.next = now.uptime;
         }
-        self.write_entries(&[Entry::event(now, EventKind::DaemonStop, &json!({}))], now);
+        self.write_entries(&[Entry::event(now, EventKind::DaemonStop, json!({}))], now);
         let path = self.path.display();
         let why = self.failure.map(|failure| failure.why);
         match self.writer.map(|writer| writer.finish(now)) {

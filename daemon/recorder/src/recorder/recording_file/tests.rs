@@ -164,7 +164,7 @@ fn blocked(path: &Path) -> Connection {
 }
 
 fn event(second: u64, kind: EventKind) -> Entry {
-    Entry::event(at(second), kind, &json!({}))
+    Entry::event(at(second), kind, json!({}))
 }
 
 fn process(pid: u32) -> Entry {
