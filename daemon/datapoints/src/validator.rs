@@ -1,7 +1,6 @@
 pub mod allowed;
 pub mod coverage;
 pub mod intake;
-pub mod migration;
 pub mod phase;
 pub mod recent;
 pub mod recorded;

@@ -8,10 +8,9 @@ pub use push::Push;
 
 use super::allowed::{AllowList, AllowedValues};
 use super::coverage::{Coverage, LastPush, PushEnd, PushTimes};
-use super::migration::MigrationReports;
 use super::recent::RecentLines;
 use super::recorded::PointRecorder;
-use super::reported::ValidatorReports;
+use super::reported::{MigrationReports, ValidatorReports};
 use super::senders::{
     Assumption, LineCounts, NO_ID, PendingSums, SenderOutcome, SenderState, Senders,
 };

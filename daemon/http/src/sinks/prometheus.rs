@@ -2,13 +2,11 @@
 
 mod classic;
 mod collector;
-mod dropped;
 mod exposition;
 mod family;
 mod negotiate;
 
-pub use dropped::DroppedSeries;
-pub use exposition::{Exposition, Page};
+pub use exposition::{DroppedSeries, Exposition, Page};
 pub use negotiate::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{Reading, Text, Tick};

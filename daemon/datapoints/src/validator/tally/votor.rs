@@ -109,8 +109,8 @@ impl Votor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_metrics::{Metric, Text, Value};
     use faultline_agave::line::Point;
+    use faultline_metrics::{Metric, Text, Value};
 
     fn votor(lines: &[&str]) -> Votor {
         let mut votor = Votor::default();

@@ -60,10 +60,8 @@ impl Collector for FamilyCollector {
         };
         let mut encoder = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
         family
-            .readings(self.exposition.tick())
-            .try_for_each(|reading| {
-                series(&mut encoder, reading, self.exposition.constant_labels())
-            })
+            .readings(&self.exposition.tick)
+            .try_for_each(|reading| series(&mut encoder, reading, &self.exposition.constant_labels))
     }
 }
 

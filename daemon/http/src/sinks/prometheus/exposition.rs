@@ -2,16 +2,19 @@
 
 use super::family::Family;
 use super::{ConstantLabels, ExpositionFormat, classic, collector};
+use faultline_metrics::metrics::daemon::SERIES_DROPPED;
 use faultline_metrics::{Reading, Tick, Value};
 use hyper::body::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// A tick's series without those that collide.
 #[derive(Debug, Clone)]
 pub struct Exposition {
-    tick: Arc<Tick>,
-    constant_labels: Arc<ConstantLabels>,
+    pub(super) tick: Arc<Tick>,
+    pub(super) constant_labels: Arc<ConstantLabels>,
     families: Arc<[Family]>,
 }
 
@@ -125,14 +128,6 @@ impl Exposition {
             .binary_search_by_key(&catalog_index, |family| family.catalog_index)
             .ok()
     }
-
-    pub(super) fn tick(&self) -> &Tick {
-        &self.tick
-    }
-
-    pub(super) fn constant_labels(&self) -> &ConstantLabels {
-        &self.constant_labels
-    }
 }
 
 impl Page {
@@ -212,6 +207,26 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Real(a), Value::Real(b)) => a.to_bits() == b.to_bits(),
         (a, b) => a == b,
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl DroppedSeries {
+    pub fn count(&self, exposition: &Exposition) {
+        let mut counts = self.0.lock();
+        for (metric, dropped) in exposition.dropped() {
+            *counts.entry(metric).or_default() += dropped as u64;
+        }
+    }
+
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let counts = self.0.lock();
+        let readings = counts
+            .iter()
+            .map(|(metric, count)| Reading::counter(&SERIES_DROPPED, [(*metric).into()], *count));
+        out.extend(readings);
     }
 }
 
