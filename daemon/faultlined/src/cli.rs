@@ -155,7 +155,9 @@ impl ConfigArgs {
 }
 
 impl TargetArgs {
-    fn apply(&self, config: &mut Config) {
+    /// The configuration of `file` with these options, and every error.
+    fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
+        let (mut config, mut config_errors) = file.read();
         let find = self
             .pid
             .map(TargetSelector::Pid)
@@ -176,41 +178,21 @@ impl TargetArgs {
             .program_cache_entries
             .or(config.target.program_cache_entries);
         if let Some(url) = &self.rpc {
-            config.rpc.url = config::rpc_url(url).ok();
+            config.rpc.url = config::rpc_url(url)
+                .map_err(|what| config_errors.insert(0, ConfigError::new(format!("--rpc: {what}"))))
+                .ok();
         }
         set(&mut config.paths.procfs, &self.procfs);
         set(&mut config.paths.sysfs, &self.sysfs);
         set(&mut config.paths.cgroup, &self.cgroup);
-    }
-
-    fn config_errors(&self) -> Vec<ConfigError> {
-        let rpc_error = self
-            .rpc
-            .as_deref()
-            .and_then(|url| config::rpc_url(url).err());
-        rpc_error
-            .map(|what| ConfigError::new(format!("--rpc: {what}")))
-            .into_iter()
-            .collect()
+        (config, config_errors)
     }
 }
 
 impl RunArgs {
-    pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
-        let (config, config_errors) = self.read();
-        if config_errors.is_empty() {
-            Ok(config)
-        } else {
-            Err(config_errors)
-        }
-    }
-
     /// Also returns every error. Replaces invalid values by their defaults.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        let mut config_errors = self.target.config_errors();
-        let (mut config, found) = self.file.read();
-        config_errors.extend(found);
-        self.target.apply(&mut config);
+        let (mut config, mut config_errors) = self.target.read(&self.file);
         if let Some(listen) = self.listen {
             config.metrics.listen = listen;
         }
@@ -276,10 +258,7 @@ impl RunArgs {
 
 impl OnceArgs {
     pub fn load(&self) -> Result<Config, Vec<ConfigError>> {
-        let mut config_errors = self.target.config_errors();
-        let (mut config, found) = self.file.read();
-        config_errors.extend(found);
-        self.target.apply(&mut config);
+        let (config, config_errors) = self.target.read(&self.file);
         if config_errors.is_empty() {
             Ok(config)
         } else {
@@ -324,32 +303,28 @@ mod tests {
             else {
                 panic!("run")
             };
-            args.load()
+            args.read()
         };
         assert_eq!(
-            parse(&["--listen", "127.0.0.1:2"])
-                .unwrap()
-                .metrics
-                .listen
-                .port(),
+            parse(&["--listen", "127.0.0.1:2"]).0.metrics.listen.port(),
             2
         );
-        let labelled = parse(&[
+        let (labelled, none) = parse(&[
             "--record",
             "r",
             "--label",
             "arm=A",
             "--label",
             "memory=DDR5",
-        ])
-        .unwrap();
+        ]);
+        assert_eq!(none, []);
         assert_eq!(
             (labelled.labels.arm.as_deref(), labelled.record.labels.len()),
             (Some("A"), 1)
         );
         assert_eq!(
             parse(&["--program-cache-entries", "1024"])
-                .unwrap()
+                .0
                 .target
                 .program_cache_entries,
             Some(1024)
@@ -358,15 +333,14 @@ mod tests {
             labelled.record.file.as_deref(),
             Some(std::path::Path::new("r"))
         );
-        let config_errors = parse(&[
+        let (_, config_errors) = parse(&[
             "--interval",
             "10ms",
             "--ingest",
             "127.0.0.1:3",
             "--rpc",
             "localhost",
-        ])
-        .unwrap_err();
+        ]);
         assert_eq!(config_errors.len(), 3, "{config_errors:?}");
     }
 
@@ -377,7 +351,7 @@ mod tests {
             panic!("run")
         };
         assert_eq!(
-            args.load().unwrap_err()[0].what,
+            args.read().1[0].what,
             "--label a is given twice, as \"1\" and as \"2\": keep one"
         );
     }

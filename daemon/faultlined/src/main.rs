@@ -2,6 +2,7 @@ use clap::{CommandFactory, Parser};
 use faultline_core::config::{self, ConfigError};
 use faultline_core::limits;
 use faultline_core::socket::InheritedSockets;
+use faultline_text::counted;
 use faultlined::app::{self, App, Options, Reload};
 use faultlined::cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs};
 use faultlined::ready_file::ReadyFile;
@@ -124,19 +125,16 @@ fn check(args: &ConfigArgs) -> ExitCode {
         || "the default configuration".to_owned(),
         |file| file.display().to_string(),
     );
-    let warned = count(warnings.len(), "warning");
+    let warned = counted(warnings.len() as f64, "warning");
     match (mistakes.len(), warnings.len()) {
         (0, 0) => print(&format!("{what} is fine\n")),
         (0, _) => print(&format!("{what}: no mistakes, {warned}\n")),
         (wrong, _) => {
-            print_error(&format!("{what}: {}, {warned}", count(wrong, "mistake")));
+            let wrong = counted(wrong as f64, "mistake");
+            print_error(&format!("{what}: {wrong}, {warned}"));
             exit_code
         }
     }
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn manual(folder: &Path) -> ExitCode {

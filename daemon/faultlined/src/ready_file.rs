@@ -117,21 +117,6 @@ impl ReadyFile {
         Ok(())
     }
 
-    /// Updates the file at every change of target. Never returns; dropping the future removes the
-    /// file. Writes block the daemon's main task, which delays only signals.
-    pub async fn update_until_dropped(mut self, following: TargetHandle) -> Infallible {
-        let mut process = following.process();
-        loop {
-            let followed = *process.borrow_and_update();
-            self.update(followed.map(Target::from));
-            tokio::select! {
-                // The sender lives in `following`: the channel cannot close.
-                _ = process.changed() => {}
-                () = tokio::time::sleep(RETRY_INTERVAL), if !self.exists => {}
-            }
-        }
-    }
-
     /// Removes the file if it cannot be written: no file is better than one with the wrong process.
     fn update(&mut self, target: Option<Target>) {
         if self.exists && self.contents.target == target {
@@ -196,10 +181,21 @@ impl Drop for ReadyFile {
     }
 }
 
+/// Updates the file at every change of target. Never returns; dropping the future removes the file.
+/// Writes block the daemon's main task, which delays only signals.
 pub async fn update_until_dropped(file: Option<ReadyFile>, following: TargetHandle) -> Infallible {
-    match file {
-        Some(file) => file.update_until_dropped(following).await,
-        None => std::future::pending().await,
+    let Some(mut file) = file else {
+        return std::future::pending().await;
+    };
+    let mut process = following.process();
+    loop {
+        let followed = *process.borrow_and_update();
+        file.update(followed.map(Target::from));
+        tokio::select! {
+            // The sender lives in `following`: the channel cannot close.
+            _ = process.changed() => {}
+            () = tokio::time::sleep(RETRY_INTERVAL), if !file.exists => {}
+        }
     }
 }
 

@@ -47,38 +47,17 @@ pub(super) fn config_errors(config: &Config) -> Vec<String> {
 
 /// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
-    let relative = configured_paths(config).into_iter().filter(|(_, path)| path.is_relative()).map(|(key, path)| {
+    let paths = configured_paths(config);
+    let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
+        let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
         format!(
             "{key}{} is a relative path: the daemon looks for it in its working directory, which is / under systemd; \
              write the whole path",
             faultline_text::path(path)
         )
     });
-    let missing = [
-        ("log.file", log_file(config), "the daemon waits for it"),
-        (
-            "target.ledger",
-            ledger(config),
-            "no validator is found by it until it is there",
-        ),
-        (
-            "paths.procfs",
-            Some(config.paths.procfs.as_path()),
-            "the daemon cannot start without it",
-        ),
-        (
-            "paths.sysfs",
-            Some(config.paths.sysfs.as_path()),
-            "what is read from it is absent",
-        ),
-        (
-            "paths.cgroup",
-            Some(config.paths.cgroup.as_path()),
-            "what is read from it is absent",
-        ),
-    ];
-    let missing = missing.into_iter().filter_map(|(key, path, effect)| {
-        let path = path.filter(|path| path.is_absolute())?;
+    let missing = paths.iter().filter_map(|(key, path, effect)| {
+        let effect = effect.filter(|_| path.is_absolute())?;
         let shown = faultline_text::path(path);
         match status(path).err()?.kind() {
             ErrorKind::TimedOut => Some(format!("{key}: {shown}: {}", PathError::TimedOut)),
@@ -127,22 +106,40 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-fn configured_paths(config: &Config) -> Vec<(&'static str, &Path)> {
+/// Key, path, and what happens without it if nothing else checks that.
+fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
+    let absent = Some("what is read from it is absent");
+    let ledger_effect = Some("no validator is found by it until it is there");
     let single = [
-        ("log.file: ", log_file(config)),
-        ("target.ledger: ", ledger(config)),
-        ("metrics.web_config: ", config.metrics.web_config.as_deref()),
-        ("record.file: ", config.record.file.as_deref()),
-        ("flight.folder: ", config.flight.folder.as_deref()),
-        ("status.evidence: ", config.status.evidence.as_deref()),
-        ("paths.procfs: ", Some(config.paths.procfs.as_path())),
-        ("paths.sysfs: ", Some(config.paths.sysfs.as_path())),
-        ("paths.cgroup: ", Some(config.paths.cgroup.as_path())),
+        (
+            "log.file",
+            log_file(config),
+            Some("the daemon waits for it"),
+        ),
+        ("target.ledger", ledger(config), ledger_effect),
+        (
+            "metrics.web_config",
+            config.metrics.web_config.as_deref(),
+            None,
+        ),
+        ("record.file", config.record.file.as_deref(), None),
+        ("flight.folder", config.flight.folder.as_deref(), None),
+        ("status.evidence", config.status.evidence.as_deref(), None),
+        (
+            "paths.procfs",
+            Some(&*config.paths.procfs),
+            Some("the daemon cannot start without it"),
+        ),
+        ("paths.sysfs", Some(&*config.paths.sysfs), absent),
+        ("paths.cgroup", Some(&*config.paths.cgroup), absent),
     ];
-    let secrets = config.secret_files.iter().map(|file| ("", file.as_path()));
+    let secrets = config
+        .secret_files
+        .iter()
+        .map(|file| ("", file.as_path(), None));
     single
         .into_iter()
-        .filter_map(|(key, path)| Some((key, path?)))
+        .filter_map(|(key, path, effect)| Some((key, path?, effect)))
         .chain(secrets)
         .collect()
 }
