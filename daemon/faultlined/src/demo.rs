@@ -12,16 +12,16 @@ mod timeline;
 use anyhow::Context;
 use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, NAME};
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// Set only in the child's environment: the process id of its daemon.
 const CHILD_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
@@ -138,16 +138,11 @@ impl Drop for Demo {
 
 /// Binds a loopback port without listening: a validator's JSON-RPC is closed until its services
 /// run.
-fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
-    let socket = net::socket_with(
-        AddressFamily::INET,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-    let address = SocketAddr::try_from(net::getsockname(&socket)?)?;
-    Ok((socket, address.port()))
+fn reserve_port() -> std::io::Result<(OwnedFd, u16)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let port = socket.local_addr()?.port();
+    Ok((socket.as_fd().try_clone_to_owned()?, port))
 }
 
 fn new_folder() -> anyhow::Result<TempDir> {

@@ -165,16 +165,14 @@ impl Recorder {
             statuses,
             marks: Arc::default(),
         };
-        let describe: Describe = Box::new(describe);
-        let (events, completed_manifests) = (Events::default(), Latest::default());
         (
             handle,
             Recorder {
                 clock,
                 queue,
-                events,
-                describe,
-                completed_manifests,
+                events: Events::default(),
+                describe: Box::new(describe),
+                completed_manifests: Latest::default(),
                 last_manifest: None,
                 lost: 0,
                 sinks: Vec::new(),

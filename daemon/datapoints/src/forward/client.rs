@@ -171,7 +171,7 @@ impl Upstream {
     /// The start of a response for the log, as one line without our query and the password.
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
-        let longest = self.secrets.iter().map(String::len).max().unwrap_or(0);
+        let longest = self.secrets.first().map_or(0, String::len);
         let whole = if body.len() < MAX_RESPONSE_BYTES {
             body
         } else {
@@ -210,6 +210,7 @@ fn password_encodings(password: &str) -> Vec<String> {
         .to_owned();
     let plus = escaped.replace("%20", "+");
     let mut password_encodings = vec![
+        password.to_owned(),
         with_lowercase_escapes(&escaped),
         with_lowercase_escapes(&plus),
         escaped,
@@ -218,7 +219,6 @@ fn password_encodings(password: &str) -> Vec<String> {
         html("&amp;", "&#39;"),
         html("&amp;", "&#x27;"),
     ];
-    password_encodings.push(password.to_owned());
     password_encodings.retain(|form| !form.is_empty());
     password_encodings.sort_by_key(|form| std::cmp::Reverse(form.len()));
     password_encodings.dedup();
@@ -226,20 +226,14 @@ fn password_encodings(password: &str) -> Vec<String> {
 }
 
 fn with_lowercase_escapes(escaped: &str) -> String {
-    let mut digits = 0;
-    let lowercase = |c: char| {
-        digits = if c == '%' {
-            2
-        } else {
-            i32::max(digits - 1, -1)
-        };
-        if c != '%' && digits >= 0 {
-            c.to_ascii_lowercase()
-        } else {
-            c
-        }
-    };
-    escaped.chars().map(lowercase).collect()
+    let mut lowercase = String::new();
+    let mut rest = escaped;
+    while let Some((before, escape)) = rest.split_once('%') {
+        let (digits, after) = escape.split_at_checked(2).unwrap_or((escape, ""));
+        lowercase += &format!("{before}%{}", digits.to_ascii_lowercase());
+        rest = after;
+    }
+    lowercase + rest
 }
 
 /// Removes text from a question mark to the next space or quote if it looks like a push's query.
@@ -252,14 +246,12 @@ fn without_queries(text: &str) -> String {
             .unwrap_or(query.len());
         let (query, after) = query.split_at(end);
         retained += before;
+        retained += "?";
         retained += if query.contains("p=") {
-            "?(hidden)"
+            "(hidden)"
         } else {
-            "?"
+            query
         };
-        if !query.contains("p=") {
-            retained += query;
-        }
         rest = after;
     }
     retained + rest
@@ -321,14 +313,9 @@ fn retry_after_note(retry_after: Option<Duration>) -> String {
 
 /// An error with its causes: the outermost text alone says "client error".
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = chain.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 struct PushBody {

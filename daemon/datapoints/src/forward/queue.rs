@@ -185,13 +185,12 @@ pub struct Copy {
 
 impl Copy {
     pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
-        let (pieces, last) = (Vec::new(), None);
         Copy {
             handle,
             precision,
             gzip,
-            pieces,
-            last,
+            pieces: Vec::new(),
+            last: None,
             filled: 0,
             bytes: 0,
             permit: None,

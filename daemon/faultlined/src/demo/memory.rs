@@ -107,19 +107,14 @@ impl ColdFile {
                 .advise_range(Advice::PopulateRead, self.next * PAGE_BYTES, PAGE_BYTES)?;
             self.next += 1;
             if self.next == FILE_PAGES {
-                self.map_again()?;
+                // Mapped pages cannot be evicted: the old mapping must go first.
+                self.map = MmapOptions::new()
+                    .len(PAGE_BYTES)
+                    .map_raw_read_only(&self.file)?;
+                self.map = Self::map_cold(&self.file)?;
+                self.next = 0;
             }
         }
-        Ok(())
-    }
-
-    fn map_again(&mut self) -> io::Result<()> {
-        // Mapped pages cannot be evicted: the old mapping must go first.
-        self.map = MmapOptions::new()
-            .len(PAGE_BYTES)
-            .map_raw_read_only(&self.file)?;
-        self.map = Self::map_cold(&self.file)?;
-        self.next = 0;
         Ok(())
     }
 }

@@ -23,15 +23,16 @@ impl Replay {
         if before < timeline::RUNNING && now.uptime >= timeline::RUNNING {
             lines.push((timeline::RUNNING, validator_new_line()));
         }
-        let validator = (
-            Track::Validator,
-            timeline::replayed as fn(Duration) -> Duration,
-            timeline::uptime_at_replay as fn(_) -> _,
-        );
-        for (track, position, uptime_at) in [
-            validator,
+        type Position = fn(Duration) -> Duration;
+        let tracks: [(Track, Position, Position); 2] = [
+            (
+                Track::Validator,
+                timeline::replayed,
+                timeline::uptime_at_replay,
+            ),
             (Track::Cluster, timeline::tip, timeline::uptime_at_tip),
-        ] {
+        ];
+        for (track, position, uptime_at) in tracks {
             let played = self
                 .recording
                 .between(track, position(before), position(now.uptime));

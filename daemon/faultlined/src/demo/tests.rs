@@ -29,7 +29,7 @@ fn the_reserved_port_is_closed_until_a_listener_binds() {
         connect().unwrap_err().kind(),
         std::io::ErrorKind::ConnectionRefused
     );
-    net::listen(&socket, 1).unwrap();
+    rustix::net::listen(&socket, 1).unwrap();
     connect().unwrap();
 }
 

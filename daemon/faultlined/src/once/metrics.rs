@@ -4,6 +4,7 @@ use anyhow::Context;
 use faultline_core::clock::{Clock, DueTick};
 use faultline_core::config::Config;
 use faultline_core::hub::{Hub, Latest};
+use faultline_http::sinks::prometheus::{ConstantLabels, labels};
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::metrics::{daemon as d, host as h, process as p};
 use faultline_metrics::{Metric, Problem, Reading, Tick, Value};
@@ -15,6 +16,9 @@ use serde_json::{Map, json};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Constant labels.
+static NO_LABELS: ConstantLabels = Vec::new();
 
 /// These count from the daemon's start on, so one tick has counted nothing.
 const SINCE_START: [&Metric; 9] = [
@@ -106,7 +110,7 @@ fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {
 pub fn json(tick: &Tick) -> String {
     let series: Vec<serde_json::Value> = readings(tick)
         .map(|reading| {
-            let labels: Map<String, serde_json::Value> = labels(reading)
+            let labels: Map<String, serde_json::Value> = labels(reading, &NO_LABELS)
                 .map(|(k, v)| (k.to_owned(), clean(v).into()))
                 .collect();
             let value = match &reading.value {
@@ -127,23 +131,8 @@ pub fn json(tick: &Tick) -> String {
     )
 }
 
-fn labels(reading: &Reading) -> impl Iterator<Item = (&str, &str)> {
-    let own = reading
-        .metric
-        .labels
-        .iter()
-        .copied()
-        .zip(reading.labels.iter().map(|text| text.as_str()));
-    own.chain(
-        reading
-            .tags
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str())),
-    )
-}
-
 fn name(reading: &Reading) -> String {
-    let labels: Vec<String> = labels(reading)
+    let labels: Vec<String> = labels(reading, &NO_LABELS)
         .map(|(name, value)| format!("{name}={value:?}"))
         .collect();
     if labels.is_empty() {

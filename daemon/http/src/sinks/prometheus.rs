@@ -25,7 +25,8 @@ pub fn page(
     Ok(exposition.page(exposition_format, None)?.bytes().to_vec())
 }
 
-fn labels<'a>(
+/// Names and values.
+pub fn labels<'a>(
     reading: &'a Reading,
     constant_labels: &'a ConstantLabels,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {

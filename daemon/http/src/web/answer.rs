@@ -21,17 +21,15 @@ use std::time::Duration;
 /// Every response is complete in memory before its first byte is sent.
 pub(super) type Body = Full<Bytes>;
 
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-const SVG: HeaderValue = HeaderValue::from_static("image/svg+xml");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const GZIP: HeaderValue = HeaderValue::from_static("gzip");
-const VARY: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
-const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\"");
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const JSON: &str = "application/json";
+const GZIP: &str = "gzip";
+const VARY: &str = "Accept, Accept-Encoding";
+const BASIC: &str = "Basic realm=\"faultline\", charset=\"UTF-8\"";
 /// Allows only the page's own style: no script and no external content, even after an injection.
-const CONTENT_SECURITY_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-);
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 #[derive(Debug)]
 pub(super) struct Router {
@@ -211,8 +209,7 @@ impl Router {
                 );
             }
         };
-        let kind = HeaderValue::from_static(exposition_format.content_type());
-        let response = response(StatusCode::OK, kind, page);
+        let response = response(StatusCode::OK, exposition_format.content_type(), page);
         let response = with(response, header::VARY, VARY);
         match compressed {
             true => with(response, header::CONTENT_ENCODING, GZIP),
@@ -256,7 +253,7 @@ impl Router {
         };
         status.last_minute = self.state.history.last_minute();
         match serde_json::to_vec(&status) {
-            Ok(json) => response(StatusCode::OK, JSON, Bytes::from(json)),
+            Ok(json) => response(StatusCode::OK, JSON, json),
             Err(error) => {
                 tracing::error!(%error, "the status could not be encoded");
                 text_response(
@@ -284,12 +281,10 @@ impl Router {
         let Some(status) = self.newest_status() else {
             return no_sample();
         };
-        let card = Bytes::from(landing::card(&status));
-        let policy = HeaderValue::from_static("default-src 'none'");
         with(
-            response(StatusCode::OK, SVG, card),
+            response(StatusCode::OK, SVG, landing::card(&status)),
             header::CONTENT_SECURITY_POLICY,
-            policy,
+            "default-src 'none'",
         )
     }
 
@@ -301,7 +296,7 @@ impl Router {
             history: &self.state.history,
             info: &self.state.page,
         };
-        let response = response(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
+        let response = response(StatusCode::OK, HTML, landing::page(&view));
         with(
             response,
             header::CONTENT_SECURITY_POLICY,
@@ -332,7 +327,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
 
 fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
     let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
-    with(response, header::ALLOW, HeaderValue::from_static(allowed))
+    with(response, header::ALLOW, allowed)
 }
 
 /// Joins repeated headers into one list; `None` if missing or not ASCII.
@@ -357,23 +352,24 @@ fn unauthorized() -> Response<Body> {
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
-    let response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
-    with(response, header::RETRY_AFTER, HeaderValue::from(seconds))
+    let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, seconds.into());
+    response
 }
 
 fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> {
-    let mut text = text.into();
-    text.push('\n');
-    response(status, TEXT, Bytes::from(text))
+    response(status, TEXT, text.into() + "\n")
 }
 
-fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(body));
+fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     with(response, header::CONTENT_TYPE, kind)
 }
 
-fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> Response<Body> {
+fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> Response<Body> {
+    let value = HeaderValue::from_static(value);
     response.headers_mut().insert(name, value);
     response
 }
