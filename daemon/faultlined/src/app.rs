@@ -4,7 +4,6 @@
 pub(crate) mod evidence;
 mod listeners;
 mod live;
-mod permanent_errors;
 mod places;
 mod recording;
 mod secrets;
@@ -17,7 +16,7 @@ use anyhow::Context;
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError, TargetSelector};
 use faultline_core::hub::{Hub, Latest};
-use faultline_core::socket::InheritedSockets;
+use faultline_core::socket::{InheritError, InheritedSockets};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
@@ -27,11 +26,11 @@ use faultline_kernel::HostConstants;
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::manifest::ProcessFacts;
+use faultline_recording::Error as RecordingError;
 use faultline_sources::Registry;
 use faultline_sources::discovery::{self, Finder, TargetHandle};
 use faultline_sources::tick::{BuildContext, Ticker};
 pub use live::LiveConfig;
-pub use permanent_errors::is_permanent;
 use signals::Signals;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -306,4 +305,50 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow:
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
+}
+
+/// True if a restart cannot help, because the error is in the configuration or the units. The
+/// service manager need not retry.
+pub fn is_permanent(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        is_recording_error(cause) || is_socket_error(cause) || is_ready_file_error(cause)
+    })
+}
+
+fn is_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
+    use RecordingError::{Damaged, Io, Leftover, Newer, NotARecording, OtherLabels, Truncated};
+    match cause.downcast_ref() {
+        Some(
+            NotARecording { .. }
+            | Newer { .. }
+            | OtherLabels { .. }
+            | Truncated { .. }
+            | Damaged { .. }
+            | Leftover { .. },
+        ) => true,
+        Some(Io { source, .. }) => {
+            matches!(
+                source.kind(),
+                std::io::ErrorKind::PermissionDenied
+                    | std::io::ErrorKind::ReadOnlyFilesystem
+                    | std::io::ErrorKind::NotADirectory
+            )
+        }
+        _ => false,
+    }
+}
+
+fn is_ready_file_error(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause
+        .downcast_ref()
+        .is_some_and(ready_file::Error::is_permanent)
+}
+
+fn is_socket_error(cause: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
+        || matches!(
+            cause.downcast_ref(),
+            Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. })
+        )
+        || cause.is::<InheritError>()
 }

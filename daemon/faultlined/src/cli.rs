@@ -44,14 +44,10 @@ pub enum Command {
     PrintConfig,
     /// Write man pages, shell completions and the default configuration, for packages.
     #[command(hide = true)]
-    Manual(ManualArgs),
-}
-
-/// `manual`.
-#[derive(Debug, Args)]
-pub struct ManualArgs {
-    /// The folder.
-    pub folder: PathBuf,
+    Manual {
+        /// The folder.
+        folder: PathBuf,
+    },
 }
 
 /// The configuration file.

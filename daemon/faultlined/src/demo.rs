@@ -2,7 +2,6 @@
 //! name and arguments of `agave-validator`. The child has real memory, page faults and thread
 //! names, and replays recorded datapoints. It validates nothing.
 
-mod cache;
 mod child;
 mod memory;
 mod recording;

@@ -43,74 +43,66 @@ fn main() -> ExitCode {
             };
         }
     };
-    match cli.command {
+    let exit_code = match cli.command {
         Command::Run(args) => run(args),
         Command::Once(args) => run_once(&args),
-        Command::CheckConfig(args) => check(&args),
-        Command::PrintConfig => print(config::DEFAULT_TEXT),
-        Command::Manual(args) => manual(&args.folder),
-    }
+        Command::CheckConfig(args) => Ok(check(&args)),
+        Command::PrintConfig => Ok(print(config::DEFAULT_TEXT)),
+        Command::Manual { folder } => manual(&folder),
+    };
+    exit_code.unwrap_or_else(|error| fail(&error))
 }
 
-fn run(args: RunArgs) -> ExitCode {
+fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let config = match app::check_config(args.read()) {
         Ok(config) => config,
-        Err(mistakes) => return report_config_errors(&mistakes),
+        Err(mistakes) => return Ok(report_config_errors(&mistakes)),
     };
     for what in app::security_warnings(&config) {
         tracing::warn!(what, "insecure configuration");
     }
     limits::disable_core_dumps();
-    let ready_file = match args.ready_file.as_deref().map(ReadyFile::open).transpose() {
-        Ok(ready_file) => ready_file,
-        Err(error) => return fail(&error.into()),
-    };
+    let ready_file = args
+        .ready_file
+        .as_deref()
+        .map(ReadyFile::open)
+        .transpose()?;
     let (demo, from_file) = (args.demo, args.file.config.is_some());
     let reload: Reload = Box::new(move || app::check_config(args.read()));
-    let inherited = match InheritedSockets::take() {
-        Ok(inherited) => inherited,
-        Err(error) => return fail(&error.into()),
-    };
     let options = Options {
         reload: from_file.then_some(reload),
         demo,
-        inherited,
+        inherited: InheritedSockets::take()?,
     };
-    match App::build(config, options).and_then(|app| app.run(ready_file)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(FORCED_EXIT),
-        Err(error) => fail(&error),
-    }
+    let in_time = App::build(config, options)?.run(ready_file)?;
+    Ok(match in_time {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FORCED_EXIT),
+    })
 }
 
-fn run_once(args: &OnceArgs) -> ExitCode {
+fn run_once(args: &OnceArgs) -> anyhow::Result<ExitCode> {
     let config = match args.load() {
         Ok(config) => config,
-        Err(mistakes) => return report_config_errors(&mistakes),
+        Err(mistakes) => return Ok(report_config_errors(&mistakes)),
     };
     if args.metrics {
-        return match once::metrics::sample(&config) {
-            Ok(tick) if args.json => print(&once::metrics::json(&tick)),
-            Ok(tick) => print(&once::metrics::table(&tick)),
-            Err(error) => fail(&error),
-        };
+        let tick = once::metrics::sample(&config)?;
+        return Ok(print(&match args.json {
+            true => once::metrics::json(&tick),
+            false => once::metrics::table(&tick),
+        }));
     }
-    match once::examine(&config) {
-        Ok(report) => {
-            print(&if args.json {
-                report.json()
-            } else {
-                report.text()
-            });
-            if report.attention() == 0 {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-        Err(error) => fail(&error),
-    }
+    let report = once::examine(&config)?;
+    let success = print(&match args.json {
+        true => report.json(),
+        false => report.text(),
+    });
+    Ok(match report.attention() {
+        0 => success,
+        _ => ExitCode::FAILURE,
+    })
 }
 
 fn check(args: &ConfigArgs) -> ExitCode {
@@ -137,19 +129,13 @@ fn check(args: &ConfigArgs) -> ExitCode {
     }
 }
 
-fn manual(folder: &Path) -> ExitCode {
+fn manual(folder: &Path) -> anyhow::Result<ExitCode> {
     let about = "configuration of the daemon faultlined: every key with its default";
-    let written = faultline_cli_docs::write(Cli::command(), "1", folder)
-        .and_then(|()| {
-            faultline_cli_docs::write_file_page(
-                "faultlined.toml",
-                about,
-                config::DEFAULT_TEXT,
-                folder,
-            )
-        })
-        .and_then(|()| std::fs::write(folder.join("faultlined.toml"), config::DEFAULT_TEXT));
-    written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
+    let (name, text) = ("faultlined.toml", config::DEFAULT_TEXT);
+    faultline_cli_docs::write(Cli::command(), "1", folder)?;
+    faultline_cli_docs::write_file_page(name, about, text, folder)?;
+    std::fs::write(folder.join(name), text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Applies a directive for `faultlined` to all of the daemon's crates. A later directive of a crate

@@ -1,6 +1,5 @@
-use super::cache::CacheSize;
 use super::memory::{self, ColdFile, Heap};
-use super::recording::Recording;
+use super::recording::{CacheSize, Recording};
 use super::replay::Replay;
 use super::{CACHE_VARIABLE, CHILD_VARIABLE, METRICS_CONFIG, READY, timeline};
 use anyhow::Context;
