@@ -10,7 +10,9 @@ use faultline_core::config::{Metrics, TargetSelector};
 use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{self, ConstantLabels, DroppedSeries, ExpositionFormat};
+use faultline_http::sinks::prometheus::{
+    ConstantLabels, DroppedSeries, Exposition, ExpositionFormat,
+};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
 use std::io::{Read, Write};
@@ -110,7 +112,10 @@ fn pages(constant: &ConstantLabels) {
         report(
             what,
             |_| {},
-            |_| prometheus::page(&one, dialect, constant).unwrap().len(),
+            |_| {
+                let exposition = Exposition::new(&one, &Arc::new(constant.clone()), None);
+                exposition.page(dialect, None).unwrap().bytes().len()
+            },
         );
     }
 }

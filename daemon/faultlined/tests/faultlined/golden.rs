@@ -14,7 +14,7 @@ mod stored;
 
 use crate::support::pretend::{PID, Pretend};
 use faultline_core::config::{self, Config};
-use faultline_http::sinks::prometheus::{ConstantLabels, ExpositionFormat, page};
+use faultline_http::sinks::prometheus::{ConstantLabels, Exposition, ExpositionFormat};
 use faultline_metrics::{Batch, Source, Text, Tick};
 use faultline_testkit::binaries::in_search_path;
 use faultline_testkit::expose;
@@ -46,7 +46,7 @@ impl Case {
     }
 
     fn page(&self, dialect: ExpositionFormat) -> String {
-        String::from_utf8(page(&self.tick, dialect, &self.constant).unwrap()).unwrap()
+        String::from_utf8(page(&self.tick, dialect, &self.constant)).unwrap()
     }
 }
 
@@ -147,6 +147,17 @@ fn difference(expected: &str, actual: &str) -> String {
     } else {
         lines
     }
+}
+
+/// The whole page of a tick.
+pub(crate) fn page(
+    tick: &Arc<Tick>,
+    dialect: ExpositionFormat,
+    constant: &ConstantLabels,
+) -> Vec<u8> {
+    let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
+    let page = exposition.page(dialect, None).unwrap();
+    page.bytes().to_vec()
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "what cannot go on fails the test"
 )]
 
+use crate::golden::page;
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::clock::Clock;
 use faultline_core::config::{self, Config, Metrics, TargetSelector};
@@ -13,7 +14,7 @@ use faultline_core::hub::{Latest, Sink};
 use faultline_core::supervisor::Stage;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
-use faultline_http::sinks::prometheus::{DroppedSeries, Exposition, ExpositionFormat, page};
+use faultline_http::sinks::prometheus::{DroppedSeries, Exposition, ExpositionFormat};
 use faultline_http::web::{PageInfo, Server, WebState};
 use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
 use faultline_testkit::eventually::eventually_ok;
@@ -70,7 +71,7 @@ impl Case {
 
     fn text(&self, dialect: ExpositionFormat) -> String {
         let (tick, constant) = self.tick();
-        String::from_utf8(page(&tick, dialect, &constant).unwrap()).unwrap()
+        String::from_utf8(page(&tick, dialect, &constant)).unwrap()
     }
 }
 

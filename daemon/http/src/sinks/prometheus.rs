@@ -9,21 +9,10 @@ mod negotiate;
 pub use exposition::{DroppedSeries, Exposition, Page};
 pub use negotiate::{ExpositionFormat, accepts_gzip, exposition_format};
 
-use faultline_metrics::{Reading, Text, Tick};
-use std::fmt;
-use std::sync::Arc;
+use faultline_metrics::{Reading, Text};
 
 /// Labels of every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
-
-pub fn page(
-    tick: &Arc<Tick>,
-    exposition_format: ExpositionFormat,
-    constant_labels: &ConstantLabels,
-) -> Result<Vec<u8>, fmt::Error> {
-    let exposition = Exposition::new(tick, &Arc::new(constant_labels.clone()), None);
-    Ok(exposition.page(exposition_format, None)?.bytes().to_vec())
-}
 
 /// Names and values.
 pub fn labels<'a>(
@@ -47,4 +36,22 @@ pub fn labels<'a>(
         })
         .map(|(name, value)| (*name, value.as_str()));
     own.chain(tags).chain(everywhere)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_metrics::Tick;
+    use std::fmt;
+    use std::sync::Arc;
+
+    /// The whole page of a tick.
+    pub(super) fn page(
+        tick: &Arc<Tick>,
+        exposition_format: ExpositionFormat,
+        constant_labels: &ConstantLabels,
+    ) -> Result<Vec<u8>, fmt::Error> {
+        let exposition = Exposition::new(tick, &Arc::new(constant_labels.clone()), None);
+        Ok(exposition.page(exposition_format, None)?.bytes().to_vec())
+    }
 }

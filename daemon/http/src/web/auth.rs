@@ -1,7 +1,7 @@
 //! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second, so
 //! checks are limited and both results are cached.
 
-use super::error::WebError;
+use super::WebError;
 use super::guesses::PasswordAttempts;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;

@@ -1,8 +1,8 @@
 //! The web config file in the format of Prometheus' exporters (exporter-toolkit). Unsupported keys
 //! are errors: ignoring them could silently remove a protection.
 
+use super::WebError;
 use super::auth::{Users, cost};
-use super::error::WebError;
 use super::tls::{ClientCertificates, TlsFiles};
 use hyper::header::{HeaderName, HeaderValue};
 use rustls::SupportedProtocolVersion;

@@ -2,7 +2,7 @@
 
 mod key_kind;
 
-use super::error::WebError;
+use super::WebError;
 use faultline_kernel::FileVersion;
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;

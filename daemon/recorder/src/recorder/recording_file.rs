@@ -1,14 +1,15 @@
 //! Writes one recording: a transaction per second, and recovery from disk errors.
 
-mod file_identity;
 mod retained;
 
 use super::{Entry, FollowedProcess, PROBLEM_SHOWN_FOR, RecorderStatus, RecordingSink};
 use faultline_metrics::{Problem, Stamp, Status};
-use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer};
-use file_identity::FileIdentity;
+use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer, with_suffix};
 use retained::RetainedEntries;
 use serde_json::json;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -314,6 +315,56 @@ impl RecordingSink for RecordingFile {
             }
         }
     }
+}
+
+type Inode = (u64, u64);
+
+#[derive(Debug)]
+struct FileIdentity {
+    path: PathBuf,
+    file: Option<Inode>,
+    wal: Option<Inode>,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> FileIdentity {
+        FileIdentity {
+            path: path.to_owned(),
+            file: inode(path).ok(),
+            wal: inode(&with_suffix(path, "-wal")).ok(),
+        }
+    }
+
+    /// What happened to the file, as part of a sentence. `None` while it is at its path, or if it
+    /// cannot be inspected.
+    fn changed(&self) -> Option<&'static str> {
+        match inode(&self.path) {
+            Ok(now) if Some(now) == self.file => None,
+            Ok(_) => Some("replaced"),
+            Err(error) if error.kind() == ErrorKind::NotFound => Some("removed or moved"),
+            Err(_) => None,
+        }
+    }
+
+    /// True if the write-ahead log at the path belongs to another file and must stay.
+    fn wal_belongs_to_replacement(&self) -> bool {
+        inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.wal)
+    }
+
+    /// Removes our remaining write-ahead log: a file that replaced ours must not be read with it.
+    /// Close the writer first.
+    fn remove_wal(&self) {
+        if !self.wal_belongs_to_replacement() {
+            for suffix in ["-wal", "-shm"] {
+                // Usually SQLite has removed them.
+                let _ = fs::remove_file(with_suffix(&self.path, suffix));
+            }
+        }
+    }
+}
+
+fn inode(path: &Path) -> std::io::Result<Inode> {
+    fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a real Prometheus stores of one tick, whichever dialect it is given.
 
-use super::cases;
-use faultline_http::sinks::prometheus::{ExpositionFormat, page};
+use super::{cases, page};
+use faultline_http::sinks::prometheus::ExpositionFormat;
 use faultline_metrics::{Kind, Unit, metrics};
 use faultline_testkit::eventually::eventually_ok;
 use faultline_testkit::http;
@@ -93,7 +93,7 @@ fn a_real_prometheus_stores_the_same_samples_from_every_format() {
         .unwrap();
     let serve = |(_, dialect): (&str, ExpositionFormat)| {
         serve(
-            page(&case.tick, dialect, &case.constant).unwrap(),
+            page(&case.tick, dialect, &case.constant),
             dialect.content_type(),
         )
     };

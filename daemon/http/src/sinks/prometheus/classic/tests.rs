@@ -1,5 +1,6 @@
 use super::*;
-use crate::sinks::prometheus::{ExpositionFormat, page};
+use crate::sinks::prometheus::ExpositionFormat;
+use crate::sinks::prometheus::tests::page;
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 mod protobuf;
 
 use super::*;
-use crate::sinks::prometheus::{ExpositionFormat, page};
+use crate::sinks::prometheus::ExpositionFormat;
+use crate::sinks::prometheus::tests::page;
 use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use faultline_testkit::expose;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 use super::*;
-use crate::sinks::prometheus::{DroppedSeries, page};
+use crate::sinks::prometheus::DroppedSeries;
+use crate::sinks::prometheus::tests::page;
 use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
 use proptest::prelude::*;
 
