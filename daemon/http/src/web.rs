@@ -149,16 +149,13 @@ impl PageInfo {
 
 /// Reads the web config file and its files without binding; returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
-    let Some(path) = &config.web_config else {
-        return check_protection(config.listen, None)
-            .err()
-            .into_iter()
-            .collect();
-    };
-    let (web, mut errors) = config::WebConfig::read(path);
-    errors.extend(web.tls.iter().flat_map(tls::TlsFiles::errors));
+    let read = config.web_config.as_deref().map(config::WebConfig::read);
+    let (web, errors) = read.unzip();
+    let mut errors = errors.unwrap_or_default();
+    let tls = web.as_ref().and_then(|web| web.tls.as_ref());
+    errors.extend(tls.into_iter().flat_map(tls::TlsFiles::errors));
     if errors.is_empty() {
-        errors.extend(check_protection(config.listen, Some(&web)).err());
+        errors.extend(check_protection(config.listen, web.as_ref()).err());
     }
     errors
 }

@@ -17,8 +17,8 @@ use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::pid_limits;
+use faultline_text::path as shown;
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
 /// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds.
@@ -94,10 +94,6 @@ fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
 /// `None` if there are no problems.
 fn messages(problems: &[impl ToString]) -> Option<Vec<String>> {
     (!problems.is_empty()).then(|| problems.iter().map(ToString::to_string).collect())
-}
-
-fn shown(path: &Path) -> String {
-    faultline_text::path(path)
 }
 
 #[cfg(test)]

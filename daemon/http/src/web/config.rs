@@ -32,6 +32,9 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
+/// The oldest first.
+const VERSIONS: [(&str, &SupportedProtocolVersion); 2] = [("TLS12", &TLS12), ("TLS13", &TLS13)];
+
 /// Keys of the format that we do not support, with the remedy.
 const UNSUPPORTED: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
@@ -203,39 +206,28 @@ impl Reader {
         min: Option<String>,
         max: Option<String>,
     ) -> Option<Vec<&'static SupportedProtocolVersion>> {
-        let (min, max) = (
-            self.version("min_version", min, &TLS12),
-            self.version("max_version", max, &TLS13),
-        );
+        let min = self.version("min_version", min.as_deref().unwrap_or("TLS12"));
+        let max = self.version("max_version", max.as_deref().unwrap_or("TLS13"));
         let (min, max) = (min?, max?);
-        match (min == &TLS13, max == &TLS13) {
-            (true, false) => {
-                self.add_error("tls_server_config.min_version", "is above max_version");
-                None
-            }
-            (false, false) => Some(vec![&TLS12]),
-            (true, true) => Some(vec![&TLS13]),
-            (false, true) => Some(vec![&TLS12, &TLS13]),
+        if min > max {
+            self.add_error("tls_server_config.min_version", "is above max_version");
+            return None;
         }
+        let versions = VERSIONS.get(min..=max).unwrap_or_default();
+        Some(versions.iter().map(|(_, version)| *version).collect())
     }
 
-    fn version(
-        &mut self,
-        key: &str,
-        text: Option<String>,
-        default_version: &'static SupportedProtocolVersion,
-    ) -> Option<&'static SupportedProtocolVersion> {
-        let what = match text.as_deref() {
-            None => return Some(default_version),
-            Some("TLS12") => return Some(&TLS12),
-            Some("TLS13") => return Some(&TLS13),
-            Some(old @ ("TLS10" | "TLS11")) => {
-                format!("{old} is no longer safe: write TLS12 or TLS13")
-            }
-            Some(other) => format!("{other:?} is neither TLS12 nor TLS13"),
-        };
-        self.add_error(&format!("tls_server_config.{key}"), what);
-        None
+    /// The index in [`VERSIONS`].
+    fn version(&mut self, key: &str, text: &str) -> Option<usize> {
+        let known = VERSIONS.iter().position(|(name, _)| *name == text);
+        if known.is_none() {
+            let what = match text {
+                "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
+                other => format!("{other:?} is neither TLS12 nor TLS13"),
+            };
+            self.add_error(&format!("tls_server_config.{key}"), what);
+        }
+        known
     }
 
     fn relative_to_config(&self, file: &Path) -> PathBuf {

@@ -157,10 +157,11 @@ pub(super) fn free_space(
     let mut saved =
         list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
     saved.sort_by(|a, b| a.sort_key.cmp(&b.sort_key));
+    let add = |(count, total): (u64, u64), recording: &SavedRecording| {
+        (count + 1, recording.bytes.saturating_add(total))
+    };
     let requested = saved.iter().filter(|recording| !recording.automatic);
-    let (count, total) = requested.fold((1, bytes), |(n, sum), recording| {
-        (n + 1, recording.bytes.saturating_add(sum))
-    });
+    let (count, total) = requested.fold((1, bytes), add);
     if origin == SaveOrigin::Http
         && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
     {
@@ -170,10 +171,7 @@ pub(super) fn free_space(
             "recordings saved on request fill their part of {shown}, {half}; remove some"
         ));
     }
-    let (mut count, mut total) = (saved.len() as u64 + 1, bytes);
-    total = saved
-        .iter()
-        .fold(total, |sum, recording| sum.saturating_add(recording.bytes));
+    let (mut count, mut total) = saved.iter().fold((1, bytes), add);
     let fits =
         |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
     let mut to_delete = Vec::new();
@@ -205,22 +203,20 @@ pub(super) fn free_space(
         let removed = SQLITE_SUFFIXES
             .iter()
             .map(|suffix| fs::remove_file(with_suffix(path, suffix)));
-        let failed = removed
-            .filter_map(Result::err)
-            .find(|error| error.kind() != ErrorKind::NotFound);
-        failed.map_or(Ok(()), |error| {
-            Err(format!("{} cannot be removed: {error}", path.display()))
-        })?;
+        let mut errors = removed.filter_map(Result::err);
+        if let Some(error) = errors.find(|error| error.kind() != ErrorKind::NotFound) {
+            return Err(format!("{} cannot be removed: {error}", path.display()));
+        }
     }
     Ok(to_delete.len())
 }
 
 /// Deletes the files of interrupted saves. Call it only while no save is running.
 pub(super) fn remove_interrupted_saves(folder: &Path) {
-    let entries = fs::read_dir(folder)
-        .map(|all| all.flatten().collect())
-        .unwrap_or_else(|_| Vec::new());
-    for entry in entries.iter().filter(|_| is_marked(folder)) {
+    if !is_marked(folder) {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_partial = name
             .to_str()

@@ -73,11 +73,18 @@ fn inspect(
         files.environment(|name| RECORDED_VARIABLES.contains(&name)),
         problems,
     );
-    insert_some(out, "environment", environment.map(|found| {
-        let names: Vec<&String> = found.variables.keys().take(MAX_ARGUMENTS).collect();
-        let recorded = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
-        json!({ "names": names, "values": recorded.map(|(name, value)| (name, shortened(&value))).collect::<std::collections::BTreeMap<_, _>>() })
-    }));
+    insert_some(
+        out,
+        "environment",
+        environment.map(|found| {
+            let names: Vec<&String> = found.variables.keys().take(MAX_ARGUMENTS).collect();
+            let recorded = found.variables.iter().filter_map(|(name, value)| {
+                let value = redact::line(value.as_ref()?);
+                Some((name.clone(), shortened(&value).into()))
+            });
+            json!({ "names": names, "values": recorded.collect::<Map<_, _>>() })
+        }),
+    );
     insert_some(
         out,
         "limits",

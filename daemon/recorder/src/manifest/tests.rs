@@ -1,4 +1,5 @@
 use super::*;
+use std::path::Path;
 use faultline_core::clock::Clock;
 use faultline_sources::discovery::{Finder, Target};
 use faultline_testkit::host::FakeHost;
