@@ -22,7 +22,7 @@ use faultline_datapoints::forward;
 use faultline_datapoints::ingest::{self, Listener};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::web;
-use faultline_kernel::HostConstants;
+use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
 use faultline_recorder::flight;
 use faultline_recorder::manifest::ProcessFacts;
@@ -305,6 +305,13 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow:
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
+}
+
+fn host_name(root: &HostRoot) -> Option<String> {
+    let name = root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    });
+    name.ok()
 }
 
 /// True if a restart cannot help, because the error is in the configuration or the units. The

@@ -59,6 +59,14 @@ pub fn build(parts: Parts, new_recording: NewRecording) -> Result<(Ring, Saver),
     Ok((Ring::new(parts, new_recording, jobs), saver))
 }
 
+/// The reason and the request's text, as a part of the file's name.
+fn file_name_word(job: &SaveJob) -> String {
+    match folder::file_name_word(&job.text).as_str() {
+        "" => job.reason.name().to_owned(),
+        text => format!("{}_{text}", job.reason.name()),
+    }
+}
+
 /// The host name as a part of file names.
 pub fn name(host_name: &str) -> String {
     match folder::file_name_word(host_name).as_str() {
@@ -76,7 +84,7 @@ impl Saver {
     /// Returns when the ring is closed, after its last saves.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (began, reason) = (self.parts.clock.now(), job.file_name_word());
+            let (began, reason) = (self.parts.clock.now(), file_name_word(&job));
             let outcome = self.save(&job, &reason);
             let took = self.parts.clock.now().since(began);
             match &outcome {

@@ -14,7 +14,6 @@ mod recording_file;
 pub use account::RecorderStatus;
 pub use recording_file::RecordingFile;
 
-use crate::flight;
 use crate::manifest::Described;
 use account::{PROBLEM_SHOWN_FOR, RecorderSource};
 use events::{Describe, Events};
@@ -25,7 +24,7 @@ use faultline_datapoints::validator::recorded::{PointMessage, PointRecorder};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use faultline_sources::discovery::{Target, TargetHandle};
-use faultline_sources::tick::Poll;
+use faultline_sources::tick::{Poll, SourceOutput};
 use marks::Marks;
 use parking_lot::Mutex;
 use queue::{FollowedAtTick, Message, Queue};
@@ -112,12 +111,16 @@ impl Handle {
         })
     }
 
-    /// Polled before the tick reaches the sinks.
-    pub fn source(&self, following: TargetHandle, flight: Option<flight::Handle>) -> Box<dyn Poll> {
+    /// Polled before the tick reaches the sinks. `more` adds readings.
+    pub fn source(
+        &self,
+        following: TargetHandle,
+        more: impl Fn(&mut SourceOutput) + Send + 'static,
+    ) -> Box<dyn Poll> {
         Box::new(RecorderSource {
             handle: self.clone(),
             following,
-            flight,
+            more: Box::new(more),
             lost: (0, Duration::ZERO),
         })
     }

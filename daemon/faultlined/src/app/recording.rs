@@ -1,4 +1,4 @@
-use super::shared::host_name;
+use super::host_name;
 use anyhow::{Context, anyhow};
 use faultline_core::clock::Clock;
 use faultline_core::config::{Config, ConfigError};

@@ -1,14 +1,13 @@
 //! State that the tick and the web server share.
 
-use super::live;
 use super::recording::PreparedRecorder;
+use super::{host_name, live};
 use faultline_core::auth_failures::AuthFailures;
 use faultline_core::hub::{Latest, Sink};
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_http::sinks::prometheus::DroppedSeries;
 use faultline_http::web;
-use faultline_kernel::HostRoot;
 use faultline_recorder::recorder;
 use faultline_sources::tick::BuildContext;
 use faultline_sources::{Registry, selfwatch};
@@ -48,8 +47,9 @@ pub(super) fn register(
 ) {
     if let Some(recorder) = &state.recorder {
         intake.record_to(recorder.points());
-        let source = recorder.source(context.following.clone(), state.flight.clone());
-        registry.samplers.push(source);
+        let (following, flight) = (context.following.clone(), state.flight.clone());
+        let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
+        registry.samplers.push(recorder.source(following, report));
     }
     let (auth_failures, dropped) = (state.auth_failures.clone(), state.dropped_series.clone());
     selfwatch::register(
@@ -71,11 +71,4 @@ pub(super) fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
     ];
     sinks.extend(state.recorder.as_ref().map(recorder::Handle::sink));
     sinks
-}
-
-pub(super) fn host_name(root: &HostRoot) -> Option<String> {
-    let name = root.read_proc("sys/kernel/hostname", |text| {
-        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
-    });
-    name.ok()
 }

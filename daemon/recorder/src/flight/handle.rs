@@ -1,4 +1,3 @@
-use super::folder::file_name_word;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Stamp, Status};
 use faultline_recording::EventKind;
@@ -52,16 +51,6 @@ pub(super) struct SaveJob {
     /// When the ring took the job.
     pub(super) at: Stamp,
     pub(super) answer: Option<oneshot::Sender<Outcome>>,
-}
-
-impl SaveJob {
-    /// The reason and the request's text, as a part of the file's name.
-    pub(super) fn file_name_word(&self) -> String {
-        match file_name_word(&self.text).as_str() {
-            "" => self.reason.name().to_owned(),
-            text => format!("{}_{text}", self.reason.name()),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -149,7 +138,7 @@ impl Handle {
         }
     }
 
-    pub(crate) fn report(&self, output: &mut SourceOutput) {
+    pub fn report(&self, output: &mut SourceOutput) {
         let state = self.0.state.lock();
         for reason in SaveReason::ALL {
             let count = state.saves[reason as usize];

@@ -74,7 +74,6 @@ impl Describer {
         self.completed.clone()
     }
 
-    /// Completes the manifest of each process until `stop`.
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
         let mut followed: Option<Arc<Described>> = None;
         let (mut binary, mut reported, mut published) = (None, json!({}), None);

@@ -1,8 +1,8 @@
 use super::*;
-use std::path::Path;
 use faultline_core::clock::Clock;
 use faultline_sources::discovery::{Finder, Target};
 use faultline_testkit::host::FakeHost;
+use std::path::Path;
 
 /// Machine of a researcher: RAID for the accounts, a btrfs subvolume for the ledger, an overlay below a container's root.
 const MOUNTS: &str = "\

@@ -1,7 +1,6 @@
 //! The state of each recorder (rows, dropped entries, problem), for the tick and the web server.
 
 use super::Handle;
-use crate::flight;
 use faultline_kernel::ProcessId;
 use faultline_metrics::metrics::daemon as d;
 use faultline_metrics::{Problem, ReadingList, Source, Status};
@@ -64,7 +63,7 @@ impl RecorderStatus {
 pub(super) struct RecorderSource {
     pub(super) handle: Handle,
     pub(super) following: TargetHandle,
-    pub(super) flight: Option<flight::Handle>,
+    pub(super) more: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last poll, and the uptime until which they are a problem.
     pub(super) lost: (u64, Duration),
 }
@@ -116,9 +115,7 @@ impl Poll for RecorderSource {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        if let Some(flight) = &self.flight {
-            flight.report(&mut output);
-        }
+        (self.more)(&mut output);
         output.readings.extend(self.handle.marks.readings());
         let lost = self.handle.queue.lost();
         for status in &self.handle.statuses {
