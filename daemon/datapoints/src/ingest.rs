@@ -141,7 +141,7 @@ fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Res
 }
 
 impl<I: Intake> Listener<I> {
-    /// Binds the configured address if there are no sockets of another process such as systemd.
+    /// Binds the configured address without `sockets`.
     ///
     /// # Errors
     /// The address, or that of a socket, is not loopback, or it cannot be bound.

@@ -203,9 +203,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file, and binds the configured address if there are no sockets of
-    /// another process such as systemd. Clients can connect, but get no response before
-    /// [`Server::run`]. Needs no runtime.
+    /// Loads the web config file, and binds the configured address without `sockets`. Clients can
+    /// connect, but get no response before [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
     /// The address cannot be bound, or is public without protection. The web config file, or a file

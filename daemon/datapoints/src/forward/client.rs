@@ -47,11 +47,9 @@ pub enum Error {
     Roots(String),
 }
 
-/// The result of sending a push once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attempt {
     Sent,
-    /// The upstream rejects the push.
     Refused {
         /// The HTTP status.
         code: u16,

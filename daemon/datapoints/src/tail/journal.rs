@@ -12,16 +12,14 @@
 //! journald splits a service's output at newlines. A datapoint with newlines arrives as several
 //! entries, which are joined as in a file.
 
-mod entry;
-
 use super::record_writer;
 use crate::validator::intake::Intake;
-use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_core::clock::Clock;
 use faultline_core::supervisor::{Stop, program};
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, Status};
+use serde::Deserialize;
 use std::io::{self, ErrorKind};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -332,6 +330,50 @@ impl StderrTail {
                 format!("the journal of {unit} may not be read; {advice}"),
             )
         })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Entry {
+    #[serde(rename = "__CURSOR")]
+    cursor: String,
+    #[serde(rename = "MESSAGE", default)]
+    message: Option<Message>,
+}
+
+/// The value of a field in journalctl's JSON.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Message {
+    Text(String),
+    Bytes(Vec<u8>),
+    Several(Vec<Option<Message>>),
+}
+
+impl Entry {
+    fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    fn messages(&self) -> Vec<&[u8]> {
+        let mut found = Vec::new();
+        if let Some(message) = &self.message {
+            message.collect(&mut found);
+        }
+        found
+    }
+}
+
+impl Message {
+    fn collect<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
+        match self {
+            Message::Text(text) => into.push(text.as_bytes()),
+            Message::Bytes(bytes) => into.push(bytes),
+            Message::Several(several) => several
+                .iter()
+                .flatten()
+                .for_each(|message| message.collect(into)),
+        }
     }
 }
 

@@ -432,12 +432,6 @@ impl State {
         Some(&mut sender.sums)
     }
 
-    /// Adds a point of the followed validator to everything that is not a sum.
-    fn add_other_reports(&mut self, known: &KnownPoint, time: i64, now: Stamp) {
-        self.coverage.point(known, time);
-        self.reported.add(known, now);
-    }
-
     /// Returns true if the sender is the followed validator.
     fn count_ignored(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
         match self.senders.find(host, user, now) {

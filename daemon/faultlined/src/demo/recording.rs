@@ -1,5 +1,4 @@
-//! About half a minute of recorded datapoints, repeated without end, as with a program cache of a
-//! given size as far as the recorded load tells it.
+//! About half a minute of recorded datapoints, repeated without end.
 
 use super::IDENTITY;
 use anyhow::Context;

@@ -17,7 +17,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Constant labels.
 static NO_LABELS: ConstantLabels = Vec::new();
 
 /// These count from the daemon's start on, so one tick has counted nothing.

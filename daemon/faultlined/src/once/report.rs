@@ -83,7 +83,6 @@ pub struct Report {
     pub looking_for: String,
     /// RAM, program cache and rewards: of the daemon if it runs, else of one tick.
     pub answers: Vec<Answer>,
-    /// Each with its name.
     pub checks: Vec<(&'static str, Check)>,
 }
 

@@ -14,7 +14,6 @@ use faultline_metrics::{Reading, Text};
 /// Labels of every `agave_` series if `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, Text)>;
 
-/// Names and values.
 pub fn labels<'a>(
     reading: &'a Reading,
     constant_labels: &'a ConstantLabels,

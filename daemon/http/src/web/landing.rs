@@ -1,5 +1,4 @@
-//! `/`: the operator's overview, one page of plain HTML without scripts or external content. Each
-//! section is empty if nothing is known of its subject.
+//! `/`: the operator's overview, one page of plain HTML without scripts or external content.
 
 mod answers;
 mod cache;
@@ -202,7 +201,6 @@ fn rss(resident: &[(&str, f64)]) -> String {
     )
 }
 
-/// The table of sources: state, age and duration of the last sample, and problems.
 fn sources(sources: &[SourceStatus], now: f64) -> String {
     let rows: String = sources.iter().map(|source| row(source, now)).collect();
     format!(

@@ -129,7 +129,8 @@ impl Push {
             return;
         }
         self.slots.raise(&known);
-        state.add_other_reports(&known, added.time, self.now);
+        state.coverage.point(&known, added.time);
+        state.reported.add(&known, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);

@@ -212,7 +212,7 @@ impl Trends {
             seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots > first_slots),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
-            has_migrated_lately: self.lately().any(|row| row.is_migrating),
+            has_migrated_lately: self.within(SETTLING_SPAN).any(|row| row.is_migrating),
             fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
             memory_stalled_share: self.per_second(|row| row.stalled),
@@ -306,11 +306,6 @@ impl Trends {
         (now > recent && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
     }
 
-    /// Rows of the last 15 minutes.
-    fn lately(&self) -> impl Iterator<Item = &MinuteRow> {
-        self.within(SETTLING_SPAN)
-    }
-
     fn within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
         let newest = self.minute_rows.back().map_or(Duration::ZERO, |row| row.at);
         let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.at) <= span;
@@ -321,7 +316,7 @@ impl Trends {
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
-            .lately()
+            .within(SETTLING_SPAN)
             .filter_map(|row| row.slots_since_certified_vote);
         distances.reduce(f64::min).filter(|_| !is_counted)
     }
@@ -336,7 +331,7 @@ impl Trends {
             |row: &&MinuteRow| row.started == newest.started && age(row) >= GROWTH_SPANS[0];
         let mut before = self.minute_rows.iter().filter(is_before);
         let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
-        if was_reached || self.lately().any(|row| row.is_starting) {
+        if was_reached || self.within(SETTLING_SPAN).any(|row| row.is_starting) {
             return None;
         }
         let times = GROWTH_SPANS.map(|span| {
