@@ -5,15 +5,15 @@
 //! once.
 //!
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
-//! (see below) or 413 (more than [`MAX_BODY_BYTES`] bytes). Unreadable pushes get 400 (broken gzip,
-//! unknown precision), 415 (another coding) or 408 (not complete within [`BODY_TIMEOUT`]). A body
+//! (see below) or 413 (larger than [`LIMITS`] allow). Unreadable pushes get 400 (broken gzip,
+//! unknown precision), 415 (another coding) or 408 (not complete in time). A body
 //! that breaks off counts as `cut`. Lines that arrived before the error count.
 //!
 //! Timestamps are nanoseconds, as from Agave and Influx's default. In another precision every line
 //! counts as bad; the push gets 204 and is forwarded with its precision.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. An idle
-//! connection lives [`IDLE_TIMEOUT`], a head may take [`HEAD_TIMEOUT`] and a body [`BODY_TIMEOUT`].
+//! connection, a head and a body have the times of [`LIMITS`].
 //! At [`MAX_CONNECTIONS`] a new connection closes another, slow ones first (`connection_limit`).
 //! An idle connection gets a short grace time. During a request a connection is cut, and its
 //! complete lines count.
@@ -48,20 +48,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Decoded bytes. Agave's own limit of 40,000 points per push makes 20 MiB.
-pub const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 pub const HEALTH_RESPONSE: &str = "{\"status\":\"pass\"}\n";
 /// Limited because each may need memory for a push ([`faultline_core::push_memory`]).
-pub const MAX_CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 /// Part of [`MAX_CONNECTIONS`] that is for file system sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
-/// Maximum idle time. Well above Agave's 10 s: a connection that closes at the moment of a push
-/// loses it.
-pub const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-/// Maximum time for a request's head from its first byte.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time for a body. Agave itself gives up after 5 s.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -102,19 +93,24 @@ struct Shared<I> {
 
 #[derive(Debug, Clone, Copy)]
 struct Limits {
+    /// Decoded bytes.
     body: u64,
     connections: usize,
     idle: Duration,
+    /// From the first byte of a request to the end of its head.
     head: Duration,
     body_timeout: Duration,
 }
 
 const LIMITS: Limits = Limits {
-    body: MAX_BODY_BYTES,
+    // Agave's own limit of 40,000 points per push makes 20 MiB.
+    body: 64 * 1024 * 1024,
     connections: MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS - MAX_CLOSING,
-    idle: IDLE_TIMEOUT,
-    head: HEAD_TIMEOUT,
-    body_timeout: BODY_TIMEOUT,
+    // Well above Agave's 10 s: a connection that closes at the moment of a push loses it.
+    idle: Duration::from_secs(75),
+    head: Duration::from_secs(10),
+    // Agave itself gives up after 5 s.
+    body_timeout: Duration::from_secs(60),
 };
 
 /// Binds nothing.
