@@ -10,23 +10,24 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use std::collections::BTreeMap;
 
-const SECOND: i64 = 1_000_000_000;
+/// In nanoseconds. Sums and differences of i128 cannot overflow, whatever the times are.
+const SECOND: i128 = 1_000_000_000;
 
 /// A second is settled (no more points are expected for it) once a push is this many seconds newer.
 /// Points are written shortly after their creation.
-const SETTLE_SECONDS: i64 = 2;
+const SETTLE_SECONDS: i128 = 2;
 
 /// In nanoseconds. A gap that exceeds the reported age by more than this is a missed push. The
 /// agent reports whole seconds and wakes irregularly.
-const MAX_INTERVAL_ERROR: i64 = 3 * SECOND;
+const MAX_INTERVAL_ERROR: i128 = 3 * SECOND;
 
 /// Maximum delay of a push in nanoseconds. The validator gives up a push that takes longer.
-const MAX_PUSH_DELAY: i64 = 5 * SECOND;
+const MAX_PUSH_DELAY: i128 = 5 * SECOND;
 
-const PUSH_INTERVAL: i64 = 10 * SECOND;
+const PUSH_INTERVAL: i128 = 10 * SECOND;
 
 /// The wall clock may drift from the monotonic clock by one part in this many without being set.
-const MAX_DRIFT_DIVISOR: i64 = 100;
+const MAX_DRIFT_DIVISOR: i128 = 100;
 
 /// Maximum unsettled seconds (over an hour).
 const MAX_UNSETTLED_SECONDS: usize = 4096;
@@ -34,16 +35,16 @@ const MAX_UNSETTLED_SECONDS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTimes {
     /// By the validator's clock, in Unix nanoseconds.
-    pub created: i64,
+    pub created: i128,
     /// By the monotonic clock, in nanoseconds since the daemon started; negative before that.
-    pub arrived: i64,
+    pub arrived: i128,
 }
 
 impl PushTimes {
     pub fn new(created: i64, at: Stamp) -> Self {
         PushTimes {
-            created,
-            arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),
+            created: created.into(),
+            arrived: at.uptime.as_nanos() as i128,
         }
     }
 }
@@ -71,11 +72,11 @@ pub struct Coverage {
     newest: Option<PushTimes>,
     /// Minimum of arrival minus creation, in nanoseconds. A much smaller value means that the wall
     /// clock was set.
-    min_delay: Option<i64>,
+    min_delay: Option<i128>,
     /// Transactions by unsettled second.
-    unsettled: BTreeMap<i64, u64>,
+    unsettled: BTreeMap<i128, u64>,
     /// The next second to settle; `None` before the first execution.
-    next: Option<i64>,
+    next: Option<i128>,
     /// Seconds without transactions, counted from the first execution on.
     pub zero_seconds: u64,
     /// Seconds without data, counted from the first execution on.
@@ -87,15 +88,17 @@ impl Coverage {
     /// A point created at `time`, in Unix nanoseconds.
     pub fn point(&mut self, known: &KnownPoint, time: i64) {
         match known {
-            KnownPoint::CostTracker(cost) => self.transactions(time, delta(cost.transaction_count)),
+            KnownPoint::CostTracker(cost) => {
+                self.transactions(time.into(), delta(cost.transaction_count))
+            }
             KnownPoint::ReplaySlot(replay) => {
-                self.transactions(time, delta(replay.total_transactions))
+                self.transactions(time.into(), delta(replay.total_transactions))
             }
             _ => {}
         }
     }
 
-    pub fn transactions(&mut self, time: i64, count: u64) {
+    pub fn transactions(&mut self, time: i128, count: u64) {
         let second = time.div_euclid(SECOND);
         // Settled seconds never change. Before the first execution no second is settled.
         if count == 0 || self.next.is_some_and(|next| second < next) {
@@ -109,22 +112,14 @@ impl Coverage {
     /// Counts a push. Returns true if the validator's clock was set since the previous one.
     pub fn push(&mut self, push: PushEnd) -> bool {
         self.first.get_or_insert(push);
-        let (at, since) = (
-            push.at,
-            i64::try_from(push.since)
-                .unwrap_or(i64::MAX)
-                .saturating_mul(SECOND),
-        );
+        let (at, since) = (push.at, i128::from(push.since) * SECOND);
         let Some(before) = self.newest else {
             self.advance_to(at);
             self.settle_seconds(at.created, at.created, push.unfiltered);
             return false;
         };
         if self.clock_was_set(before, at, since) {
-            let waited = at
-                .arrived
-                .saturating_sub(before.arrived)
-                .saturating_sub(since);
+            let waited = at.arrived - before.arrived - since;
             if waited > MAX_PUSH_DELAY {
                 self.count_missed_pushes(waited);
             }
@@ -135,8 +130,8 @@ impl Coverage {
             return false;
         }
         self.advance_to(at);
-        let interval_start = at.created.saturating_sub(since);
-        let gap = interval_start.saturating_sub(before.created);
+        let interval_start = at.created - since;
+        let gap = interval_start - before.created;
         if gap > MAX_INTERVAL_ERROR {
             self.count_missed_pushes(gap);
             self.settle_seconds(before.created, at.created, push.unfiltered);
@@ -212,44 +207,34 @@ impl Coverage {
     }
 
     /// True if the clock was set between two moments that are at least `since` nanoseconds apart.
-    fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i64) -> bool {
-        let passed = at
-            .created
-            .saturating_sub(before.created)
-            .saturating_sub(since);
+    fn clock_was_set(&self, before: PushTimes, at: PushTimes, since: i128) -> bool {
+        let passed = at.created - before.created - since;
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
-        let in_order = at
-            .arrived
-            .saturating_sub(before.arrived)
-            .saturating_add(MAX_PUSH_DELAY)
-            >= since;
+        let in_order = at.arrived - before.arrived + MAX_PUSH_DELAY >= since;
         let back = passed < -MAX_INTERVAL_ERROR && in_order;
-        let delay = at.arrived.saturating_sub(at.created);
+        let delay = at.arrived - at.created;
         let forward = passed > MAX_INTERVAL_ERROR
             && self
                 .min_delay
-                .is_some_and(|least| delay.saturating_sub(least) < -MAX_INTERVAL_ERROR);
+                .is_some_and(|least| delay - least < -MAX_INTERVAL_ERROR);
         back || forward
     }
 
-    fn count_missed_pushes(&mut self, gap: i64) {
-        add(
-            &mut self.pushes_missed,
-            u64::try_from(gap.saturating_add(PUSH_INTERVAL / 2) / PUSH_INTERVAL)
-                .unwrap_or(0)
-                .max(1),
-        );
+    fn count_missed_pushes(&mut self, gap: i128) {
+        let missed = u64::try_from((gap + PUSH_INTERVAL / 2) / PUSH_INTERVAL);
+        add(&mut self.pushes_missed, missed.unwrap_or(0).max(1));
     }
 
     fn advance_to(&mut self, at: PushTimes) {
-        let delay = at.arrived.saturating_sub(at.created);
+        let delay = at.arrived - at.created;
         let waited = self
             .newest
-            .map_or(0, |before| at.arrived.saturating_sub(before.arrived).max(0));
+            .map_or(0, |before| (at.arrived - before.arrived).max(0));
         // The minimum may grow slowly, because the wall clock may be slewed.
-        self.min_delay = Some(self.min_delay.map_or(delay, |least| {
-            delay.min(least.saturating_add(waited / MAX_DRIFT_DIVISOR))
-        }));
+        self.min_delay = Some(
+            self.min_delay
+                .map_or(delay, |least| delay.min(least + waited / MAX_DRIFT_DIVISOR)),
+        );
         self.newest = Some(at);
     }
 
@@ -258,14 +243,14 @@ impl Coverage {
     fn restart_counting(&mut self, at: PushTimes) {
         let executed = self.next.is_some() || !self.unsettled.is_empty();
         self.unsettled.clear();
-        self.next = executed.then(|| at.created.div_euclid(SECOND).saturating_add(1));
+        self.next = executed.then(|| at.created.div_euclid(SECOND) + 1);
         (self.newest, self.min_delay) = (None, None);
         self.advance_to(at);
     }
 
     /// Settles the seconds that end before `until`. The first execution may not be later than
     /// `now`. Both are Unix nanoseconds.
-    fn settle_seconds(&mut self, until: i64, now: i64, unfiltered: bool) {
+    fn settle_seconds(&mut self, until: i128, now: i128, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next.is_none() {
             let first = self
@@ -292,9 +277,9 @@ impl Coverage {
     }
 
     /// Seconds up to `interval_start` are unknown, unless points arrived for them.
-    fn skip_to(&mut self, interval_start: i64) {
+    fn skip_to(&mut self, interval_start: i128) {
         self.settle_seconds(
-            interval_start.saturating_add(SETTLE_SECONDS * SECOND),
+            interval_start + SETTLE_SECONDS * SECOND,
             interval_start,
             false,
         );

@@ -204,8 +204,8 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
             start_ticks,
         },
         at: PushTimes {
-            created: nanos(push),
-            arrived: clock.uptime_from_monotonic_ns(arrived),
+            created: nanos(push).into(),
+            arrived: clock.uptime_from_monotonic_ns(arrived).into(),
         },
     }))
 }

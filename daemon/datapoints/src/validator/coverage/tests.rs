@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn at(second: i64) -> i64 {
-    second * SECOND
+fn at(second: i64) -> i128 {
+    i128::from(second) * SECOND
 }
 
 /// Pushes that arrive when they are made.

@@ -597,7 +597,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
         pid: 7,
         start_ticks,
     };
-    let seconds = |count: i64| count * 1_000_000_000;
+    let seconds = |count: i128| count * 1_000_000_000;
     for (last_followed, missed) in [(Some(1), 4.0), (Some(2), 0.0), (None, 0.0)] {
         let intake = Intake::new(&Datapoints::default());
         if let Some(start_ticks) = last_followed {
