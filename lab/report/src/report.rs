@@ -37,7 +37,6 @@ pub use scalars::{Better, DEFAULT, PROCESS_DEFAULT, SCALARS, Scalar, scalar};
 use crate::measure::lifecycle::lifecycle;
 use crate::run::Run;
 use faultline_pages::{cells, groups, model};
-use faultline_stats::arms::Settings;
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use floor::Floor;
@@ -156,24 +155,21 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         seed: options.seed,
         ..Plan::default()
     };
-    let settings = Settings {
-        margin: options.margin,
-        ..Settings::default()
-    };
+    let margin = options.margin;
     let mut subjects = Subjects::new(runs, &plan, arms);
     subjects.per_second = options.per_second;
-    let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
+    let mut pairs = comparison::pairs(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.complete && paired.rows > 0;
     let is_by_block = pairs.iter().any(|pair| pair.by_block);
-    let floor = Floor::of(&paired, &settings, is_by_block);
+    let floor = Floor::of(&paired, margin, is_by_block);
     floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects, options.primary);
     let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
     let by_block = pairs.iter().find(|pair| pair.by_block);
     comparison_blocks.extend(by_block.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
-        hosts::table_of_hosts(&subjects, arms, options.primary, &settings)
+        hosts::table_of_hosts(&subjects, arms, options.primary, margin)
     }));
     comparison_blocks.extend(limits.as_ref().map(limits::blocks).unwrap_or_default());
     comparison_blocks.extend(paired.blocks());
@@ -190,7 +186,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
             options.primary,
             &pairs,
             comparison_blocks,
-            &settings,
+            margin,
         )
         .into_iter()
         .collect(),
@@ -198,7 +194,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     sections.extend(metric_sections(&subjects));
     let overview = overview::overview(options.primary, &pairs, &mut sections);
     let (limits, floor) = (limits.as_ref(), floor.as_ref());
-    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, &settings);
+    let verdict = verdict::verdict(&subjects, options.primary, &pairs, limits, floor, margin);
     let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
     caveats.extend(floor::io_pressure_caveats(&subjects));
     Report {

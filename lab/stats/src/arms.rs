@@ -12,24 +12,8 @@ pub use welch::{equivalence_p, mean_difference, ratio_of_means, welch_p};
 /// Minimum runs of an arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Confidence of intervals; tests use the remainder (0.95: 5 %).
-    pub level: f64,
-    /// Smallest difference of interest, as a share of the reference's mean (0.05: 5 %). Arms are
-    /// equivalent if the ratio of their means is shown to lie between `1 - margin` and `1 +
-    /// margin`.
-    pub margin: f64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            level: 0.95,
-            margin: 0.05,
-        }
-    }
-}
+/// Confidence of intervals; tests use the remainder.
+pub const LEVEL: f64 = 0.95;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Arm {
@@ -125,33 +109,32 @@ pub enum Conclusion {
     },
 }
 
+/// `margin` is the smallest difference of interest, as a share of the reference's mean. Arms are
+/// equivalent if the ratio of their means is shown to lie between `1 - margin` and `1 + margin`.
 /// Ignores values that are not finite.
-pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Comparison {
+pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
     let (some, has_enough_runs) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
     let comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
-        difference: mean_difference(&a, &b, settings.level),
-        ratio: ratio_of_means(&a, &b, settings.level),
-        shift: hodges_lehmann(&a, &b, settings.level).filter(|_| some),
+        difference: mean_difference(&a, &b, LEVEL),
+        ratio: ratio_of_means(&a, &b, LEVEL),
+        shift: hodges_lehmann(&a, &b, LEVEL).filter(|_| some),
         cliffs_delta: cliffs_delta(&a, &b).filter(|_| some),
         difference_p: welch_p(&a, &b).filter(|_| has_enough_runs),
         mann_whitney_p: mann_whitney_p(&a, &b).filter(|_| has_enough_runs),
-        equivalence_p: equivalence_p(&a, &b, settings.margin).filter(|_| has_enough_runs),
-        runs_needed: runs_needed_of_pilot(&a, &b, settings.margin),
+        equivalence_p: equivalence_p(&a, &b, margin).filter(|_| has_enough_runs),
+        runs_needed: runs_needed_of_pilot(&a, &b, margin),
         conclusion: Conclusion::NoValues,
     };
-    comparison.concluded(settings)
+    comparison.concluded()
 }
 
 /// Concludes again for a family of metrics, by Holm-adjusted p-values: differences and equivalences
 /// are a family each. The primary metric, named before the runs, is not in it.
-pub fn conclude_family<'c>(
-    family: impl IntoIterator<Item = &'c mut Comparison>,
-    settings: &Settings,
-) {
+pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
         holm::adjust(&family.iter().map(|one| p(one)).collect::<Vec<_>>())
@@ -161,7 +144,7 @@ pub fn conclude_family<'c>(
     for ((comparison, difference), equivalence) in
         family.into_iter().zip(differences).zip(equivalences)
     {
-        comparison.conclude(difference, equivalence, settings);
+        comparison.conclude(difference, equivalence);
     }
 }
 
@@ -189,13 +172,13 @@ impl Arm {
 }
 
 impl Comparison {
-    pub(crate) fn concluded(mut self, settings: &Settings) -> Self {
-        self.conclude(self.difference_p, self.equivalence_p, settings);
+    pub(crate) fn concluded(mut self) -> Self {
+        self.conclude(self.difference_p, self.equivalence_p);
         self
     }
 
-    fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>, settings: &Settings) {
-        let alpha = 1.0 - settings.level + 1e-12;
+    fn conclude(&mut self, difference: Option<f64>, equivalence: Option<f64>) {
+        let alpha = 1.0 - LEVEL + 1e-12;
         let runs = self.reference.runs.min(self.other.runs);
         let differs = difference.filter(|p| *p <= alpha).zip(self.direction());
         self.conclusion = match (runs, equivalence.filter(|p| *p <= alpha), differs) {

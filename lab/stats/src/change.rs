@@ -2,7 +2,7 @@
 //!
 //! Segments of constant mean have the least squared distances plus a penalty for each change, as in
 //! PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. The
-//! penalty is set so that the share [`Rules::level`] of simulated flat histories with as many runs
+//! penalty is set so that the share [`LEVEL`] of simulated flat histories with as many runs
 //! has a change.
 
 use crate::distribution::normal_quantile;
@@ -18,24 +18,12 @@ pub const MAX_RELEASES: usize = 60;
 pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rules {
-    /// Probability of a change in a flat history.
-    pub level: f64,
-    pub histories: u32,
-    /// Seed of the simulated histories: the same history and seed give the same changes.
-    pub seed: u64,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Rules {
-            level: 0.006,
-            histories: 1999,
-            seed: 1,
-        }
-    }
-}
+/// Probability of a change in a flat history.
+const LEVEL: f64 = 0.006;
+/// Simulated flat histories.
+const HISTORIES: u32 = 1999;
+/// The same history gives the same changes.
+const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
@@ -47,19 +35,11 @@ pub struct Change {
 
 #[derive(Debug, Default)]
 pub struct Detector {
-    rules: Rules,
     /// Required gain of a change, in variances of a run, by the runs of each release.
     required_gain: BTreeMap<Vec<usize>, f64>,
 }
 
 impl Detector {
-    pub fn new(rules: Rules) -> Self {
-        Detector {
-            rules,
-            required_gain: BTreeMap::new(),
-        }
-    }
-
     /// Changes in their order, from the values of each release's runs. None with fewer than
     /// [`MIN_RELEASES`] releases, a release without values, a value that is not finite, or runs that are
     /// all single or equal: they show no noise.
@@ -87,7 +67,7 @@ impl Detector {
         let required_gain = *self
             .required_gain
             .entry(counts)
-            .or_insert_with_key(|counts| required_gain(counts, freedom, &self.rules));
+            .or_insert_with_key(|counts| required_gain(counts, freedom));
         let found = partition(&costs, required_gain * within / freedom as f64);
         let boundaries: Vec<usize> = std::iter::once(0)
             .chain(found)
@@ -106,10 +86,10 @@ impl Detector {
 
 /// Required gain of a change, in variances of a run; infinite if too few histories are simulated
 /// for a rare one.
-fn required_gain(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
-    let mut random = Rng::with_seed(rules.seed);
+fn required_gain(counts: &[usize], freedom: usize) -> f64 {
+    let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
-    let mut gains: Vec<f64> = (0..rules.histories)
+    let mut gains: Vec<f64> = (0..HISTORIES)
         .map(|_| {
             let means: Vec<f64> = counts
                 .iter()
@@ -121,7 +101,7 @@ fn required_gain(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
         .collect();
     gains.sort_by(f64::total_cmp);
     // The history itself counts as one of them. With too few histories, none is rare.
-    let index = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
+    let index = ((1.0 - LEVEL) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
         .and_then(|index| gains.get(index).copied())

@@ -1,6 +1,6 @@
 //! Arms on several hosts. All runs of a block were on one host, which cancels out of their ratio.
 
-use crate::arms::{Arm, Comparison, Conclusion, Interval, RUNS_FOR_A_TEST, Settings, runs_needed};
+use crate::arms::{Arm, Comparison, Conclusion, Interval, LEVEL, RUNS_FOR_A_TEST, runs_needed};
 use crate::distribution::{t_above, t_quantile};
 use crate::paired::{over_pairs, ratio_test};
 use crate::summary::{largest, mean, mean_and_variance, varies};
@@ -8,7 +8,7 @@ use crate::summary::{largest, mean, mean_and_variance, varies};
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
 /// Equal ones have neither an interval nor a test.
 /// A block is (reference, other); it is ignored if a value is not finite.
-pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
+pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let is_finite = |(a, b): &&(f64, f64)| a.is_finite() && b.is_finite();
     let blocks: Vec<(f64, f64)> = blocks.iter().filter(is_finite).copied().collect();
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
@@ -22,46 +22,41 @@ pub fn compare(blocks: &[(f64, f64)], settings: &Settings) -> Comparison {
     } else {
         of_differences
     };
-    let test = tested.and_then(|values| ratio_test(values, settings.level));
+    let test = tested.and_then(|values| ratio_test(values, LEVEL));
     let comparison = Comparison {
         reference: Arm::of(&a),
         other: Arm::of(&b),
-        difference: of_differences.and_then(|values| over_pairs(values, settings.level)),
+        difference: of_differences.and_then(|values| over_pairs(values, LEVEL)),
         ratio: test.filter(|_| of_ratios.is_some()).map(|test| test.ratio),
         shift: None,
         cliffs_delta: None,
         difference_p: test.and_then(|test| test.p),
         mann_whitney_p: None,
-        equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, settings.margin)),
+        equivalence_p: of_ratios.and_then(|ratios| equivalence_p(ratios, margin)),
         runs_needed: of_ratios
             .and_then(sd_of_runs)
-            .and_then(|sd| runs_needed(sd, settings.margin)),
+            .and_then(|sd| runs_needed(sd, margin)),
         conclusion: Conclusion::NoValues,
     };
-    comparison.concluded(settings)
+    comparison.concluded()
 }
 
 /// The mean of an arm on another host over that on the first, of the logarithms. Intervals are for
 /// single runs, estimated from the variation of ratios within `blocks`. `None` if a value is not
 /// positive, with fewer than two blocks, or if their ratios are equal.
-pub fn host_ratio(
-    first: &[f64],
-    other: &[f64],
-    blocks: &[(f64, f64)],
-    level: f64,
-) -> Option<Interval> {
+pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option<Interval> {
     let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = of_runs(other)? - of_runs(first)?;
     let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
     let within = log_ratios(blocks)?;
     let error = sd_of_runs(&within).filter(|_| varies(&within, 1.0))? * runs.sqrt();
-    let half_width = t_quantile(f64::midpoint(1.0, level), blocks.len() as f64 - 1.0)? * error;
+    let half_width = t_quantile(f64::midpoint(1.0, LEVEL), blocks.len() as f64 - 1.0)? * error;
     let [value, low, high] = [value, value - half_width, value + half_width].map(f64::exp);
     Some(Interval {
         value,
         low,
         high,
-        level,
+        level: LEVEL,
     })
 }
 

@@ -83,15 +83,18 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
     ascending(finite_values(values))
 }
 
-/// The mean of the values up to `times` the mean of all values, zeros included. The rule is applied
-/// once. `None` without values. The study uses 3 for TPS.
-pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<MeanWithoutPeaks> {
+/// As in the study.
+const PEAK_FACTOR: f64 = 3.0;
+
+/// The mean of the values up to three times the mean of all values, zeros included. The rule is
+/// applied once. `None` without values.
+pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {
         return None;
     }
     let mean_of_all = total(&finite) / finite.len() as f64;
-    let limit = times * mean_of_all;
+    let limit = PEAK_FACTOR * mean_of_all;
     let retained: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
     if retained.is_empty() {
         return None;

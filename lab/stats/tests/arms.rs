@@ -1,15 +1,15 @@
 //! What may be said of arms: the rules, and by simulation that tests err as rarely as they promise.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings, compare};
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction, compare};
 
 fn conclusion(a: &[f64], b: &[f64]) -> Conclusion {
-    compare(a, b, &Settings::default()).conclusion
+    compare(a, b, 0.05).conclusion
 }
 
 #[test]
 fn one_run_per_arm_is_described_however_far_apart_they_are() {
-    let c = compare(&[40_363.97], &[13_984.30], &Settings::default());
+    let c = compare(&[40_363.97], &[13_984.30], 0.05);
     assert_eq!(c.conclusion, Conclusion::Described);
     assert_eq!(
         (c.difference, c.ratio, c.shift, c.cliffs_delta),
@@ -37,7 +37,7 @@ fn one_run_in_one_arm_is_insufficient_for_a_test() {
 
 #[test]
 fn two_runs_per_arm_give_an_estimate_and_no_test() {
-    let c = compare(&[100.0, 101.0], &[50.0, 51.0], &Settings::default());
+    let c = compare(&[100.0, 101.0], &[50.0, 51.0], 0.05);
     assert_eq!(c.conclusion, Conclusion::TooFewRuns { runs: 2, needed: 3 });
     assert!(c.difference.is_some() && c.ratio.is_some() && c.shift.is_some());
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_difference_below_the_margin_is_reported_as_equivalent() {
 
 #[test]
 fn arms_without_variance_cannot_be_tested() {
-    let c = compare(&[0.0; 3], &[0.0; 3], &Settings::default());
+    let c = compare(&[0.0; 3], &[0.0; 3], 0.05);
     assert_eq!(
         c.conclusion,
         Conclusion::Inconclusive {
@@ -117,11 +117,7 @@ fn arms_without_variance_cannot_be_tested() {
 
 #[test]
 fn a_run_without_a_finite_value_is_not_counted() {
-    let c = compare(
-        &[1.0, f64::NAN, 2.0, 3.0],
-        &[f64::INFINITY],
-        &Settings::default(),
-    );
+    let c = compare(&[1.0, f64::NAN, 2.0, 3.0], &[f64::INFINITY], 0.05);
     assert_eq!((c.reference.runs, c.other.runs), (3, 0));
     assert_eq!(c.conclusion, Conclusion::NoValues);
 }
@@ -129,18 +125,14 @@ fn a_run_without_a_finite_value_is_not_counted() {
 #[test]
 fn no_ratio_is_given_to_a_possibly_zero_mean() {
     assert_eq!(
-        compare(&[-1.0, 0.5, 1.5], &[5.0, 6.0, 7.0], &Settings::default()).ratio,
+        compare(&[-1.0, 0.5, 1.5], &[5.0, 6.0, 7.0], 0.05).ratio,
         None
     );
     assert_eq!(
-        compare(&[0.0, 0.0, 0.0], &[5.0, 6.0, 7.0], &Settings::default()).ratio,
+        compare(&[0.0, 0.0, 0.0], &[5.0, 6.0, 7.0], 0.05).ratio,
         None
     );
-    let fell_to_zero = compare(
-        &[85_530.0, 84_012.0, 86_111.0],
-        &[0.0; 3],
-        &Settings::default(),
-    );
+    let fell_to_zero = compare(&[85_530.0, 84_012.0, 86_111.0], &[0.0; 3], 0.05);
     assert_eq!(
         fell_to_zero.ratio.map(|r| (r.value, r.low, r.high)),
         Some((0.0, 0.0, 0.0))
@@ -162,29 +154,20 @@ fn runs_needed_are_sixteen_times_the_square_of_noise_over_effect() {
     assert_eq!(arms::runs_needed(1.0, 0.0), None);
     // 10 % between runs, a margin of 5 %: 16 * 2^2.
     assert_eq!(
-        compare(
-            &[90.0, 100.0, 110.0],
-            &[90.0, 100.0, 110.0],
-            &Settings::default()
-        )
-        .runs_needed,
+        compare(&[90.0, 100.0, 110.0], &[90.0, 100.0, 110.0], 0.05).runs_needed,
         Some(64)
     );
 }
 
 #[test]
 fn testing_many_metrics_raises_the_significance_threshold() {
-    let settings = Settings {
-        margin: 0.01,
-        ..Settings::default()
-    };
-    let near = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], &settings);
+    let near = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], 0.01);
     assert!(
         matches!(near.conclusion, Conclusion::Differs { .. }),
         "{near:?}"
     );
     let mut family: Vec<Comparison> = vec![near.clone(); 10];
-    arms::conclude_family(&mut family, &settings);
+    arms::conclude_family(&mut family);
     for member in &family {
         let Conclusion::Inconclusive { p: Some(p), .. } = member.conclusion else {
             panic!("{:?}", member.conclusion)
@@ -199,11 +182,10 @@ fn testing_many_metrics_raises_the_significance_threshold() {
 
 #[test]
 fn an_untestable_metric_does_not_count_in_the_multiple_test_correction() {
-    let settings = Settings::default();
-    let tested = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], &settings);
-    let described = compare(&[1.0], &[2.0], &settings);
+    let tested = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], 0.05);
+    let described = compare(&[1.0], &[2.0], 0.05);
     let mut family = vec![tested.clone(), described.clone()];
-    arms::conclude_family(&mut family, &settings);
+    arms::conclude_family(&mut family);
     assert_eq!(family, [tested, described]);
 }
 

@@ -5,7 +5,7 @@
 #[expect(dead_code, reason = "the other tests use the rest")]
 mod random;
 
-use faultline_stats::arms::{Comparison, Conclusion, Settings, compare};
+use faultline_stats::arms::{Comparison, Conclusion, compare};
 use faultline_stats::hosts;
 use random::Random;
 
@@ -27,11 +27,11 @@ fn blocks(random: &mut Random, effect: f64, of_hosts: f64) -> Vec<(f64, f64)> {
 
 fn by_welch(blocks: &[(f64, f64)]) -> Comparison {
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
-    compare(&a, &b, &Settings::default())
+    compare(&a, &b, 0.05)
 }
 
 fn within_blocks(blocks: &[(f64, f64)]) -> Comparison {
-    hosts::compare(blocks, &Settings::default())
+    hosts::compare(blocks, 0.05)
 }
 
 /// Percent of comparisons that `shown` finds a difference in.
@@ -83,7 +83,7 @@ fn equal_arms_on_different_hosts_differ_by_welch() {
             let host = of_hosts * random.normal();
             [(); BLOCKS].map(|()| (host + OF_RUNS * random.normal()).exp())
         };
-        let wrong = percent(|| differs(&compare(&arm(), &arm(), &Settings::default())));
+        let wrong = percent(|| differs(&compare(&arm(), &arm(), 0.05)));
         println!("arms on different hosts only, hosts {of_hosts}: {wrong:.1}");
         assert!((wrong - expected).abs() < 5.0, "{of_hosts}: {wrong}");
     }
@@ -97,7 +97,7 @@ fn the_interval_of_the_ratio_of_hosts_has_nominal_coverage() {
         let [first, second, _] = *blocks.as_slice() else {
             return false;
         };
-        let found = hosts::host_ratio(&[first.0], &[second.0], &blocks, 0.95).unwrap();
+        let found = hosts::host_ratio(&[first.0], &[second.0], &blocks).unwrap();
         found.low <= 1.0 && 1.0 <= found.high
     });
     println!("the ratio of hosts covers {covers:.1}");
@@ -110,7 +110,7 @@ fn a_metric_that_is_0_is_compared_by_its_differences() {
     let found = within_blocks(&blocks);
     assert!(matches!(found.conclusion, Conclusion::Differs { .. }));
     assert_eq!((found.ratio, found.equivalence_p), (None, None));
-    assert_eq!(hosts::host_ratio(&[0.0], &[1.0], &blocks, 0.95), None);
+    assert_eq!(hosts::host_ratio(&[0.0], &[1.0], &blocks), None);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn blocks_of_equal_ratios_or_few_are_not_tested() {
         assert_eq!((found.ratio, found.runs_needed), (None, None));
     }
     assert_eq!(within_blocks(&shifted).difference, None);
-    assert_eq!(hosts::host_ratio(&[1.0], &[2.0], &tenths, 0.95), None);
+    assert_eq!(hosts::host_ratio(&[1.0], &[2.0], &tenths), None);
     let lost = within_blocks(&[(4.0, 6.0), (8.0, 13.0), (2.0, f64::NAN)]);
     let too_few = Conclusion::TooFewRuns { runs: 2, needed: 3 };
     assert_eq!((lost.conclusion, lost.runs_needed), (too_few, Some(11)));

@@ -114,7 +114,6 @@ fn the_studys_mean_excludes_values_above_three_times_the_mean() {
     // The mean of all is 5.5; 40 is above 16.5. A second pass would leave out 8 as well.
     let found = summary::mean_without_peaks(
         &some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]),
-        3.0,
     )
     .unwrap();
     assert_eq!(
@@ -122,7 +121,7 @@ fn the_studys_mean_excludes_values_above_three_times_the_mean() {
         (5.5, 1, 9, 40.0)
     );
     assert_eq!(found.mean, 15.0 / 9.0);
-    let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0]), 3.0).unwrap();
+    let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0])).unwrap();
     assert_eq!(
         (exactly.left_out, exactly.mean),
         (0, 1.0),
@@ -140,7 +139,7 @@ fn empty_data_has_no_statistics() {
         }
     );
     assert_eq!(summary::quantile(&[None], 0.5), None);
-    assert_eq!(summary::mean_without_peaks(&[], 3.0), None);
+    assert_eq!(summary::mean_without_peaks(&[]), None);
     assert_eq!(block::mean(&[Some(1.0), None], &Plan::default()), None);
     assert!(histogram::freedman_diaconis(&[None], 1.0, 10).is_empty());
 }

@@ -1,7 +1,7 @@
 //! What NumPy, SciPy and statsmodels say about the same data: `tests/witness/make.py` wrote the fixtures.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::arms::{self, Settings};
+use faultline_stats::arms;
 use faultline_stats::{correlation, histogram, holm, paired, smooth, summary};
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ fn summaries_and_quantiles_match_numpy() {
                 expected,
             );
         }
-        let without = summary::mean_without_peaks(&values, 3.0);
+        let without = summary::mean_without_peaks(&values);
         same(
             &format!("{name}: without peaks"),
             without.map(|w| w.mean),
@@ -216,7 +216,7 @@ fn tests_and_intervals_of_arms_match_scipy() {
 fn the_comparison_equals_its_individual_statistics() {
     for (name, case) in cases(&fixture("arms")) {
         let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
-        let c = arms::compare(&a, &b, &Settings::default());
+        let c = arms::compare(&a, &b, 0.05);
         let tested = a.len().min(b.len()) >= arms::RUNS_FOR_A_TEST;
         assert_eq!(c.difference, arms::mean_difference(&a, &b, 0.95), "{name}");
         assert_eq!(c.ratio, arms::ratio_of_means(&a, &b, 0.95), "{name}");

@@ -5,9 +5,6 @@ use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::rate::Rates;
 use faultline_stats::summary::{self, MeanWithoutPeaks, Summary};
 
-/// The study leaves out samples above this multiple of the average.
-const PEAK_FACTOR: f64 = 3.0;
-
 /// In bytes, over the ticks of a part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
@@ -148,9 +145,9 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
         unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: summary::mean_without_peaks(&known, PEAK_FACTOR),
-        active: summary::mean_without_peaks(&active, PEAK_FACTOR),
-        by_thread_time: summary::mean_without_peaks(&by_thread_time, PEAK_FACTOR),
+        all_known: summary::mean_without_peaks(&known),
+        active: summary::mean_without_peaks(&active),
+        by_thread_time: summary::mean_without_peaks(&by_thread_time),
     }
 }
 

@@ -6,7 +6,7 @@ use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
 use super::scalars::{Better, Scalar, scalars_of};
 use super::subject::{RunPart, Subjects};
-use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction};
 use faultline_text::number as grouped;
 use itertools::Itertools;
 
@@ -54,15 +54,7 @@ pub(crate) fn reference<'a>(
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub(crate) fn margin(settings: &Settings) -> String {
-    cells::percent(settings.margin)
-}
-
-pub(crate) fn pairs(
-    subjects: &Subjects,
-    primary: &'static Scalar,
-    settings: &Settings,
-) -> Vec<Pair> {
+pub(crate) fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<Pair> {
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
@@ -75,14 +67,14 @@ pub(crate) fn pairs(
                 _ => pace::refusal(subjects, reference, other, scalar),
             };
             let compare = |scalar: &Scalar| match design {
-                _ if refusal(scalar).is_some() => arms::compare(&[], &[], settings),
+                _ if refusal(scalar).is_some() => arms::compare(&[], &[], margin),
                 Design::ByBlock => {
                     let blocks = hosts::scalar_pairs(subjects, [reference, other], scalar);
-                    faultline_stats::hosts::compare(&blocks, settings)
+                    faultline_stats::hosts::compare(&blocks, margin)
                 }
                 _ => {
                     let values = |arm| values(subjects, arm, scalar);
-                    arms::compare(&values(reference), &values(other), settings)
+                    arms::compare(&values(reference), &values(other), margin)
                 }
             };
             let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
@@ -99,16 +91,16 @@ pub(crate) fn pairs(
             }
         })
         .collect();
-    adjust_by_holm(&mut pairs, settings);
+    adjust_by_holm(&mut pairs);
     pairs
 }
 
 /// The secondary metrics are one family of tests. With several arms, so are the tests of the
 /// primary metric.
-fn adjust_by_holm(pairs: &mut [Pair], settings: &Settings) {
-    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary), settings);
+fn adjust_by_holm(pairs: &mut [Pair]) {
+    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary));
     let others = pairs.iter_mut().flat_map(|pair| &mut pair.others);
-    arms::conclude_family(others.map(|(_, comparison)| comparison), settings);
+    arms::conclude_family(others.map(|(_, comparison)| comparison));
 }
 
 fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
@@ -134,7 +126,7 @@ pub(crate) fn section(
     primary: &'static Scalar,
     pairs: &[Pair],
     more: Vec<Block>,
-    settings: &Settings,
+    margin: f64,
 ) -> Option<Section> {
     let first = pairs.first()?;
     let part = subjects.compared_part();
@@ -145,7 +137,7 @@ pub(crate) fn section(
         first.reference,
         without_values(subjects, &first.reference, primary),
         lowercase_first(&pace::title(primary, subjects.per_second)),
-        margin(settings),
+        cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
         if subjects.is_any_process() {
             "Whole runs are compared."
@@ -159,7 +151,7 @@ pub(crate) fn section(
     );
     let mut blocks = vec![
         Block::Text(text),
-        Block::Table(primary_table(subjects, primary, pairs, settings)),
+        Block::Table(primary_table(subjects, primary, pairs, margin)),
     ];
     blocks.push(Block::Table(others_table(subjects, pairs)));
     blocks.push(Block::Table(definitions(subjects)));
@@ -171,12 +163,7 @@ pub(crate) fn section(
     ))
 }
 
-fn primary_table(
-    subjects: &Subjects,
-    primary: &Scalar,
-    pairs: &[Pair],
-    settings: &Settings,
-) -> Table {
+fn primary_table(subjects: &Subjects, primary: &Scalar, pairs: &[Pair], margin: f64) -> Table {
     let unit = &*pace::unit(primary, subjects.per_second);
     let columns = [
         ("Arms", ""),
@@ -202,14 +189,14 @@ fn primary_table(
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
              of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
-            100.0 * settings.level
+            100.0 * arms::LEVEL
         ));
     }
     if any(|one| one.difference_p.is_some() || one.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
-            grouped(settings.margin, 3)
+            grouped(margin, 3)
         ));
     }
     if any(|one| one.runs_needed.is_some()) {
@@ -449,7 +436,7 @@ mod tests {
 
     #[test]
     fn an_arm_with_one_value_among_runs_is_not_called_single_run() {
-        let compared = arms::compare(&[1.0], &[2.0, 3.0], &Settings::default());
+        let compared = arms::compare(&[1.0], &[2.0, 3.0], 0.05);
         assert_eq!(
             words(&compared, &SCALARS[0]),
             "described, not tested: an arm has a value of a single run only"

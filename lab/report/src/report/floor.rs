@@ -11,7 +11,7 @@ use super::pace;
 use super::paired::{DECIMALS, Paired, PairedEffect, QUANTITIES, Quantity, pairing_key};
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
-use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST};
 use faultline_stats::block::{Estimate, Reliability};
 use faultline_stats::caveat::reliability_text;
 use faultline_stats::decision::Decision;
@@ -59,7 +59,7 @@ pub(crate) struct Floor {
 
 impl Floor {
     /// Needs an A/A pair, or two pairs of runs of the same arms, with common slots.
-    pub(crate) fn of(paired: &Paired, settings: &Settings, by_block: bool) -> Option<Floor> {
+    pub(crate) fn of(paired: &Paired, margin: f64, by_block: bool) -> Option<Floor> {
         let of = |key| {
             let same = paired.matched.iter().filter(|one| row_key(one) == key);
             row(&same.collect::<Vec<_>>())
@@ -69,7 +69,7 @@ impl Floor {
         rows.sort_by_key(|row| (row.index, !row.aa_pair()));
         let floor = Floor {
             rows,
-            margin: settings.margin,
+            margin,
             by_block,
         };
         (floor.has_aa_pair() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)

@@ -8,7 +8,7 @@ use super::pace;
 use super::scalars::Scalar;
 use super::subject::{AA_SUFFIX, Subject, Subjects};
 use crate::run::SystemFacts;
-use faultline_stats::arms::{RUNS_FOR_A_TEST, Settings};
+use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::hosts;
 use faultline_stats::summary::mean;
 use itertools::Itertools;
@@ -103,7 +103,7 @@ pub(crate) fn table_of_hosts(
     subjects: &Subjects,
     [reference, other]: [&str; 2],
     primary: &Scalar,
-    settings: &Settings,
+    margin: f64,
 ) -> Option<Block> {
     let common = scalar_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
@@ -123,7 +123,7 @@ pub(crate) fn table_of_hosts(
     listed.rows = by_host
         .iter()
         .map(|(host, values)| {
-            let ratio = hosts::host_ratio(first_values, values, &common, settings.level);
+            let ratio = hosts::host_ratio(first_values, values, &common);
             let ratio = ratio.filter(|_| host != first).map(|ratio| ratio.ends());
             vec![
                 words(host),
@@ -139,7 +139,7 @@ pub(crate) fn table_of_hosts(
         .collect();
     let twins = subjects.arms.iter().filter_map(|arm| {
         let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
-        let ratio = hosts::compare(&pairs, settings).ratio;
+        let ratio = hosts::compare(&pairs, margin).ratio;
         (!pairs.is_empty()).then(|| {
             vec![
                 Cell::Text(format!("{arm} against itself (A/A)")),

@@ -1,6 +1,6 @@
-use super::cells::bytes;
+use super::cells::{bytes, percent};
 use super::comparison::{
-    Pair, conclusion, direction_words, in_every_block, lowercase_first, margin, refusals, tone,
+    Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
 };
 use super::effect::{self, with_unit};
 use super::floor::Floor;
@@ -11,7 +11,7 @@ use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::lifecycle_sentences;
 use faultline_pages::effects;
-use faultline_stats::arms::{Conclusion, Direction, Settings};
+use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
@@ -21,7 +21,7 @@ pub(crate) fn verdict(
     pairs: &[Pair],
     limits: Option<&Limits>,
     floor: Option<&Floor>,
-    settings: &Settings,
+    margin: f64,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
         ([], _) => Verdict {
@@ -30,7 +30,7 @@ pub(crate) fn verdict(
         },
         ([one], _) => single(one),
         (_, []) => replicates(subjects, primary, floor),
-        (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, settings),
+        (_, pairs) => comparison_verdict(subjects, primary, pairs, limits, floor, margin),
     }
 }
 
@@ -150,7 +150,7 @@ fn comparison_verdict(
     pairs: &[Pair],
     limits: Option<&Limits>,
     floor: Option<&Floor>,
-    settings: &Settings,
+    margin: f64,
 ) -> Verdict {
     let mut points: Vec<String> = floor.map(Floor::points).unwrap_or_default();
     points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
@@ -172,13 +172,14 @@ fn comparison_verdict(
                 true => (sentences.join(" "), VerdictKind::Described),
                 // Arms with equal limits have a test.
                 false => {
-                    sentences.insert(0, headline(&tested, primary, settings));
+                    sentences.insert(0, headline(&tested, primary, margin));
                     (sentences.join(" "), standing(&tested, primary))
                 }
             }
         }
-        None => by_floor
-            .unwrap_or_else(|| (headline(pairs, primary, settings), standing(pairs, primary))),
+        None => {
+            by_floor.unwrap_or_else(|| (headline(pairs, primary, margin), standing(pairs, primary)))
+        }
     };
     points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
     if !subjects.is_any_process() {
@@ -201,14 +202,14 @@ fn is_tested(pair: &Pair) -> bool {
     )
 }
 
-fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+fn headline(pairs: &[Pair], primary: &Scalar, margin: f64) -> String {
     match pairs {
-        [pair] => pair_headline(pair, primary, settings),
-        pairs => pairs_headline(pairs, primary, settings),
+        [pair] => pair_headline(pair, primary, margin),
+        pairs => pairs_headline(pairs, primary, margin),
     }
 }
 
-fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
+fn pair_headline(pair: &Pair, primary: &Scalar, margin: f64) -> String {
     let title = &*pair.title(primary);
     let what = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
@@ -225,7 +226,7 @@ fn pair_headline(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             )
         }
         Conclusion::Equivalent { .. } => {
-            let margin = margin(settings);
+            let margin = percent(margin);
             let means = effect::means(pair, primary, "and");
             let means = means.map_or_else(String::new, |means| format!(": {means}"));
             format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
@@ -279,7 +280,7 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     )
 }
 
-fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
+fn pairs_headline(pairs: &[Pair], primary: &Scalar, margin: f64) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
     let title = pairs
         .first()
@@ -313,7 +314,7 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> Stri
         differ(Direction::Lower),
         differ(Direction::Higher),
         arms_where(&|one| matches!(one, Conclusion::Equivalent { .. }))
-            .map(|arms| format!("equivalent within {} % with {arms} and {reference}", margin(settings))),
+            .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
         arms_where(&|one| matches!(one, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
                 "without a spread with {arms} and {reference}, so that there is nothing to test against"
