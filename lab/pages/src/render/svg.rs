@@ -72,19 +72,14 @@ impl Sheet {
 
     /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
     pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
-        let (x, y, text) = (Coordinate(x), Coordinate(y), escaped(text));
+        let ([x, y], text) = ([x, y].map(Coordinate), escaped(text));
         self.add(format_args!(
             r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
         ));
     }
 
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-        let (x1, y1, x2, y2) = (
-            Coordinate(x1),
-            Coordinate(y1),
-            Coordinate(x2),
-            Coordinate(y2),
-        );
+        let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(Coordinate);
         self.add(format_args!(
             r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
         ));
@@ -98,13 +93,8 @@ impl Sheet {
         (width, height): (f64, f64),
         title: &str,
     ) {
-        let (x, y, width, height, title) = (
-            Coordinate(x),
-            Coordinate(y),
-            Coordinate(width),
-            Coordinate(height),
-            escaped(title),
-        );
+        let [x, y, width, height] = [x, y, width, height].map(Coordinate);
+        let title = escaped(title);
         self.add(format_args!(
             r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"><title>{title}</title></rect>"#
         ));
@@ -141,11 +131,8 @@ impl Sheet {
     }
 
     fn finish(self, title: &str, surface: Surface) -> String {
-        let (width, height, title) = (
-            Coordinate(self.width),
-            Coordinate(self.y.ceil()),
-            escaped(title),
-        );
+        let [width, height] = [self.width, self.y.ceil()].map(Coordinate);
+        let title = escaped(title);
         let body = self.body;
         let open = format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#

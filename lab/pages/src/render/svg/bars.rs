@@ -1,17 +1,14 @@
 use super::super::axis::Axis;
 use super::super::style::{SeriesStyles, Style};
 use super::super::text::{fitted, number, width};
-use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, interval_or_value};
+use super::frame::{Frame, HEIGHT, draw_axis_label, draw_vertical_axis, value_and_ends};
 use super::legend::{self, Swatch};
 use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::Bars;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, series_styles: &SeriesStyles) {
     let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
-    let values = bars.flat_map(|bar| {
-        let (low, high) = interval_or_value(*bar);
-        [bar.0, low, high]
-    });
+    let values = bars.flat_map(|bar| value_and_ends(*bar));
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);

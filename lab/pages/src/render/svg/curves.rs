@@ -4,11 +4,11 @@ use super::super::axis::Axis;
 use super::super::style::{SeriesStyle, SeriesStyles, Style};
 use super::super::text::{escaped, number, width};
 use super::frame::{
-    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value,
+    Frame, HEIGHT, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
 };
 use super::legend::{self, Entry, Swatch};
 use super::{Coordinate, Sheet, TEXT_SIZE};
-use crate::model::{Curve, Curves};
+use crate::model::{Bar, Curve, Curves};
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyles) {
     let points = chart.series.iter().flat_map(|curve| &curve.points);
@@ -17,10 +17,7 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, series_styles: &SeriesStyl
         .iter()
         .filter_map(|curve| curve.recorded)
         .collect();
-    let values = points.clone().flat_map(|(_, bar)| {
-        let (low, high) = interval_or_value(*bar);
-        [bar.0, low, high]
-    });
+    let values = points.clone().flat_map(|(_, bar)| value_and_ends(*bar));
     let values = values.chain(recorded.iter().map(|(_, value)| *value));
     let y = Axis::of_values(values.chain([0.0]), &chart.unit, false, 5);
     let mut frame = Frame::for_axis(&y, sheet);
@@ -76,12 +73,8 @@ fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, series_style: SeriesSty
         path
     };
     let points = curve.points.iter();
-    let upper = points
-        .clone()
-        .map(|(size, bar)| (*size, interval_or_value(*bar).1));
-    let lower = points
-        .clone()
-        .map(|(size, bar)| (*size, interval_or_value(*bar).0));
+    let end = |nth: usize| move |(size, bar): &(f64, Bar)| (*size, value_and_ends(*bar)[nth]);
+    let (upper, lower) = (points.clone().map(end(2)), points.clone().map(end(1)));
     let area = path(&mut upper.chain(lower.rev()));
     let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
@@ -101,8 +94,7 @@ fn points_of(
         let Some((x, y)) = position(*size, bar.0) else {
             continue;
         };
-        let (low, high) = interval_or_value(*bar);
-        let [value, low, high] = [bar.0, low, high].map(|value| number(value, 2));
+        let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
         let (name, size) = (&curve.name, number(*size, 0));
         let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
         sheet.add(format_args!(

@@ -3,7 +3,7 @@
 use super::super::axis::{Axis, range};
 use super::super::text::{escaped, fitted, number, width};
 use super::frame::{
-    Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, interval_or_value,
+    Frame, draw_horizontal_axis, draw_no_values, draw_vertical_axis, value_and_ends,
 };
 use super::{Coordinate, Sheet, TEXT_SIZE};
 use crate::model::{Forest, ForestRow, Tone};
@@ -72,10 +72,8 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Forest) {
 }
 
 fn axis(chart: &Forest, frame: &Frame) -> Axis {
-    let ends = chart.rows.iter().flat_map(|row| {
-        let (low, high) = interval_or_value(row.ratio);
-        [row.ratio.0, low, high]
-    });
+    let rows = chart.rows.iter();
+    let ends = rows.flat_map(|row| value_and_ends(row.ratio));
     let positive = ends.filter(|ratio| *ratio > 0.0);
     let (low, high) = range(positive.chain([0.9, 1.1])).unwrap_or((0.9, 1.1));
     let [first, .., last] = RATIOS;
@@ -115,7 +113,7 @@ fn interval(sheet: &mut Sheet, frame: &Frame, (row, y): (&ForestRow, f64)) {
     };
     // A ratio of 0 or infinity is at the end of the axis.
     let x = |ratio: f64| frame.x(ratio.clamp(f64::MIN_POSITIVE, f64::MAX));
-    let (low, high) = interval_or_value(row.ratio);
+    let [_, low, high] = value_and_ends(row.ratio);
     if let Some((low, high)) = x(low).zip(x(high)) {
         let [low, high, y] = [low, high, y].map(Coordinate);
         sheet.add(format_args!(

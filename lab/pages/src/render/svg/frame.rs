@@ -70,11 +70,11 @@ impl Frame {
     }
 }
 
-/// The ends of a bar's interval; the value itself if they are missing or not finite.
-pub(super) fn interval_or_value((value, interval): Bar) -> (f64, f64) {
-    interval
-        .filter(|(low, high)| low.is_finite() && high.is_finite())
-        .unwrap_or((value, value))
+/// A value and the ends of its interval; the value itself if they are missing or not finite.
+pub(super) fn value_and_ends((value, interval): Bar) -> [f64; 3] {
+    let interval = interval.filter(|(low, high)| low.is_finite() && high.is_finite());
+    let (low, high) = interval.unwrap_or((value, value));
+    [value, low, high]
 }
 
 /// Gives the box its height and draws the vertical axis: its label above, grid lines, and numbers
