@@ -162,11 +162,11 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.complete && paired.rows > 0;
-    let is_by_block = pairs.iter().any(|pair| pair.by_block);
+    let is_by_block = pairs.iter().any(|pair| pair.primary.by_block);
     let floor = Floor::of(&paired, margin, is_by_block);
-    floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects, options.primary);
+    floor::withdraw_below_floor(floor.as_ref(), &mut pairs, &subjects);
     let mut comparison_blocks: Vec<Block> = floor.as_ref().map(Floor::blocks).unwrap_or_default();
-    let by_block = pairs.iter().find(|pair| pair.by_block);
+    let by_block = pairs.iter().find(|pair| pair.primary.by_block);
     comparison_blocks.extend(by_block.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
         hosts::table_of_hosts(&subjects, arms, options.primary, margin)

@@ -1,6 +1,6 @@
 //! Compares arms, with the run as statistical unit.
 
-use super::cells::{self, count, estimate_or, number, table, without_missing};
+use super::cells::{self, count, estimate_or, number, table, without_missing, words};
 use super::hosts::{self, Design};
 use super::model::{Block, Cell, Section, Table, Tone};
 use super::pace;
@@ -10,39 +10,34 @@ use faultline_stats::arms::{self, Comparison, Conclusion, Direction};
 use faultline_text::number as grouped;
 use itertools::Itertools;
 
+/// A metric of two arms.
+#[derive(Clone)]
+pub(crate) struct Metric {
+    pub(crate) scalar: &'static Scalar,
+    /// Title and unit are those of a rate if rates are compared.
+    pub(crate) title: String,
+    pub(crate) unit: String,
+    pub(crate) comparison: Comparison,
+    /// Within blocks of several hosts.
+    pub(crate) by_block: bool,
+    /// Why the arms are not compared by it.
+    pub(crate) refusal: Option<String>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Pair {
     /// The first arm with values of the primary metric.
     pub(crate) reference: String,
     pub(crate) other: String,
-    pub(crate) primary: Comparison,
+    pub(crate) primary: Metric,
     /// Holm-adjusted.
-    pub(crate) others: Vec<(&'static Scalar, Comparison)>,
-    /// Within blocks of several hosts.
-    pub(crate) by_block: bool,
-    refused: Vec<(&'static str, String)>,
-    per_second: bool,
+    pub(crate) others: Vec<Metric>,
 }
 
-impl Pair {
-    pub(crate) fn title(&self, scalar: &Scalar) -> String {
-        pace::title(scalar, self.per_second)
-    }
-
-    pub(crate) fn unit(&self, scalar: &Scalar) -> String {
-        pace::unit(scalar, self.per_second)
-    }
-
-    pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
-        let mut refused = self.refused.iter();
-        refused
-            .find(|(id, _)| *id == scalar.id)
-            .map(|(_, why)| why.as_str())
-    }
-}
-
-pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
-    let reasons = pairs.iter().filter_map(|pair| pair.refusal(primary));
+pub(crate) fn refusals(pairs: &[Pair]) -> Option<String> {
+    let reasons = pairs
+        .iter()
+        .filter_map(|pair| pair.primary.refusal.as_ref());
     let reasons = reasons.dedup().join("; ");
     (!reasons.is_empty()).then_some(reasons)
 }
@@ -58,16 +53,15 @@ pub(crate) fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) 
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
-    let mut pairs: Vec<Pair> = others
-        .iter()
-        .map(|other| {
-            let design = hosts::design(subjects, reference, other);
-            let refusal = |scalar: &Scalar| match &design {
+    let pair = |other: &&str| {
+        let design = hosts::design(subjects, reference, other);
+        let metric = |scalar: &'static Scalar| {
+            let refusal = match &design {
                 Design::Refused(why) => Some(why.clone()),
                 _ => pace::refusal(subjects, reference, other, scalar),
             };
-            let compare = |scalar: &Scalar| match design {
-                _ if refusal(scalar).is_some() => arms::compare(&[], &[], margin),
+            let comparison = match design {
+                _ if refusal.is_some() => arms::compare(&[], &[], margin),
                 Design::ByBlock => {
                     let blocks = hosts::scalar_pairs(subjects, [reference, other], scalar);
                     faultline_stats::hosts::compare(&blocks, margin)
@@ -77,30 +71,30 @@ pub(crate) fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) 
                     arms::compare(&values(reference), &values(other), margin)
                 }
             };
-            let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
-            Pair {
-                reference: reference.to_owned(),
-                other: (*other).to_owned(),
-                primary: compare(primary),
-                others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+            Metric {
+                scalar,
+                title: pace::title(scalar, subjects.per_second),
+                unit: pace::unit(scalar, subjects.per_second),
+                comparison,
                 by_block: matches!(design, Design::ByBlock),
-                per_second: subjects.per_second,
-                refused: scalars_of(subjects)
-                    .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
-                    .collect(),
+                refusal,
             }
-        })
-        .collect();
-    adjust_by_holm(&mut pairs);
-    pairs
-}
-
-/// The secondary metrics are one family of tests. With several arms, so are the tests of the
-/// primary metric.
-fn adjust_by_holm(pairs: &mut [Pair]) {
-    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary));
+        };
+        let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
+        Pair {
+            reference: reference.to_owned(),
+            other: (*other).to_owned(),
+            primary: metric(primary),
+            others: rest.map(metric).collect(),
+        }
+    };
+    let mut pairs: Vec<Pair> = others.iter().map(pair).collect();
+    // The secondary metrics are one family of tests. With several arms, so are the tests of the
+    // primary metric.
+    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary.comparison));
     let others = pairs.iter_mut().flat_map(|pair| &mut pair.others);
-    arms::conclude_family(others.map(|(_, comparison)| comparison));
+    arms::conclude_family(others.map(|metric| &mut metric.comparison));
+    pairs
 }
 
 fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
@@ -136,7 +130,7 @@ pub(crate) fn section(
          {}",
         first.reference,
         without_values(subjects, &first.reference, primary),
-        lowercase_first(&pace::title(primary, subjects.per_second)),
+        lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
         if subjects.is_any_process() {
@@ -151,10 +145,10 @@ pub(crate) fn section(
     );
     let mut blocks = vec![
         Block::Text(text),
-        Block::Table(primary_table(subjects, primary, pairs, margin)),
+        Block::Table(primary_table(&first.primary, pairs, margin)),
+        Block::Table(others_table(pairs)),
+        Block::Table(definitions(subjects)),
     ];
-    blocks.push(Block::Table(others_table(subjects, pairs)));
-    blocks.push(Block::Table(definitions(subjects)));
     blocks.extend(more);
     Some(cells::section(
         "comparison",
@@ -163,8 +157,8 @@ pub(crate) fn section(
     ))
 }
 
-fn primary_table(subjects: &Subjects, primary: &Scalar, pairs: &[Pair], margin: f64) -> Table {
-    let unit = &*pace::unit(primary, subjects.per_second);
+fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Table {
+    let (unit, scalar) = (&*primary.unit, primary.scalar);
     let columns = [
         ("Arms", ""),
         ("Difference", unit),
@@ -181,9 +175,10 @@ fn primary_table(subjects: &Subjects, primary: &Scalar, pairs: &[Pair], margin: 
         ("p of equivalence", ""),
         ("Runs needed", ""),
     ];
-    let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary));
-    let mut note = format!("{}: {}.", primary.title, primary.definition);
-    if pairs.iter().any(|pair| pair.by_block) {
+    let any =
+        |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
+    let mut note = format!("{}: {}.", scalar.title, scalar.definition);
+    if pairs.iter().any(|pair| pair.primary.by_block) {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|one| one.difference.is_some()) {
         note.push_str(&format!(
@@ -206,61 +201,56 @@ fn primary_table(subjects: &Subjects, primary: &Scalar, pairs: &[Pair], margin: 
     }
     let mut listed = table(
         "primary",
-        &format!(
-            "Primary metric: {}",
-            lowercase_first(&pace::title(primary, subjects.per_second))
-        ),
+        &format!("Primary metric: {}", lowercase_first(&primary.title)),
         &columns,
         &note,
     );
-    listed.rows = pairs
-        .iter()
-        .map(|pair| primary_row(primary, pair))
-        .collect();
+    listed.rows = pairs.iter().map(primary_row).collect();
     without_missing(listed)
 }
 
-fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
-    let comparison = &pair.primary;
-    let too_few_reason = "needs two runs in each arm";
+fn primary_row(pair: &Pair) -> Vec<Cell> {
+    let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
-    let of_ranks = if pair.by_block {
-        "not within blocks"
-    } else {
-        untested
+    let of_ranks = match metric.by_block {
+        true => "not within blocks",
+        false => untested,
     };
-    let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
-    vec![
-        Cell::Text(format!("{} against {}", pair.other, pair.reference)),
-        estimate_or(
-            comparison.difference.map(|of| of.ends()),
-            primary.decimals,
-            too_few_reason,
-        ),
-        estimate_or(comparison.ratio.map(|of| of.ends()), 3, too_few_reason),
-        Cell::Text(conclusion(pair, comparison, primary)),
-        number(comparison.reference.mean, primary.decimals, none),
-        number(comparison.other.mean, primary.decimals, none),
+    let none = "no run of the arm has a value";
+    let none = metric.refusal.as_deref().unwrap_or(none);
+    let shift = comparison.shift.map(|of| of.ends());
+    let runs_needed = comparison.runs_needed.map(|runs| runs as f64);
+    let arms = Cell::Text(format!("{} against {}", pair.other, pair.reference));
+    let mut cells = vec![arms];
+    cells.extend(compared_cells(metric, "needs two runs in each arm", none));
+    cells.extend([
         count(comparison.reference.runs),
         count(comparison.other.runs),
-        estimate_or(
-            comparison.shift.map(|of| of.ends()),
-            primary.decimals,
-            of_ranks,
-        ),
+        estimate_or(shift, metric.scalar.decimals, of_ranks),
         number(comparison.cliffs_delta, 2, of_ranks),
         number(comparison.difference_p, 4, untested),
         number(comparison.mann_whitney_p, 4, of_ranks),
         number(comparison.equivalence_p, 4, untested),
-        number(
-            comparison.runs_needed.map(|runs| runs as f64),
-            0,
-            "no spread between runs is known",
-        ),
+        number(runs_needed, 0, "no spread between runs is known"),
+    ]);
+    cells
+}
+
+/// Difference, ratio, conclusion and means. `none` says why a mean is missing.
+fn compared_cells(metric: &Metric, too_few_reason: &str, none: &str) -> [Cell; 5] {
+    let (comparison, decimals) = (&metric.comparison, metric.scalar.decimals);
+    let difference = comparison.difference.map(|of| of.ends());
+    let ratio = comparison.ratio.map(|of| of.ends());
+    [
+        estimate_or(difference, decimals, too_few_reason),
+        estimate_or(ratio, 3, too_few_reason),
+        Cell::Text(conclusion(metric)),
+        number(comparison.reference.mean, decimals, none),
+        number(comparison.other.mean, decimals, none),
     ]
 }
 
-fn others_table(subjects: &Subjects, pairs: &[Pair]) -> Table {
+fn others_table(pairs: &[Pair]) -> Table {
     let columns = [
         "Metric",
         "Unit",
@@ -274,7 +264,7 @@ fn others_table(subjects: &Subjects, pairs: &[Pair]) -> Table {
     let tested = pairs
         .iter()
         .flat_map(|pair| &pair.others)
-        .any(|(_, comparison)| comparison.difference_p.is_some());
+        .any(|metric| metric.comparison.difference_p.is_some());
     let note = if tested {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
@@ -282,34 +272,26 @@ fn others_table(subjects: &Subjects, pairs: &[Pair]) -> Table {
         "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
     let mut listed = table("other-metrics", "All other metrics", &columns, note);
-    let Some(first) = pairs.first() else {
-        return listed;
-    };
-    for (index, (scalar, _)) in first.others.iter().enumerate() {
+    let count = pairs.first().map_or(0, |pair| pair.others.len());
+    for index in 0..count {
         for pair in pairs {
-            let Some((_, comparison)) = pair.others.get(index) else {
+            let Some(metric) = pair.others.get(index) else {
                 continue;
             };
-            let none = (pair.refusal(scalar)).unwrap_or("not known of any run of the arm");
-            let too_few_reason = if comparison.reference.runs.min(comparison.other.runs) == 0 {
-                none
-            } else {
-                "needs two runs in each arm, and a spread"
+            let comparison = &metric.comparison;
+            let none = "not known of any run of the arm";
+            let none = metric.refusal.as_deref().unwrap_or(none);
+            let too_few_reason = match comparison.reference.runs.min(comparison.other.runs) {
+                0 => none,
+                _ => "needs two runs in each arm, and a spread",
             };
-            listed.rows.push(vec![
-                Cell::Text(pair.title(scalar)),
-                Cell::Text(pace::unit(scalar, subjects.per_second)),
+            let mut cells = vec![
+                words(&metric.title),
+                words(&metric.unit),
                 Cell::Text(format!("{} against {}", pair.other, pair.reference)),
-                estimate_or(
-                    comparison.difference.map(|of| of.ends()),
-                    scalar.decimals,
-                    too_few_reason,
-                ),
-                estimate_or(comparison.ratio.map(|of| of.ends()), 3, too_few_reason),
-                Cell::Text(conclusion(pair, comparison, scalar)),
-                number(comparison.reference.mean, scalar.decimals, none),
-                number(comparison.other.mean, scalar.decimals, none),
-            ]);
+            ];
+            cells.extend(compared_cells(metric, too_few_reason, none));
+            listed.rows.push(cells);
         }
     }
     without_missing(listed)
@@ -326,7 +308,7 @@ fn definitions(subjects: &Subjects) -> Table {
     listed.rows = scalars_of(subjects)
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
-                .map(cells::words)
+                .map(words)
                 .to_vec()
         })
         .collect();
@@ -350,25 +332,27 @@ pub(crate) fn uppercase_first(text: &str) -> String {
     first.chain(chars).collect()
 }
 
-pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
-    let compared = || in_every_block(pair, comparison);
-    let text = pair.refusal(scalar).map(str::to_owned).or_else(compared);
-    text.unwrap_or_else(|| words(comparison, scalar))
+pub(crate) fn conclusion(metric: &Metric) -> String {
+    let text = metric.refusal.clone().or_else(|| in_every_block(metric));
+    text.unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
 /// For blocks that all differ alike: nothing to test, and yet a difference.
-pub(crate) fn in_every_block(pair: &Pair, comparison: &Comparison) -> Option<String> {
+pub(crate) fn in_every_block(metric: &Metric) -> Option<String> {
+    let comparison = &metric.comparison;
     let alike = matches!(
         comparison.conclusion,
         Conclusion::Inconclusive { p: None, .. }
     );
-    let direction = comparison.direction().filter(|_| alike && pair.by_block)?;
+    let direction = comparison
+        .direction()
+        .filter(|_| alike && metric.by_block)?;
     let direction = direction_words(direction);
     Some(format!("{direction} in every block, not tested"))
 }
 
 /// "Better" and "worse" only if a difference is shown.
-pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
+fn conclusion_words(comparison: &Comparison, scalar: &Scalar) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
         Conclusion::Described => {
@@ -438,7 +422,7 @@ mod tests {
     fn an_arm_with_one_value_among_runs_is_not_called_single_run() {
         let compared = arms::compare(&[1.0], &[2.0, 3.0], 0.05);
         assert_eq!(
-            words(&compared, &SCALARS[0]),
+            conclusion_words(&compared, &SCALARS[0]),
             "described, not tested: an arm has a value of a single run only"
         );
     }

@@ -1,13 +1,13 @@
 //! Effects in the reader's unit, relative to the reference.
 
-use super::comparison::{Pair, direction_words};
-use super::scalars::Scalar;
+use super::comparison::{Metric, direction_words};
 use faultline_pages::effects;
-use faultline_stats::arms::{Comparison, Direction};
+use faultline_stats::arms::Direction;
 use faultline_text::number;
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
-pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<String> {
+pub(crate) fn effect(metric: &Metric) -> Option<String> {
+    let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
     let is_lower = comparison
         .ratio
@@ -27,28 +27,31 @@ pub(crate) fn effect(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> O
             Direction::Lower => [-of.high, -of.low],
             Direction::Higher => [of.low, of.high],
         };
-        format!(
-            " ({} to {})",
-            decimal(ends[0], scalar),
-            decimal(ends[1], scalar)
-        )
+        let [low, high] = ends.map(|end| decimal(end, metric));
+        format!(" ({low} to {high})")
     });
-    let difference = with_unit((other - reference).abs(), pair, scalar);
+    let difference = with_unit((other - reference).abs(), metric);
     let direction = direction_words(direction);
     Some(format!("{difference} {direction}{interval}"))
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub(crate) fn means(pair: &Pair, scalar: &Scalar, conjunction: &str) -> Option<String> {
-    let means = [pair.primary.reference.mean?, pair.primary.other.mean?];
-    let (unit, decimals) = (pair.unit(scalar), scalar.decimals);
-    Some(effects::means_text(means, &unit, decimals, conjunction))
+pub(crate) fn means(metric: &Metric, conjunction: &str) -> Option<String> {
+    let comparison = &metric.comparison;
+    let means = [comparison.reference.mean?, comparison.other.mean?];
+    let decimals = metric.scalar.decimals;
+    Some(effects::means_text(
+        means,
+        &metric.unit,
+        decimals,
+        conjunction,
+    ))
 }
 
 /// Means, difference and ratio, as the tables have them.
-pub(crate) fn estimates(pair: &Pair, scalar: &Scalar) -> String {
-    let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
-    let unit = |value: f64| with_unit(value, pair, scalar);
+pub(crate) fn estimates(metric: &Metric) -> String {
+    let comparison = &metric.comparison;
+    let unit = |value: f64| with_unit(value, metric);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();
     };
@@ -61,10 +64,7 @@ pub(crate) fn estimates(pair: &Pair, scalar: &Scalar) -> String {
                     ratio.value, ratio.low, ratio.high
                 )
             });
-            let (low, high) = (
-                number(difference.low, decimals),
-                number(difference.high, decimals),
-            );
+            let [low, high] = [difference.low, difference.high].map(|end| decimal(end, metric));
             format!(
                 "difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}",
                 unit(difference.value)
@@ -78,11 +78,11 @@ pub(crate) fn estimates(pair: &Pair, scalar: &Scalar) -> String {
     }
 }
 
-pub(crate) fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
-    let text = format!("{} {}", decimal(value, scalar), pair.unit(scalar));
+pub(crate) fn with_unit(value: f64, metric: &Metric) -> String {
+    let text = format!("{} {}", decimal(value, metric), metric.unit);
     text.trim_end().to_owned()
 }
 
-fn decimal(value: f64, scalar: &Scalar) -> String {
-    number(value, usize::from(scalar.decimals))
+fn decimal(value: f64, metric: &Metric) -> String {
+    number(value, usize::from(metric.scalar.decimals))
 }

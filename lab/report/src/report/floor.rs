@@ -383,25 +383,16 @@ fn combined(
 }
 
 /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
-pub(crate) fn withdraw_below_floor(
-    floor: Option<&Floor>,
-    pairs: &mut [Pair],
-    subjects: &Subjects,
-    primary: &Scalar,
-) {
+pub(crate) fn withdraw_below_floor(floor: Option<&Floor>, pairs: &mut [Pair], subjects: &Subjects) {
     let floor = floor.filter(|floor| floor.has_aa_pair());
     for pair in pairs {
-        let by_block = pair.by_block;
+        let by_block = pair.primary.by_block;
         if floor.is_none() && !by_block {
             continue;
         }
         let names = (pair.reference.clone(), pair.other.clone());
-        let metrics = std::iter::once((primary, &mut pair.primary));
-        let others = pair
-            .others
-            .iter_mut()
-            .map(|(scalar, comparison)| (*scalar, comparison));
-        for (scalar, comparison) in metrics.chain(others) {
+        for metric in std::iter::once(&mut pair.primary).chain(&mut pair.others) {
+            let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
             let Conclusion::Differs { p, .. } = comparison.conclusion else {
                 continue;
             };

@@ -1,11 +1,12 @@
 //! The first pictures: effects with their intervals, and the primary metric over time.
 
-use super::comparison::{Pair, tone};
+use super::comparison::{Metric, Pair, tone};
 use super::effect::effect;
 use super::model::{Block, ForestRow, Section, Tone};
 use super::scalars::Scalar;
 use faultline_pages::effects;
-use faultline_stats::arms::{Comparison, Conclusion};
+use faultline_stats::arms::Conclusion;
+use itertools::Itertools;
 
 /// Shown next to the primary metric.
 const SECONDARY_METRICS: [&str; 10] = [
@@ -41,11 +42,7 @@ const OVER_TIME: [(&str, &str); 12] = [
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
-pub(crate) fn overview(
-    primary: &'static Scalar,
-    pairs: &[Pair],
-    sections: &mut [Section],
-) -> Vec<Block> {
+pub(crate) fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
     let of_primary = OVER_TIME.iter();
     let of_primary = of_primary.filter(|(name, _)| primary.id.starts_with(name));
     let mut ids = of_primary.map(|(_, id)| *id).chain(FALLBACK_FIGURES);
@@ -64,19 +61,13 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
     })
 }
 
-fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
+fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
     let ids = std::iter::once(primary.id).chain(SECONDARY_METRICS);
-    let rows = ids.enumerate().flat_map(|(index, id)| {
+    let rows = ids.unique().flat_map(|id| {
         pairs.iter().filter_map(move |pair| {
-            let (scalar, comparison) = match index {
-                0 => (primary, &pair.primary),
-                _ => {
-                    let (scalar, comparison) = pair.others.iter().find(|(one, _)| one.id == id)?;
-                    (*scalar, comparison)
-                }
-            };
-            let mut row = row(pair, scalar, comparison)?;
+            let mut metrics = std::iter::once(&pair.primary).chain(&pair.others);
+            let mut row = row(metrics.find(|metric| metric.scalar.id == id)?)?;
             if pairs.len() > 1 {
                 row.name = format!("{}, {}", row.name, pair.other);
             }
@@ -92,20 +83,21 @@ fn forest(primary: &'static Scalar, pairs: &[Pair]) -> Option<Block> {
     effects::forest("What changed", x_label, caption, rows)
 }
 
-fn row(pair: &Pair, scalar: &Scalar, comparison: &Comparison) -> Option<ForestRow> {
+fn row(metric: &Metric) -> Option<ForestRow> {
+    let comparison = &metric.comparison;
     let (before, after) = (comparison.reference.mean?, comparison.other.mean?);
     let ratio = match comparison.ratio {
         Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
         None => (after / before, None),
     };
     let tone = match comparison.conclusion {
-        Conclusion::Differs { direction, .. } => tone(direction, scalar.better),
+        Conclusion::Differs { direction, .. } => tone(direction, metric.scalar.better),
         _ => Tone::Neutral,
     };
     Some(ForestRow {
-        name: pair.title(scalar),
+        name: metric.title.clone(),
         ratio,
-        text: effect(pair, scalar, comparison)?,
+        text: effect(metric)?,
         tone,
     })
 }

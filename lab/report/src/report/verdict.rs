@@ -1,6 +1,6 @@
 use super::cells::{bytes, percent};
 use super::comparison::{
-    Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
+    Metric, Pair, conclusion, direction_words, in_every_block, lowercase_first, refusals, tone,
 };
 use super::effect::{self, with_unit};
 use super::floor::Floor;
@@ -153,7 +153,7 @@ fn comparison_verdict(
     margin: f64,
 ) -> Verdict {
     let mut points: Vec<String> = floor.map(Floor::points).unwrap_or_default();
-    points.extend(pairs.iter().map(|pair| sentence(pair, primary)));
+    points.extend(pairs.iter().map(sentence));
     let by_floor = floor.and_then(|floor| floor.headline(primary));
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
@@ -172,14 +172,12 @@ fn comparison_verdict(
                 true => (sentences.join(" "), VerdictKind::Described),
                 // Arms with equal limits have a test.
                 false => {
-                    sentences.insert(0, headline(&tested, primary, margin));
-                    (sentences.join(" "), standing(&tested, primary))
+                    sentences.insert(0, headline(&tested, margin));
+                    (sentences.join(" "), standing(&tested))
                 }
             }
         }
-        None => {
-            by_floor.unwrap_or_else(|| (headline(pairs, primary, margin), standing(pairs, primary)))
-        }
+        None => by_floor.unwrap_or_else(|| (headline(pairs, margin), standing(pairs))),
     };
     points.extend(floor.map(Floor::paired_sentences).unwrap_or_default());
     if !subjects.is_any_process() {
@@ -197,27 +195,28 @@ fn comparison_verdict(
 fn is_tested(pair: &Pair) -> bool {
     use Conclusion::{Differs, Equivalent, Inconclusive};
     matches!(
-        pair.primary.conclusion,
+        pair.primary.comparison.conclusion,
         Differs { .. } | Equivalent { .. } | Inconclusive { .. }
     )
 }
 
-fn headline(pairs: &[Pair], primary: &Scalar, margin: f64) -> String {
+fn headline(pairs: &[Pair], margin: f64) -> String {
     match pairs {
-        [pair] => pair_headline(pair, primary, margin),
-        pairs => pairs_headline(pairs, primary, margin),
+        [pair] => pair_headline(pair, margin),
+        pairs => pairs_headline(pairs, margin),
     }
 }
 
-fn pair_headline(pair: &Pair, primary: &Scalar, margin: f64) -> String {
-    let title = &*pair.title(primary);
+fn pair_headline(pair: &Pair, margin: f64) -> String {
+    let metric = &pair.primary;
+    let title = &*metric.title;
     let what = lowercase_first(title);
     let (reference, other) = (&pair.reference, &pair.other);
-    match pair.primary.conclusion {
+    match pair.primary.comparison.conclusion {
         Conclusion::Differs { direction, .. } => {
-            let effect = effect::effect(pair, primary, &pair.primary);
+            let effect = effect::effect(metric);
             let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
-            let means = effect::means(pair, primary, "instead of");
+            let means = effect::means(metric, "instead of");
             effects::sentence(
                 title,
                 &effect,
@@ -227,28 +226,28 @@ fn pair_headline(pair: &Pair, primary: &Scalar, margin: f64) -> String {
         }
         Conclusion::Equivalent { .. } => {
             let margin = percent(margin);
-            let means = effect::means(pair, primary, "and");
+            let means = effect::means(metric, "and");
             let means = means.map_or_else(String::new, |means| format!(": {means}"));
             format!("By {what}, {other} and {reference} are equivalent within {margin} %{means}.")
         }
         Conclusion::Inconclusive { p: None, .. } => {
-            format!("{title}, {}", without_spread(pair, primary))
+            format!("{title}, {}", without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
-            let effect = effect::effect(pair, primary, &pair.primary);
+            let effect = effect::effect(metric);
             let effect = effect.map_or_else(String::new, |effect| format!(": {effect}"));
             format!(
                 "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
-            let means = effect::means(pair, primary, "against");
+            let means = effect::means(metric, "against");
             let means = means.map_or_else(String::new, |means| format!(" {title}: {means}."));
             format!(
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
             )
         }
-        Conclusion::NoValues => match pair.refusal(primary) {
+        Conclusion::NoValues => match &metric.refusal {
             Some(why) => format!("{title} of {other} and {reference} is {why}."),
             None => format!(
                 "{other} and {reference} cannot be compared by {what}: it was not recorded in both."
@@ -258,17 +257,18 @@ fn pair_headline(pair: &Pair, primary: &Scalar, margin: f64) -> String {
 }
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
-fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
+fn without_spread(pair: &Pair) -> String {
+    let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
-    if pair.by_block {
-        let means = effect::means(pair, scalar, "against").unwrap_or_default();
-        let text = conclusion(pair, &pair.primary, scalar);
+    if metric.by_block {
+        let means = effect::means(metric, "against").unwrap_or_default();
+        let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
     }
-    let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
+    let (Some(before), Some(after)) = (comparison.reference.mean, comparison.other.mean) else {
         return format!("{other} against {reference}: not recorded in both.");
     };
-    let text = |value| with_unit(value, pair, scalar);
+    let text = |value| with_unit(value, metric);
     if text(before) == text(after) {
         return format!("{other} and {reference}: {} in every run.", text(before));
     }
@@ -280,20 +280,22 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     )
 }
 
-fn pairs_headline(pairs: &[Pair], primary: &Scalar, margin: f64) -> String {
+fn pairs_headline(pairs: &[Pair], margin: f64) -> String {
     let reference = pairs.first().map_or("", |pair| pair.reference.as_str());
     let title = pairs
         .first()
-        .map_or_else(String::new, |pair| pair.title(primary));
+        .map_or_else(String::new, |pair| pair.primary.title.clone());
     let arms_where = |which: &dyn Fn(&Conclusion) -> bool| -> Option<String> {
-        let these = pairs.iter().filter(|pair| which(&pair.primary.conclusion));
+        let these = pairs
+            .iter()
+            .filter(|pair| which(&pair.primary.comparison.conclusion));
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| joined_by_and(&arms))
     };
     let differ = |wanted: Direction| {
-        let arm = |pair: &Pair| match pair.primary.conclusion {
+        let arm = |pair: &Pair| match pair.primary.comparison.conclusion {
             Conclusion::Differs { direction, .. } if direction == wanted => {
-                let effect = effect::effect(pair, primary, &pair.primary);
+                let effect = effect::effect(&pair.primary);
                 let effect = effect.unwrap_or_else(|| direction_words(direction).to_owned());
                 Some(format!("{effect} with {}", pair.other))
             }
@@ -305,11 +307,11 @@ fn pairs_headline(pairs: &[Pair], primary: &Scalar, margin: f64) -> String {
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)))
     };
     let alike = |pair: &Pair| {
-        let text = in_every_block(pair, &pair.primary)?;
+        let text = in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     };
     let alike = pairs.iter().filter_map(alike).join("; ");
-    let refused = refusals(pairs, primary);
+    let refused = refusals(pairs);
     let parts = [
         differ(Direction::Lower),
         differ(Direction::Higher),
@@ -342,16 +344,18 @@ fn joined_by_and(names: &[&str]) -> String {
     }
 }
 
-fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
+fn standing(pairs: &[Pair]) -> VerdictKind {
     // Arms without values do not weaken the conclusions about others.
     let pairs = || {
         pairs
             .iter()
-            .filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues))
+            .filter(|pair| !matches!(pair.primary.comparison.conclusion, Conclusion::NoValues))
     };
-    let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
-    let differences = pairs().filter_map(|pair| match pair.primary.conclusion {
-        Conclusion::Differs { direction, .. } => Some(tone(direction, primary.better)),
+    let any = |which: fn(&Conclusion) -> bool| {
+        pairs().any(|pair| which(&pair.primary.comparison.conclusion))
+    };
+    let differences = pairs().filter_map(|pair| match pair.primary.comparison.conclusion {
+        Conclusion::Differs { direction, .. } => Some(tone(direction, pair.primary.scalar.better)),
         _ => None,
     });
     let merged = |one, other| if one == other { one } else { Tone::Neutral };
@@ -364,7 +368,12 @@ fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
     } else if any(|conclusion| matches!(conclusion, Conclusion::Inconclusive { .. })) {
         VerdictKind::Inconclusive
     } else if pairs().count() > 0
-        && pairs().all(|pair| matches!(pair.primary.conclusion, Conclusion::Equivalent { .. }))
+        && pairs().all(|pair| {
+            matches!(
+                pair.primary.comparison.conclusion,
+                Conclusion::Equivalent { .. }
+            )
+        })
     {
         VerdictKind::Equivalent
     } else {
@@ -372,17 +381,16 @@ fn standing(pairs: &[Pair], primary: &Scalar) -> VerdictKind {
     }
 }
 
-fn sentence(pair: &Pair, primary: &Scalar) -> String {
-    let compared = || {
-        format!(
-            "{}; {}",
-            effect::estimates(pair, primary),
-            conclusion(pair, &pair.primary, primary)
-        )
-    };
-    let text = pair.refusal(primary).map_or_else(compared, str::to_owned);
-    let (title, other, reference) = (pair.title(primary), &pair.other, &pair.reference);
-    format!("{title}, {other} against {reference}: {text}.")
+fn sentence(pair: &Pair) -> String {
+    let Pair {
+        reference,
+        other,
+        primary: metric,
+        ..
+    } = pair;
+    let compared = || format!("{}; {}", effect::estimates(metric), conclusion(metric));
+    let text = metric.refusal.clone().unwrap_or_else(compared);
+    format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
 fn outcomes(subjects: &Subjects) -> Vec<String> {
@@ -427,27 +435,21 @@ const UNTESTED_METRICS: [&str; 5] = [
 fn described(pairs: &[Pair]) -> Vec<String> {
     let untested = |pair: &&Pair| {
         matches!(
-            pair.primary.conclusion,
+            pair.primary.comparison.conclusion,
             Conclusion::Described | Conclusion::TooFewRuns { .. }
         )
     };
     let one = |pair: &Pair| {
-        let shown = pair
-            .others
-            .iter()
-            .filter(|(scalar, _)| UNTESTED_METRICS.contains(&scalar.id));
-        let reported = shown
-            .filter_map(|(scalar, comparison)| {
-                let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
-                let text = |value| with_unit(value, pair, scalar);
-                Some(format!(
-                    "{} {} against {}",
-                    lowercase_first(&pair.title(scalar)),
-                    text(other),
-                    text(reference)
-                ))
-            })
-            .join("; ");
+        let metrics = pair.others.iter();
+        let shown = metrics.filter(|metric| UNTESTED_METRICS.contains(&metric.scalar.id));
+        let means = |metric: &Metric| {
+            let comparison = &metric.comparison;
+            let [other, reference] = [comparison.other.mean?, comparison.reference.mean?]
+                .map(|mean| with_unit(mean, metric));
+            let title = lowercase_first(&metric.title);
+            Some(format!("{title} {other} against {reference}"))
+        };
+        let reported = shown.filter_map(means).join("; ");
         let (other, reference) = (&pair.other, &pair.reference);
         (!reported.is_empty())
             .then(|| format!("As described, {other} against {reference}: {reported}."))
@@ -457,18 +459,15 @@ fn described(pairs: &[Pair]) -> Vec<String> {
 
 fn differing(pairs: &[Pair]) -> Vec<String> {
     let shown = |pair: &Pair| {
-        let mut differ =
-            pair.others
-                .iter()
-                .filter_map(|(scalar, comparison)| match comparison.conclusion {
-                    Conclusion::Differs { direction, .. } => Some(format!(
-                        "{} ({})",
-                        lowercase_first(&pair.title(scalar)),
-                        direction_words(direction)
-                    )),
-                    _ => None,
-                });
-        let differ = differ.join("; ");
+        let differ = |metric: &Metric| match metric.comparison.conclusion {
+            Conclusion::Differs { direction, .. } => Some(format!(
+                "{} ({})",
+                lowercase_first(&metric.title),
+                direction_words(direction)
+            )),
+            _ => None,
+        };
+        let differ = pair.others.iter().filter_map(differ).join("; ");
         let (other, reference) = (&pair.other, &pair.reference);
         (!differ.is_empty()).then(|| {
             format!("Of the other metrics these differ, {other} against {reference}: {differ}.")
