@@ -6,7 +6,7 @@ mod span;
 pub mod timeline;
 mod tps;
 
-pub use lifecycle::{End, KeptUp, Lifecycle, PhaseSpan};
+pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
     Cache, Levels, Numbers, TpsNumbers, cache_moments, cache_times, numbers, prune_us,
 };

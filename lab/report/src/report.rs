@@ -256,7 +256,7 @@ fn card(subject: &Subject) -> RunCard {
     let labels = labels.filter(|(key, _)| key != "arm" && key != "run");
     let labels = labels.map(|(key, value)| (key.as_str(), Some(value.clone())));
     let versions = run.facts.versions.join(", ");
-    let kept_up = match lifecycle.kept_up.answer {
+    let success = match lifecycle.success.answer {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",
@@ -278,7 +278,7 @@ fn card(subject: &Subject) -> RunCard {
         ("Ended after", lifecycle.ended.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),
         ("Catch-up", subject.catch_up().map(seconds)),
-        (did, is_judged.then(|| kept_up.to_owned())),
+        (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];
     let file = [("File", Some(run.file.clone()))];

@@ -109,9 +109,9 @@ fn in_every_case_the_report_matches_the_live_daemons_phases() {
         let run = load(&path).unwrap();
         let lifecycle = measure(&run).lifecycle;
         assert_eq!(
-            lifecycle.kept_up.answer, kept_up,
+            lifecycle.success.answer, kept_up,
             "{} at {pace} slots in 10 s: {}",
-            case.name, lifecycle.kept_up.why
+            case.name, lifecycle.success.why
         );
         for phase in Phase::ALL {
             let pairs = run.ticks.windows(2).zip(&lifecycle.phase_of);

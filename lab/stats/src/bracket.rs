@@ -8,13 +8,13 @@ pub struct Replicate {
     pub limit: u64,
     /// Whether the validator kept up with the tip; `None` if unknown (no metrics, too short, at a
     /// gap).
-    pub kept_up: Option<bool>,
+    pub passed: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limit {
     pub limit: u64,
-    pub kept_up: usize,
+    pub passed: usize,
     pub failed: usize,
     pub unknown: usize,
 }
@@ -24,7 +24,7 @@ pub struct Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contradiction {
     /// In bytes; it kept up in every replicate.
-    pub kept_up: u64,
+    pub passed: u64,
     /// In bytes; it failed in at least one replicate.
     pub failed: u64,
 }
@@ -50,8 +50,8 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
             limit: replicate.limit,
             ..Limit::default()
         });
-        match replicate.kept_up {
-            Some(true) => row.kept_up += 1,
+        match replicate.passed {
+            Some(true) => row.passed += 1,
             Some(false) => row.failed += 1,
             None => row.unknown += 1,
         }
@@ -59,7 +59,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let limits: Vec<Limit> = limits.into_values().collect();
     let enough = limits
         .iter()
-        .filter(|row| row.kept_up > 0 && row.failed == 0 && row.unknown == 0);
+        .filter(|row| row.passed > 0 && row.failed == 0 && row.unknown == 0);
     let failed = limits.iter().filter(|row| row.failed > 0);
     let pairs = enough.clone().flat_map(|sufficient| {
         failed
@@ -71,7 +71,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         enough: enough.clone().map(|row| row.limit).min(),
         failed: failed.clone().map(|row| row.limit).max(),
         contradictions: contradictions
-            .map(|(kept_up, failed)| Contradiction { kept_up, failed })
+            .map(|(passed, failed)| Contradiction { passed, failed })
             .collect(),
         limits,
     }

@@ -108,17 +108,17 @@ impl Staircase {
     }
 
     /// Takes the result of a trial at `h`. A value that is not positive teaches nothing.
-    pub fn take(&mut self, h: f64, kept_up: bool) {
-        self.add_extra_trial(h, kept_up);
+    pub fn take(&mut self, h: f64, passed: bool) {
+        self.add_extra_trial(h, passed);
         self.trials += 1;
     }
 
     /// Takes the result of a trial near an end of the interval. An end at or below the floor is not
     /// tried and counts as failed; this does not change the posterior.
-    pub fn confirm(&mut self, h: f64, high: bool, kept_up: bool) {
-        self.confirmation.take(high, kept_up);
+    pub fn confirm(&mut self, h: f64, high: bool, passed: bool) {
+        self.confirmation.take(high, passed);
         if self.floor.is_none_or(|floor| h > floor) {
-            self.add_extra_trial(h, kept_up);
+            self.add_extra_trial(h, passed);
         }
     }
 
@@ -137,13 +137,13 @@ impl Staircase {
     }
 
     /// Takes the result of a trial that does not count towards `most`.
-    pub fn add_extra_trial(&mut self, h: f64, kept_up: bool) {
+    pub fn add_extra_trial(&mut self, h: f64, passed: bool) {
         if !h.is_normal() || h <= 0.0 {
             return;
         }
-        self.grid.update(h.ln(), !kept_up);
+        self.grid.update(h.ln(), !passed);
         self.last = h;
-        if kept_up {
+        if passed {
             self.lowest_sufficient = Some(self.lowest_sufficient.map_or(h, |lowest| lowest.min(h)));
         } else {
             self.failed += 1;

@@ -193,13 +193,13 @@ proptest! {
         tried in prop::collection::vec((0_u64..6, prop::option::of(any::<bool>())), 0..20)
     ) {
         let replicates: Vec<Replicate> =
-            tried.iter().map(|(limit, kept_up)| Replicate { limit: *limit, kept_up: *kept_up }).collect();
+            tried.iter().map(|(limit, passed)| Replicate { limit: *limit, passed: *passed }).collect();
         let found = bracket(&replicates);
         for limit in found.enough.iter().chain(&found.failed) {
             prop_assert!(tried.iter().any(|(tried, _)| tried == limit));
         }
         if let Some(enough) = found.enough {
-            prop_assert!(replicates.iter().filter(|r| r.limit == enough).all(|r| r.kept_up == Some(true)));
+            prop_assert!(replicates.iter().filter(|r| r.limit == enough).all(|r| r.passed == Some(true)));
         }
         let fits = found.enough.zip(found.failed).is_none_or(|(enough, failed)| enough > failed);
         prop_assert_eq!(fits, found.contradictions.is_empty());

@@ -112,10 +112,9 @@ fn a_centred_average_keeps_gaps_and_shrinks_at_the_ends() {
 #[test]
 fn the_studys_mean_excludes_values_above_three_times_the_mean() {
     // The mean of all is 5.5; 40 is above 16.5. A second pass would leave out 8 as well.
-    let found = summary::mean_without_peaks(
-        &some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]),
-    )
-    .unwrap();
+    let found =
+        summary::mean_without_peaks(&some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]))
+            .unwrap();
     assert_eq!(
         (found.mean_of_all, found.left_out, found.n, found.max),
         (5.5, 1, 9, 40.0)
@@ -284,7 +283,7 @@ fn an_interval_widens_with_autocorrelation() {
 
 #[test]
 fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
-    let run = |limit, kept_up| Replicate { limit, kept_up };
+    let run = |limit, passed| Replicate { limit, passed };
     let found = bracket(&[
         run(128, Some(false)),
         run(256, Some(true)),
@@ -295,12 +294,12 @@ fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
     ]);
     assert_eq!((found.failed, found.enough), (Some(256), Some(512)));
     assert!(found.contradictions.is_empty());
-    assert_eq!((found.limits[1].kept_up, found.limits[1].failed), (1, 1));
+    assert_eq!((found.limits[1].passed, found.limits[1].failed), (1, 1));
 }
 
 #[test]
 fn a_limit_with_an_unknown_replicate_is_not_sufficient() {
-    let run = |limit, kept_up| Replicate { limit, kept_up };
+    let run = |limit, passed| Replicate { limit, passed };
     let found = bracket(&[run(512, Some(true)), run(512, None), run(1024, Some(true))]);
     assert_eq!((found.failed, found.enough), (None, Some(1024)));
     assert_eq!(bracket(&[run(512, None)]).enough, None);
@@ -308,7 +307,7 @@ fn a_limit_with_an_unknown_replicate_is_not_sufficient() {
 
 #[test]
 fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
-    let run = |limit, kept_up| Replicate { limit, kept_up };
+    let run = |limit, passed| Replicate { limit, passed };
     let found = bracket(&[
         run(256, Some(true)),
         run(512, Some(false)),
@@ -317,7 +316,7 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
     assert_eq!(
         found.contradictions,
         [Contradiction {
-            kept_up: 256,
+            passed: 256,
             failed: 512
         }]
     );

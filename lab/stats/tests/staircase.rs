@@ -28,10 +28,10 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
     for threshold in &thresholds {
         for slope in &slopes {
             for lapse in &lapses {
-                let chance = |(h, kept_up): &(f64, bool)| {
+                let chance = |(h, passed): &(f64, bool)| {
                     let fails =
                         lapse + (1.0 - 2.0 * lapse) / (1.0 + ((h.ln() - threshold) / slope).exp());
-                    if *kept_up { 1.0 - fails } else { fails }
+                    if *passed { 1.0 - fails } else { fails }
                 };
                 sum += trials.iter().map(chance).product::<f64>();
             }
@@ -86,7 +86,7 @@ fn the_search_interval_is_the_posterior_interval() {
         .expect("a search");
         trials
             .iter()
-            .for_each(|(h, kept_up)| staircase.take(*h, *kept_up));
+            .for_each(|(h, passed)| staircase.take(*h, *passed));
         let interval = staircase.interval();
         let wanted = witness(1000.0, trials);
         for (found, wanted) in [interval.low, interval.middle, interval.high]

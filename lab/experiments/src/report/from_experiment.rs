@@ -10,7 +10,7 @@ pub(crate) fn of_ending(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Exper
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
         replay: kind == Kind::Replay,
-        kept_up: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
+        success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: words(&ending.outcome, kind),
         evidence: evidence(&ending.evidence),

@@ -131,8 +131,8 @@ fn compare_votes(recording: &Recording, expected: &Value) {
 /// The last page of the daemon with its recording.
 fn compare_phases(page: &Page, run: &Run) {
     let measured = measure(run);
-    let kept_up = &measured.lifecycle.kept_up;
-    assert_eq!(kept_up.answer, Some(true), "{}", kept_up.why);
+    let success = &measured.lifecycle.success;
+    assert_eq!(success.answer, Some(true), "{}", success.why);
     assert_eq!(page.get("agave_kept_up", &[]), Some(1.0));
     assert!(
         measured.lifecycle.stalls.is_empty(),

@@ -400,7 +400,7 @@ fn arms_without_variance_are_reported_with_their_values() {
             .map(|(key, value)| (key.to_owned(), value));
         let from_experiment = ExperimentOutcome {
             replay: true,
-            kept_up: Some(true),
+            success: Some(true),
             why: "all of its work was done".into(),
             ..ExperimentOutcome::default()
         };
@@ -490,7 +490,9 @@ fn a_run_under_another_load_than_the_others_is_named_as_outlier() {
     let names = ["512-1", "512-2", "512-3", "1024-1", "1024-2", "1024-3"];
     let mut runs = names.map(|name| fixture(&format!("arm-{name}.fltl")));
     let outliers = |runs: &[Run]| -> Vec<String> {
-        let caveats = build(runs.to_vec(), &Options::default()).caveats.into_iter();
+        let caveats = build(runs.to_vec(), &Options::default())
+            .caveats
+            .into_iter();
         let named = caveats.filter(|caveat| caveat.what.contains("outlier"));
         named.map(|caveat| caveat.what).collect()
     };

@@ -1,4 +1,4 @@
-mod kept_up;
+mod success;
 
 use super::max_tick_step;
 use super::span::Span;
@@ -16,7 +16,7 @@ pub struct PhaseSpan {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct KeptUp {
+pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
     /// Time share at the tip since the first tick there; `None` without that tick.
@@ -44,7 +44,7 @@ pub struct Lifecycle {
     pub at_tip: Option<f64>,
     /// Since when the distance was small, until [`at_tip`](Self::at_tip) confirmed it.
     pub near_tip: Option<f64>,
-    pub kept_up: KeptUp,
+    pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub ended: Option<f64>,
@@ -79,7 +79,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         gaps: gaps(run),
         at_tip: first.and_then(|first| Some(run.ticks.get(first)?.at)),
         near_tip: first.and_then(|first| near_tip(run, first)),
-        kept_up: KeptUp::default(),
+        success: Success::default(),
         end: end(run, what),
         ended,
         until,
@@ -90,7 +90,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     if let Some(experiment) = &run.from_experiment {
         lifecycle.end.oom = experiment.oom;
     }
-    lifecycle.kept_up = kept_up::kept_up(run, &lifecycle);
+    lifecycle.success = success::success(run, &lifecycle);
     if let Some(experiment) = &run.from_experiment {
         lifecycle.apply(experiment);
     }
@@ -187,9 +187,9 @@ fn phases(run: &Run, phase_of: &[Option<Phase>]) -> Vec<PhaseSpan> {
 
 impl Lifecycle {
     fn apply(&mut self, experiment: &ExperimentOutcome) {
-        if let Some(answer) = experiment.kept_up {
-            self.kept_up.answer = Some(answer);
-            self.kept_up.why.clone_from(&experiment.why);
+        if let Some(answer) = experiment.success {
+            self.success.answer = Some(answer);
+            self.success.why.clone_from(&experiment.why);
         }
         if !experiment.end.is_empty() {
             self.end.how.clone_from(&experiment.end);

@@ -258,9 +258,9 @@ fn unreliable(subjects: &Subjects) -> Option<Caveat> {
 fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
     subject
         .lifecycle
-        .kept_up
+        .success
         .answer
-        .filter(|kept_up| *kept_up)?;
+        .filter(|success| *success)?;
     let seconds = subject.from_tip.as_ref()?.window.seconds();
     (seconds < MIN_TIP_SECONDS).then(|| {
         (
@@ -318,7 +318,7 @@ fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
 fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.executing?;
     let lifecycle = &subject.lifecycle;
-    if lifecycle.kept_up.share >= Some(KEPT_UP) {
+    if lifecycle.success.share >= Some(KEPT_UP) {
         return None;
     }
     let has_phases = subject.run.ticks.iter().any(|tick| tick.phase.is_some());

@@ -100,8 +100,8 @@ fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
     let limit = limits.iter().copied().reduce(f64::min);
     let limit_changed =
         limit.is_some_and(|least| limits.iter().any(|limit| *limit > MAX_LIMIT_RATIO * least));
-    let kept_up = subject.lifecycle.kept_up.answer;
-    let (proven, reason) = proven(kept_up, limit_changed, swapped, refaults, sum, limit);
+    let success = subject.lifecycle.success.answer;
+    let (proven, reason) = proven(success, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
     SufficientMemory {
         proven,
@@ -114,14 +114,14 @@ fn enough(subject: &Subject, from_tip: &Numbers) -> SufficientMemory {
 
 /// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
 fn proven(
-    kept_up: Option<bool>,
+    success: Option<bool>,
     limit_changed: bool,
     swapped: bool,
     refaults: Option<f64>,
     sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
-    let (memory, unproven) = match (kept_up, refaults) {
+    let (memory, unproven) = match (success, refaults) {
         (Some(false), _) => (None, "that what it had is enough: it did not keep up"),
         (None, _) => (
             None,

@@ -26,11 +26,14 @@ pub(crate) fn limits(subjects: &Subjects) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
-        let kept_up = subject.lifecycle.kept_up.answer;
+        let success = subject.lifecycle.success.answer;
         match (limit_of(subject), &subject.run.from_experiment) {
-            (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
+            (Some(limit), _) => replicates.push(Replicate {
+                limit,
+                passed: success,
+            }),
             (None, None) => {}
-            (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), kept_up)),
+            (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), success)),
         }
     }
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
@@ -70,7 +73,7 @@ pub(crate) fn have_equal_limits(subjects: &Subjects, one: &str, other: &str) -> 
 }
 
 fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
-    let alike = answers.iter().filter(|kept_up| **kept_up == answer);
+    let alike = answers.iter().filter(|success| **success == answer);
     alike.count()
 }
 
@@ -108,15 +111,15 @@ pub(crate) fn sentences(
     sentences.extend(bracket.contradictions.iter().map(|contradiction| {
         format!(
             "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
-            limit_words(contradiction.kept_up),
+            limit_words(contradiction.passed),
             limit_words(contradiction.failed)
         )
     }));
     sentences.extend(unlimited_arms.iter().map(|(arm, answers)| {
-        let (runs, kept_up) = (answers.len(), count_answers(answers, Some(true)));
+        let (runs, success) = (answers.len(), count_answers(answers, Some(true)));
         let runs = counted(runs as f64, "run");
         format!(
-            "Without a limit, and so not among these: {arm}, of which {kept_up} of {runs} {did}."
+            "Without a limit, and so not among these: {arm}, of which {success} of {runs} {did}."
         )
     }));
     sentences
@@ -161,7 +164,7 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
         .map(|limit| {
             vec![
                 number(Some(limit.limit as f64 / GIB), 3, ""),
-                count(limit.kept_up),
+                count(limit.passed),
                 count(limit.failed),
                 count(limit.unknown),
             ]

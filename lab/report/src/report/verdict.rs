@@ -36,9 +36,9 @@ pub(crate) fn verdict(
 
 fn single(subject: &Subject) -> Verdict {
     let (name, lifecycle) = (&subject.name, &subject.lifecycle);
-    let why = &lifecycle.kept_up.why;
+    let why = &lifecycle.success.why;
     let replay = subject.run.is_replay();
-    let headline = match lifecycle.kept_up.answer {
+    let headline = match lifecycle.success.answer {
         Some(true) if replay => format!("{name} did all of its work."),
         Some(false) if replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !subject.run.processes.is_empty() => {
@@ -109,7 +109,7 @@ fn replicates(subjects: &Subjects, primary: &Scalar, floor: Option<&Floor>) -> V
     if !subjects.is_any_process() {
         let run_count = |answer| {
             let runs = several.iter();
-            runs.filter(|subject| subject.lifecycle.kept_up.answer == answer)
+            runs.filter(|subject| subject.lifecycle.success.answer == answer)
                 .count()
         };
         let did = match several.iter().all(|subject| subject.run.is_replay()) {
@@ -394,17 +394,17 @@ fn sentence(pair: &Pair) -> String {
 }
 
 fn outcomes(subjects: &Subjects) -> Vec<String> {
-    let kept_up = || {
+    let success = || {
         subjects
             .all
             .iter()
-            .map(|subject| &subject.lifecycle.kept_up)
+            .map(|subject| &subject.lifecycle.success)
     };
-    let failed = subjects.all.iter().zip(kept_up());
-    let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));
-    let reasons = by_key(failed.map(|(subject, kept_up)| (&kept_up.why, subject.name.as_str())));
-    let run_count = kept_up()
-        .filter(|kept_up| kept_up.answer == Some(true))
+    let failed = subjects.all.iter().zip(success());
+    let failed = failed.filter(|(_, success)| success.answer == Some(false));
+    let reasons = by_key(failed.map(|(subject, success)| (&success.why, subject.name.as_str())));
+    let run_count = success()
+        .filter(|success| success.answer == Some(true))
         .count();
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     let (what, not) = match replays {

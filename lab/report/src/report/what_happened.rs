@@ -73,13 +73,13 @@ pub(crate) fn lifecycle_sentences(subject: &Subject) -> String {
 
 /// Whether the run kept up, or did its work, and how it ended.
 fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
-    let kept_up = &subject.lifecycle.kept_up;
-    let verdict = match kept_up.answer {
+    let success = &subject.lifecycle.success;
+    let verdict = match success.answer {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
         None => format!("Whether it {did} is not known"),
     };
-    format!(" {verdict}: {}. {}", kept_up.why, end_sentence(subject))
+    format!(" {verdict}: {}. {}", success.why, end_sentence(subject))
 }
 
 fn without_validator(subject: &Subject) -> String {
@@ -165,16 +165,16 @@ fn outcome(subjects: &Subjects) -> Table {
 
 fn outcome_row(subject: &Subject) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
-    let kept_up = match lifecycle.kept_up.answer {
+    let success = match lifecycle.success.answer {
         Some(true) => words("yes"),
-        Some(false) => Cell::Text(format!("no: {}", lifecycle.kept_up.why)),
-        None => missing(&lifecycle.kept_up.why),
+        Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
+        None => missing(&lifecycle.success.why),
     };
     let begun = subject.run.origin_unix_ns;
     let begun = (begun > 0).then(|| moment(begun));
     let executing = subject.executing;
     let executing = executing.map(|window| window.from.max(0.0));
-    let share = lifecycle.kept_up.share.map(|share| 100.0 * share);
+    let share = lifecycle.success.share.map(|share| 100.0 * share);
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(begun.as_deref(), "nothing was recorded"),
@@ -186,7 +186,7 @@ fn outcome_row(subject: &Subject) -> Vec<Cell> {
             0,
             "never seen both executing and at the tip",
         ),
-        kept_up,
+        success,
         number(share, 2, "never at the tip"),
         count(lifecycle.restarts),
         known(gaps, 0),

@@ -4,7 +4,7 @@ pub struct ExperimentOutcome {
     /// A fixed range instead of a cluster.
     pub replay: bool,
     /// If `None`, the recording decides.
-    pub kept_up: Option<bool>,
+    pub success: Option<bool>,
     pub why: String,
     pub end: String,
     pub evidence: String,

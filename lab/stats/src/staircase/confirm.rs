@@ -57,11 +57,11 @@ impl Confirmation {
         }
     }
 
-    pub(super) fn take(&mut self, high: bool, kept_up: bool) {
+    pub(super) fn take(&mut self, high: bool, passed: bool) {
         let Some(newest) = &mut self.newest else {
             return;
         };
-        let count = match (high, kept_up) {
+        let count = match (high, passed) {
             (true, true) => &mut newest.high_kept_up,
             (true, false) => &mut newest.high_failed,
             (false, true) => &mut newest.low_kept_up,

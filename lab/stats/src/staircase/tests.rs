@@ -132,20 +132,20 @@ proptest! {
     fn search_trials_stay_between_the_start_and_just_below_sufficient_values(ends in proptest::collection::vec(any::<bool>(), 60)) {
         let mut staircase = Staircase::new(config()).unwrap();
         let mut lowest: f64 = 1000.0;
-        for kept_up in ends {
+        for passed in ends {
             let h = match staircase.next_trial() {
                 Next::Try(h) => {
-                    staircase.take(h, kept_up);
+                    staircase.take(h, passed);
                     h
                 }
                 Next::Confirm { h, high } => {
-                    staircase.confirm(h, high, kept_up);
+                    staircase.confirm(h, high, passed);
                     h
                 }
                 Next::Over(_) => break,
             };
             prop_assert!(h <= 1000.0 * 1.05 && h >= lowest * 0.85 * 0.999_999, "{} after {}", h, lowest);
-            if kept_up {
+            if passed {
                 lowest = lowest.min(h);
             }
             let interval = staircase.interval();
@@ -158,8 +158,8 @@ proptest! {
     #[test]
     fn the_staircase_never_panics_for_any_results(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
         let mut staircase = Staircase::new(config()).unwrap();
-        for (h, kept_up) in values {
-            staircase.take(h, kept_up);
+        for (h, passed) in values {
+            staircase.take(h, passed);
         }
         let interval = staircase.interval();
         prop_assert!(interval.low.is_finite() && interval.low > 0.0, "{:?}", interval);

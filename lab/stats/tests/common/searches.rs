@@ -55,17 +55,17 @@ impl Thing {
             staircase.floor(floor);
             match staircase.next_trial() {
                 Next::Try(h) => {
-                    let kept_up = self.keeps_up(h, threshold, random);
+                    let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
-                    one.failures += usize::from(!kept_up);
-                    staircase.take(h, kept_up);
+                    one.failures += usize::from(!passed);
+                    staircase.take(h, passed);
                 }
                 Next::Confirm { h, high } if h <= floor => staircase.confirm(h, high, false),
                 Next::Confirm { h, high } => {
-                    let kept_up = self.keeps_up(h, threshold, random);
+                    let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
-                    one.failures += usize::from(!kept_up);
-                    staircase.confirm(h, high, kept_up);
+                    one.failures += usize::from(!passed);
+                    staircase.confirm(h, high, passed);
                 }
                 Next::Over(Outcome::Found(interval)) => {
                     one.found = 1;

@@ -1,4 +1,4 @@
-use super::{KeptUp, Lifecycle};
+use super::{Lifecycle, Success};
 use crate::measure::span::Span;
 use crate::measure::timeline::Stall;
 use crate::run::{Run, Tick};
@@ -13,7 +13,7 @@ const CATCH_UP_LIMIT: f64 = 7200.0;
 const OOM: &str = "the kernel's OOM killer killed it";
 
 /// `None` as long as the answer depends on time without data.
-pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
+pub(super) fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let Some(time) = lifecycle
         .at_tip
         .and_then(|from| tip_time(run, lifecycle, from))
@@ -26,15 +26,15 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
         time.unknown.as_secs_f64() / all,
     );
     if lifecycle.end.oom {
-        return KeptUp {
+        return Success {
             answer: Some(false),
             why: OOM.to_owned(),
             share: Some(share),
         };
     }
-    let kept_up = time.kept_up();
-    let is_cut = run.salvaged.is_some() && kept_up == Some(true);
-    let answer = kept_up.filter(|_| !is_cut);
+    let success = time.kept_up();
+    let is_cut = run.salvaged.is_some() && success == Some(true);
+    let answer = success.filter(|_| !is_cut);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let only = if answer == Some(false) { "only " } else { "" };
     let mut why = if is_cut {
@@ -57,7 +57,7 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
     if let Some(stalls) = stalls(run, &lifecycle.stalls) {
         why.push_str(&format!("; {stalls}"));
     }
-    KeptUp {
+    Success {
         answer,
         why,
         share: Some(share),
@@ -65,7 +65,7 @@ pub(super) fn kept_up(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
 }
 
 /// For a run that was never at the tip, or at its last tick only.
-fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
+fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_of.iter().any(Option::is_some);
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.at_tip {
@@ -85,10 +85,10 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> KeptUp {
         ),
         None => (None, "no phase was recorded"),
     };
-    KeptUp {
+    Success {
         answer,
         why: why.to_owned(),
-        ..KeptUp::default()
+        ..Success::default()
     }
 }
 
@@ -162,17 +162,17 @@ mod tests {
 
     #[test]
     fn shutdown_time_after_a_stop_request_does_not_count() {
-        assert_eq!(lifecycle(&slow_to_end(None)).kept_up.answer, None);
+        assert_eq!(lifecycle(&slow_to_end(None)).success.answer, None);
         let from_experiment = ExperimentOutcome {
             stopped_unix_ns: Some(79_500_000_000),
             ..ExperimentOutcome::default()
         };
-        let kept_up = lifecycle(&slow_to_end(Some(from_experiment))).kept_up;
+        let success = lifecycle(&slow_to_end(Some(from_experiment))).success;
         assert_eq!(
-            (kept_up.answer, kept_up.share),
+            (success.answer, success.share),
             (Some(true), Some(1.0)),
             "{}",
-            kept_up.why
+            success.why
         );
     }
 }
