@@ -4,6 +4,11 @@ use faultline_text::number as grouped;
 
 pub const GIB: f64 = 1_073_741_824.0;
 
+/// Bytes in GiB.
+pub fn gib(bytes: f64) -> f64 {
+    bytes / GIB
+}
+
 /// `why` explains a missing value.
 pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {

@@ -7,7 +7,7 @@ mod resample;
 
 use crate::correlation::ranks;
 use crate::distribution::normal_quantile;
-use crate::summary::{ascending, finite_values, quantile_sorted, sorted, total};
+use crate::summary::{ascending, finite_values, largest, quantile_sorted, sorted, total};
 pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
@@ -239,9 +239,8 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let largest = a.iter().fold(0.0_f64, |largest, a| largest.max(a.abs()));
     let weight = sum / above.len() as f64;
-    let deviations = Deviations::of(&influence, weight, ROUNDING * largest, plan);
+    let deviations = Deviations::of(&influence, weight, ROUNDING * largest(&a), plan);
     let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate

@@ -1,6 +1,6 @@
 //! The accounts caches, analysed like the study's program cache.
 
-use super::cells::{GIB, number, row, table};
+use super::cells::{GIB, gib, number, row, table};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::faults::{averaged_samples, smoothed};
 use super::model::{Block, Chart, Curve, Curves, Section};
@@ -85,7 +85,7 @@ const INDEX: &[Quantity] = &[
     quantity("On disk, max [GiB]", 3, |s, n| {
         let [index, data] =
             [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
-        Some((index? + data?) / GIB)
+        Some(gib(index? + data?))
     }),
     quantity("Accesses found in memory [%]", 3, |s, n| {
         let [found, missing] =

@@ -1,6 +1,6 @@
 //! The memory proven sufficient by a recording. Not the minimum: less was not tried.
 
-use super::cells::{GIB, bytes, number, table, text};
+use super::cells::{bytes, gib, number, table, text};
 use super::model::{Block, Cell};
 use super::subject::{MIN_TIP_SECONDS, Subject, Subjects};
 use crate::measure::{self, Numbers, Span, within};
@@ -221,19 +221,19 @@ fn sentence(enough: &SufficientMemory, installed: Option<u64>) -> String {
 }
 
 fn row(subject: &Subject, enough: &SufficientMemory) -> Vec<Cell> {
-    let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
+    let cell = |bytes: Option<f64>, why: &str| number(bytes.map(gib), 3, why);
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
     let less = installed
         .zip(enough.proven)
         .map(|(installed, proven)| installed - proven);
     vec![
         Cell::Text(subject.name.clone()),
-        gib(enough.proven, "nothing is proven"),
-        gib(enough.unreclaimable, "not recorded"),
-        gib(enough.cache, "not recorded"),
+        cell(enough.proven, "nothing is proven"),
+        cell(enough.unreclaimable, "not recorded"),
+        cell(enough.cache, "not recorded"),
         number(enough.refaults, 0, "not recorded"),
-        gib(installed, "not recorded"),
-        gib(less, "not known"),
+        cell(installed, "not recorded"),
+        cell(less, "not known"),
         text(Some(&enough.unproven.join("; nor ")), "nothing of these"),
     ]
 }

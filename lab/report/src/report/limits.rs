@@ -1,6 +1,6 @@
 //! Brackets the sufficient memory limit between two tried limits.
 
-use super::cells::{GIB, bytes, count, number, table};
+use super::cells::{bytes, count, gib, known, table};
 use super::groups::by_key;
 use super::model::{Block, Cell, Table};
 use super::subject::{Subject, Subjects};
@@ -163,7 +163,7 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
     listed.rows = (limits.bracket.limits.iter())
         .map(|limit| {
             vec![
-                number(Some(limit.limit as f64 / GIB), 3, ""),
+                known(gib(limit.limit as f64), 3),
                 count(limit.passed),
                 count(limit.failed),
                 count(limit.unknown),

@@ -1,6 +1,6 @@
 //! Memory (the study's Figures 6, 7 and 10), limit and headroom.
 
-use super::cells::{GIB, figure, known, missing, number, row, table, words};
+use super::cells::{figure, gib, known, missing, number, row, table, words};
 use super::chapter::{Chapter, Quantity, quantity};
 use super::enough;
 use super::model::{Block, Chart, Line, Matrix, Section};
@@ -13,7 +13,7 @@ use faultline_stats::correlation;
 macro_rules! gib {
     ($title:literal, $level:ident, $which:ident) => {
         quantity(concat!($title, " [GiB]"), 3, |_, n| {
-            n.levels.$level.$which.map(|bytes| bytes / GIB)
+            n.levels.$level.$which.map(gib)
         })
     };
 }
@@ -42,12 +42,12 @@ const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     quantity("RSS + swapped out, mean [GiB]", 3, |_, n| {
-        Some((n.levels.rss.mean? + n.levels.swap.mean?) / GIB)
+        Some(gib(n.levels.rss.mean? + n.levels.swap.mean?))
     }),
 ];
 
 const HEADROOM: &[Quantity] = &[
-    quantity("Limit [GiB]", 3, |s, _| s.limit().map(|bytes| bytes / GIB)),
+    quantity("Limit [GiB]", 3, |s, _| s.limit().map(gib)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
@@ -124,11 +124,10 @@ fn binding_levels(subjects: &Subjects) -> Block {
                 "machine" => max_known(subject.run.signal(Signal::OthersMachine)),
                 _ => None,
             };
-            let others = others.map(|bytes| bytes / GIB);
             let cells = [
                 words(&level_title(level)),
                 known(100.0 * level.share, 0),
-                number(others, 3, "not known at this level"),
+                number(others.map(gib), 3, "not known at this level"),
             ];
             listed.rows.push(row(&subject.name, cells));
         }

@@ -1,5 +1,5 @@
 use super::accounts;
-use super::cells::GIB;
+use super::cells::gib;
 use super::subject::{Subject, Subjects};
 use crate::measure::{Numbers, growth};
 use crate::run::Signal;
@@ -115,10 +115,6 @@ scalars! {
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
-}
-
-fn gib(bytes: f64) -> f64 {
-    bytes / GIB
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::cells::{self, GIB, count, known, missing, number, row, table, text, words};
+use super::cells::{self, count, gib, known, missing, number, row, table, text, words};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
@@ -271,8 +271,8 @@ fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
             false => number(share, 1, "there is one tick"),
         },
         number(tps.mean, 1, "nothing was executed yet"),
-        number(rss.mean.map(|bytes| bytes / GIB), 3, why),
-        number(rss.max.map(|bytes| bytes / GIB), 3, why),
+        number(rss.mean.map(gib), 3, why),
+        number(rss.max.map(gib), 3, why),
         number(faults(Signal::Major), 3, why),
         number(faults(Signal::Minor), 1, why),
     ];

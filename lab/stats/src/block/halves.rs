@@ -8,7 +8,7 @@ use super::length::dependence;
 use super::resample::{MAX_BLOCKS, MIN_BLOCKS};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::correlation::ranks;
-use crate::summary::{ascending, mean_and_variance, total};
+use crate::summary::{ascending, largest, mean_and_variance, total};
 
 /// With fewer independent rounds, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
@@ -124,19 +124,13 @@ pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> u
 /// nor vanish.
 fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
-    let unit = series
-        .iter()
-        .fold(0.0_f64, |largest, v| largest.max((v - mean).abs()));
-    let unit = if unit > 1e-14 * mean.abs() {
-        unit
-    } else {
-        f64::INFINITY
+    let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
+    let unit = match largest(&deviations) {
+        unit if unit > 1e-14 * mean.abs() => unit,
+        _ => f64::INFINITY,
     };
-    (
-        mean,
-        series.iter().map(|v| (v - mean) / unit).collect(),
-        unit,
-    )
+    deviations.iter_mut().for_each(|v| *v /= unit);
+    (mean, deviations, unit)
 }
 
 impl HalfMeans {

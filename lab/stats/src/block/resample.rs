@@ -3,6 +3,7 @@
 use super::length::{Dependence, dependence};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::distribution::{normal_quantile, t_quantile};
+use crate::summary::largest;
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub(super) const MAX_BLOCKS: usize = 256;
@@ -42,9 +43,7 @@ impl Deviations {
     /// `noise`, all are rounding errors of zero.
     pub(super) fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
-        let unit = influence
-            .iter()
-            .fold(0.0_f64, |largest, v| largest.max(v.abs()));
+        let unit = largest(influence);
         let varies = unit > noise && unit.is_finite();
         let scaled: Vec<f64> = influence
             .iter()

@@ -99,10 +99,8 @@ fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
 
 /// The name in one line; if it is too wide, in two, broken where the first part still fits.
 fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
-    let breaks = name.match_indices(' ').map(|(at, _)| at);
-    let last = breaks
-        .filter(|at| width(&name[..*at]) <= max_ems)
-        .next_back();
+    let mut breaks = name.match_indices(' ').map(|(at, _)| at);
+    let last = breaks.rfind(|at| width(&name[..*at]) <= max_ems);
     match last.filter(|_| width(name) > max_ems) {
         Some(at) => (
             fitted(&name[..at], max_ems),

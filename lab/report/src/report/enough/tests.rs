@@ -1,4 +1,5 @@
 use super::*;
+use crate::report::cells::GIB;
 use crate::run::{Process, Run, Session, Tick};
 use faultline_stats::block::Plan;
 
