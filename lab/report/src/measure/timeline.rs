@@ -103,10 +103,8 @@ fn track_session(
     let Some(begins) = ticks.clone().find(has_phase) else {
         return;
     };
-    for index in begins..ticks.end {
-        let Some(tick) = run.ticks.get(index) else {
-            continue;
-        };
+    let tracked = run.ticks.iter().enumerate().take(ticks.end).skip(begins);
+    for (index, tick) in tracked {
         let evidence = match tick.process {
             Some(_) => source(run, index, tick),
             None => Some(Evidence::default()),
