@@ -112,8 +112,8 @@ impl Floor {
         same && row.unreliable.is_none()
     }
 
-    fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
-        let is_pair = |row: &&Row| &row.reference == reference && &row.other == other;
+    fn row_of(&self, scalar: &Scalar, reference: &str, other: &str) -> Option<&Row> {
+        let is_pair = |row: &&Row| row.reference == reference && row.other == other;
         let mut rows = self.rows.iter().filter(is_pair);
         rows.find(|row| row.is_about(scalar))
     }
@@ -390,14 +390,14 @@ pub(crate) fn withdraw_below_floor(floor: Option<&Floor>, pairs: &mut [Pair], su
         if floor.is_none() && !by_block {
             continue;
         }
-        let names = (pair.reference.clone(), pair.other.clone());
+        let (reference, other) = (&pair.reference, &pair.other);
         for metric in std::iter::once(&mut pair.primary).chain(&mut pair.others) {
             let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
             let Conclusion::Differs { p, .. } = comparison.conclusion else {
                 continue;
             };
-            let slots =
-                floor.and_then(|floor| floor.is_beyond_floor(floor.row_of(scalar, &names)?));
+            let row = floor.and_then(|floor| floor.row_of(scalar, reference, other));
+            let slots = floor.and_then(|floor| floor.is_beyond_floor(row?));
             let ratio = comparison.ratio.filter(|_| by_block);
             let ends = match ratio {
                 Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),

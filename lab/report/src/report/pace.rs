@@ -1,6 +1,7 @@
 //! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
 //! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
 
+use super::groups::distinct;
 use super::model::Caveat;
 use super::scalars::{Scalar, ScalesWith};
 use super::subject::{Subject, Subjects};
@@ -33,12 +34,10 @@ impl Pace {
     }
 
     fn new(run: &Run, slot_seconds: Option<f64>) -> Self {
-        let mut pace = Pace {
+        Pace {
+            consensus: distinct(run.consensus.iter().map(|(_, name)| name.clone())),
             slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
-            ..Pace::default()
-        };
-        run.consensus.iter().for_each(|(_, name)| pace.add(name));
-        pace
+        }
     }
 
     pub(crate) fn of(subject: &Subject) -> Self {
@@ -47,12 +46,6 @@ impl Pace {
 
     fn of_arm(subjects: &Subjects, arm: &str) -> Self {
         subjects.of(arm).map(Pace::of).collect()
-    }
-
-    fn add(&mut self, name: &str) {
-        if !self.consensus.iter().any(|known| known == name) {
-            self.consensus.push(name.to_owned());
-        }
     }
 
     /// Unknown is not a difference. A consensus that changed differs from any other.
@@ -75,15 +68,12 @@ impl Pace {
 
 impl FromIterator<Pace> for Pace {
     fn from_iter<I: IntoIterator<Item = Pace>>(paces: I) -> Self {
-        paces.into_iter().fold(Pace::default(), |mut all, pace| {
-            pace.consensus.iter().for_each(|name| all.add(name));
-            let span = |(min, max): (f64, f64)| match pace.slot_seconds {
-                Some(own) => (min.min(own.0), max.max(own.1)),
-                None => (min, max),
-            };
-            all.slot_seconds = all.slot_seconds.map(span).or(pace.slot_seconds);
-            all
-        })
+        let paces: Vec<Pace> = paces.into_iter().collect();
+        let slot_seconds = paces.iter().filter_map(|pace| pace.slot_seconds);
+        Pace {
+            slot_seconds: slot_seconds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))),
+            consensus: distinct(paces.into_iter().flat_map(|pace| pace.consensus)),
+        }
     }
 }
 
@@ -196,19 +186,24 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
 }
 
 pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
-    let pace = |arm: &String| Pace::of_arm(subjects, arm);
-    let paces: Vec<Pace> = subjects.arms.iter().map(pace).collect();
+    let arms = subjects.arms.iter();
+    let paces: Vec<Pace> = arms.map(|arm| Pace::of_arm(subjects, arm)).collect();
+    let with_arms = |of: &dyn Fn(&Pace) -> Option<String>| {
+        let paces = paces.iter().zip(&subjects.arms);
+        let mut known = paces.filter_map(|(pace, arm)| Some(format!("{} with {arm}", of(pace)?)));
+        known.join(", ")
+    };
     let mut found = Vec::new();
     let all: Pace = paces.iter().cloned().collect();
     let has_two_slot_times = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
     if all.slot_seconds.is_some_and(has_two_slot_times) {
-        let slot_times = with_arms(subjects, |arm| pace(arm).slot_time());
+        let slot_times = with_arms(&Pace::slot_time);
         found.push(Caveat::new(
             format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
             "Compare rates (--per-second), or run all arms on one cluster at one time.",
         ));
     }
-    let of_arms = || with_arms(subjects, |arm| Some(names(&pace(arm), "not known")));
+    let of_arms = || with_arms(&|pace| Some(names(pace, "not known")));
     let mut known = paces.iter().filter(|pace| !pace.consensus.is_empty());
     let first = known.next();
     if known.any(|pace| first.is_some_and(|first| first.consensus != pace.consensus)) {
@@ -229,12 +224,6 @@ pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         ));
     }
     found
-}
-
-fn with_arms(subjects: &Subjects, of: impl Fn(&String) -> Option<String>) -> String {
-    let arms = subjects.arms.iter();
-    let mut arms = arms.filter_map(|arm| Some(format!("{} with {arm}", of(arm)?)));
-    arms.join(", ")
 }
 
 #[cfg(test)]
