@@ -50,30 +50,28 @@ fn export_all(args: &ExportArgs) -> anyhow::Result<String> {
     let mut message = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
-        let destination = Destination::Folder(&job.to, args.format);
+        let destination = Destination {
+            folder: &job.to,
+            format: args.format,
+            dataset: None,
+        };
         message += &export(&recording, &tables, &destination)?;
     }
     Ok(message)
 }
 
 /// Where the tables of a recording go.
-enum Destination<'t> {
-    Folder(&'t Path, Format),
-    Dataset(&'t DatasetRun),
+struct Destination<'t> {
+    folder: &'t Path,
+    format: Format,
+    dataset: Option<&'t DatasetRun>,
 }
 
 impl Destination<'_> {
-    fn dataset(&self) -> Option<&DatasetRun> {
-        match self {
-            Destination::Folder(..) => None,
-            Destination::Dataset(dataset) => Some(dataset),
-        }
-    }
-
     fn path(&self, table: &str, day: i64) -> PathBuf {
-        match self {
-            Destination::Folder(folder, format) => path(folder, table, *format),
-            Destination::Dataset(dataset) => dataset.path(table, day),
+        match self.dataset {
+            Some(dataset) => dataset.path(table, day),
+            None => path(self.folder, table, self.format),
         }
     }
 }
@@ -92,10 +90,7 @@ fn export(
         recording.path().display(),
         counted(tables.len() as f64, "table"),
         counted(rows as f64, "row"),
-        match destination {
-            Destination::Folder(folder, _) => folder.display(),
-            Destination::Dataset(dataset) => dataset.run_path.display(),
-        }
+        destination.folder.display()
     ))
 }
 
@@ -156,7 +151,7 @@ fn export_table(
     table: &'static str,
     destination: &Destination<'_>,
 ) -> anyhow::Result<u64> {
-    let dataset = destination.dataset();
+    let dataset = destination.dataset;
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let mut columns: Vec<(String, Type)> = match spec {
         Some(spec) => {
@@ -207,7 +202,7 @@ fn writer(
     destination: &Destination<'_>,
 ) -> anyhow::Result<Box<dyn TableWriter>> {
     let out = BufWriter::new(temp_file.file().try_clone()?);
-    if let Destination::Folder(_, Format::Csv) = destination {
+    if destination.format == Format::Csv {
         return Ok(Box::new(CsvWriter::new(out, layout)?));
     }
     let labels = recording

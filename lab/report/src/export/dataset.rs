@@ -1,6 +1,7 @@
 //! Many recordings as one data set: `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`.
 
 use super::Destination;
+use crate::args::Format;
 use crate::run::json_text;
 use anyhow::bail;
 use faultline_common::files::AtPath;
@@ -44,7 +45,12 @@ pub(super) fn export_into(
                 dataset.run_path.display()
             );
         }
-        message += &super::export(&recording, tables, &Destination::Dataset(&dataset))?;
+        let destination = Destination {
+            folder: &dataset.run_path,
+            format: Format::Parquet,
+            dataset: Some(&dataset),
+        };
+        message += &super::export(&recording, tables, &destination)?;
         runs.push((dataset.run_path, file));
     }
     Ok(message)
