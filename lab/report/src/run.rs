@@ -8,8 +8,8 @@ mod load;
 mod manifest;
 mod signal;
 
-pub use event::Event;
 pub(crate) use clock::nanoseconds;
+pub use event::Event;
 pub(crate) use event::plain;
 pub use from_experiment::{ExperimentOutcome, Replayed, ReplayedSlot};
 pub use levels::BindingLevel;

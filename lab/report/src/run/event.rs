@@ -20,7 +20,8 @@ impl Event {
         known(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
             Value::Object(fields) => {
                 let pairs = fields.iter().filter(|(_, value)| !value.is_null());
-                let mut pairs = pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
+                let mut pairs =
+                    pairs.map(|(name, value)| format!("{} {}", words(name), plain(value)));
                 pairs.join(", ")
             }
             detail => plain(detail),
