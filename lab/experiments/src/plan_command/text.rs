@@ -1,32 +1,28 @@
 use super::{ArmPreview, PlanPreview, SearchPreview};
 use crate::check::Finding;
 use crate::plan::Severity;
-use faultline_text::{bytes, size, table, time};
+use faultline_text::{bytes, counted, size, table, time};
+use itertools::Itertools;
 use std::time::Duration;
 
 /// `--json` has all rows.
 const MAX_ROWS: usize = 200;
 
 pub(super) fn page(preview: &PlanPreview) -> String {
-    let mut out = format!("{}   {}\n", preview.name, preview.plan.display());
-    out += &format!("folder     {}\n", preview.folder.display());
-    out += &format!(
-        "launcher   {}\n",
-        preview.launcher.as_deref().unwrap_or("none")
-    );
     let estimate = &preview.estimate;
-    out += &match estimate.longest_seconds {
-        Some(longest) => format!(
-            "takes      {} to {}\n",
-            seconds(estimate.shortest_seconds),
-            seconds(longest)
-        ),
-        None => format!(
-            "takes      {} at least\n",
-            seconds(estimate.shortest_seconds)
-        ),
+    let shortest = seconds(estimate.shortest_seconds);
+    let takes = match estimate.longest_seconds {
+        Some(longest) => format!("{shortest} to {}", seconds(longest)),
+        None => format!("{shortest} at least"),
     };
-    out += &format!("           {}\n", estimate.assumed);
+    let mut out = format!(
+        "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {takes}\n           {}\n",
+        preview.name,
+        preview.plan.display(),
+        preview.folder.display(),
+        preview.launcher.as_deref().unwrap_or("none"),
+        estimate.assumed
+    );
     for (index, need) in preview.disk.iter().enumerate() {
         let head = if index == 0 { "disk" } else { "" };
         let free = need.free.map_or("unknown".to_owned(), bytes);
@@ -36,13 +32,12 @@ pub(super) fn page(preview: &PlanPreview) -> String {
             need.what
         );
     }
-    out += &match &preview.search {
-        Some(search) => format!("\n{}", search_steps(search)),
-        None => format!("\n{}", arms(&preview.arms)),
+    let tried = match &preview.search {
+        Some(search) => search_steps(search),
+        None => arms(&preview.arms),
     };
-    out += &format!("\n{}", schedule(preview));
-    out += &format!("\n{}", findings(preview));
-    out
+    let (schedule, findings) = (schedule(preview), findings(&preview.findings));
+    out + &format!("\n{tried}\n{schedule}\n{findings}")
 }
 
 fn seconds(seconds: u64) -> String {
@@ -80,32 +75,27 @@ fn arm_settings(arm: &ArmPreview) -> String {
     let limits = &arm.limits;
     let limit =
         |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", size(value)));
-    let mut all: Vec<String> = [
+    let entries = arm.cache_entries;
+    let (cpus, binary) = (limits.cpus.as_ref(), arm.binary.as_ref());
+    let devices = limits.io.iter().map(|limit| limit.device.display());
+    let all = [
         limit("memory_max", limits.memory_max),
         limit("memory_high", limits.memory_high),
         limit("swap_max", limits.swap_max),
-        arm.cache_entries
-            .map(|entries| format!("cache_entries {entries}")),
-        limits.cpus.as_ref().map(|cpus| format!("cpus {cpus}")),
-        arm.binary
-            .as_ref()
-            .map(|binary| format!("binary {}", binary.display())),
+        entries.map(|entries| format!("cache_entries {entries}")),
+        cpus.map(|cpus| format!("cpus {cpus}")),
+        binary.map(|binary| format!("binary {}", binary.display())),
     ]
     .into_iter()
     .flatten()
-    .collect();
-    all.extend(
-        limits
-            .io
-            .iter()
-            .map(|limit| format!("io {}", limit.device.display())),
-    );
-    all.extend((!arm.arguments.is_empty()).then(|| arm.arguments.join(" ")));
-    all.extend(arm.variables.iter().map(|name| format!("{name}=...")));
+    .chain(devices.map(|device| format!("io {device}")))
+    .chain((!arm.arguments.is_empty()).then(|| arm.arguments.join(" ")))
+    .chain(arm.variables.iter().map(|name| format!("{name}=...")))
+    .join(", ");
     if all.is_empty() {
         "nothing: as the workload is".to_owned()
     } else {
-        all.join(", ")
+        all
     }
 }
 
@@ -113,14 +103,11 @@ fn schedule(preview: &PlanPreview) -> String {
     let lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
     let mut rows = Vec::new();
     for turn in &preview.turns {
-        for (index, run) in turn.runs.iter().enumerate() {
-            let number = if index == 0 {
-                turn.number.to_string()
-            } else {
-                String::new()
-            };
+        let mut number = turn.number.to_string();
+        for run in &turn.runs {
             let mut row = vec![
-                number,
+                // Only in the first row of a turn.
+                std::mem::take(&mut number),
                 run.run.to_string(),
                 run.arm_name("second"),
                 run.replicate.to_string(),
@@ -140,30 +127,21 @@ fn schedule(preview: &PlanPreview) -> String {
     out
 }
 
-fn findings(preview: &PlanPreview) -> String {
-    let mut out: String = preview
-        .findings
-        .iter()
-        .map(|found| finding(found) + "\n")
-        .collect();
+fn findings(findings: &[Finding]) -> String {
+    let shown: String = findings.iter().map(|found| finding(found) + "\n").collect();
     let count = |severity| {
-        preview
-            .findings
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .count()
+        let of = findings.iter().filter(|found| found.severity == severity);
+        of.count() as f64
     };
     let (refused, warned) = (count(Severity::Refuse), count(Severity::Warn));
-    let pluralised = |count: usize, one: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
+    let may_run = if refused > 0.0 {
+        format!("It cannot run: {} to fix.\n", counted(refused, "thing"))
+    } else if warned > 0.0 {
+        format!("It may run, with {}.\n", counted(warned, "warning"))
+    } else {
+        "It may run.\n".to_owned()
     };
-    out += &match (refused, warned) {
-        (0, 0) => "It may run.\n".to_owned(),
-        (0, warned) => format!("It may run, with {}.\n", pluralised(warned, "warning")),
-        (refused, _) => format!("It cannot run: {} to fix.\n", pluralised(refused, "thing")),
-    };
-    out
+    shown + &may_run
 }
 
 pub fn finding(finding: &Finding) -> String {

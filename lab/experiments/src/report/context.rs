@@ -21,16 +21,14 @@ pub(crate) fn context<'e>(
     searches: &[Search<'e>],
     unread: Vec<String>,
 ) -> ReportContext {
-    let (tallies, kind) = (
-        headline::tallies(experiment, counted),
-        experiment.plan.workload.kind,
-    );
+    let plan = &experiment.plan;
+    let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
     let headline = search::headline(searches)
         .into_iter()
         .chain(headline::outcomes(&tallies, kind))
         .join(" ");
     ReportContext {
-        title: format!("Experiment {}", experiment.plan.name),
+        title: format!("Experiment {}", plan.name),
         headline_prefix: headline::unfinished(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
         points: headline::points(&tallies, kind),
@@ -39,12 +37,7 @@ pub(crate) fn context<'e>(
             .into_iter()
             .chain([section::section(experiment, counted)])
             .collect(),
-        arms: experiment
-            .plan
-            .arms
-            .iter()
-            .map(|arm| arm.name.clone())
-            .collect(),
+        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
     }
 }
 
@@ -54,8 +47,7 @@ fn caveats(
     counted: &[CountedRun<'_>],
     unread: Vec<String>,
 ) -> Vec<Caveat> {
-    let mut caveats = Vec::new();
-    caveats.extend(unfinished(experiment, tallies));
+    let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
     let unreadable = &experiment.journal_state.unreadable;
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
@@ -99,8 +91,8 @@ fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
     for one in counted {
         match &one.ending.validity {
             Validity::Valid => {}
-            Validity::Invalid(why) => invalid.push((why.clone(), one.name())),
-            Validity::Unproven(why) => unproven.push((why.clone(), one.name())),
+            Validity::Invalid(why) => invalid.push((why, one.name())),
+            Validity::Unproven(why) => unproven.push((why, one.name())),
         }
     }
     let mut caveats = Vec::new();

@@ -1,39 +1,39 @@
 use super::{Job, RunStatus, State, Status};
 use faultline_common::clock::nanoseconds;
 use faultline_text::{counted, moment, table, time};
+use itertools::Itertools;
 use std::time::Duration;
 
 pub(super) fn page(status: &Status, now: Duration) -> String {
-    let mut page = format!("{}   {}\n", status.name, status.folder.display());
-    page += &format!("state      {}\n", state(&status.state));
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
-        let end = nanoseconds(now + left);
-        format!(", about {} left (until {})", time(left), moment(end))
+        let end = moment(nanoseconds(now + left));
+        format!(", about {} left (until {end})", time(left))
     });
-    let (done, of, percent) = (status.done, status.of, status.percent);
-    status.jobs.iter().for_each(|one| page += &job(one));
-    page += &format!(
-        "progress   {done} of {}, {percent:.0} %{}\n\n",
-        counted(of as f64, "run"),
+    let jobs: String = status.jobs.iter().map(job).collect();
+    let page = format!(
+        "{}   {}\nstate      {}\n{jobs}progress   {} of {}, {:.0} %{}\n\n",
+        status.name,
+        status.folder.display(),
+        state(&status.state),
+        status.done,
+        counted(status.of as f64, "run"),
+        status.percent,
         left.unwrap_or_default()
     );
-    let first = status.runs.first().map(|run| &run.scheduled.lane);
-    let lanes = status
+    let lanes = !status
         .runs
         .iter()
-        .any(|run| Some(&run.scheduled.lane) != first);
+        .map(|run| &run.scheduled.lane)
+        .all_equal();
     let hosts = status.runs.iter().any(|run| run.host.is_some());
     let mut heads = vec!["turn", "run", "arm", "replicate"];
     heads.extend(lanes.then_some("lane"));
     heads.extend(hosts.then_some("host"));
     heads.extend(["attempts", "what"]);
     let mut next = Some("next");
-    let rows = status
-        .runs
-        .iter()
-        .map(|run| row(run, (lanes, hosts), &mut next))
-        .collect();
-    page + &table(&heads, rows)
+    let rows = status.runs.iter();
+    let rows = rows.map(|run| row(run, (lanes, hosts), &mut next));
+    page + &table(&heads, rows.collect())
 }
 
 fn state(state: &State) -> String {
