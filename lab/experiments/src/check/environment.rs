@@ -2,7 +2,6 @@
 
 use super::Findings;
 use crate::plan::{Kind, Plan};
-use std::collections::BTreeMap;
 
 /// A module creates its datapoints only if it may log at `info`.
 const LOG_VARIABLE: &str = "RUST_LOG";
@@ -26,36 +25,33 @@ const REPLAY_LOG: [&str; 4] = [
 ];
 
 pub(super) fn check(plan: &Plan, findings: &mut Findings) {
-    let replay = plan.workload.kind == Kind::Replay;
-    let mut inspect = |whose: String, variables: &BTreeMap<String, String>| {
-        let Some(filter) = variables.get(LOG_VARIABLE) else {
-            return;
-        };
-        let modules: &[&str] = if replay { &REPLAY_LOG } else { &DATAPOINTS };
-        let Some(module) = modules.iter().find(|module| !passes_info(filter, module)) else {
-            return;
-        };
-        let head = format!(
-            "{LOG_VARIABLE} of {whose} is {filter:?}, which keeps {module} from logging at info"
-        );
-        if replay {
+    let (modules, harm, value): (&[&str], _, _) = match plan.workload.kind {
+        Kind::Replay => (
+            &REPLAY_LOG,
+            "the report of a replay reads slots and cache numbers from its log",
+            "solana=info,agave=info",
+        ),
+        Kind::Validator => (
+            &DATAPOINTS,
+            "its datapoints are not made, and replay times and cache numbers come from datapoints",
+            "solana=info,agave=info,solana_metrics=warn",
+        ),
+    };
+    let arms = plan.arms.iter();
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment));
+    let workload = ("the workload".to_owned(), &plan.workload.environment);
+    for (whose, variables) in [workload].into_iter().chain(arms) {
+        if let Some(filter) = variables.get(LOG_VARIABLE)
+            && let Some(module) = modules.iter().find(|module| !passes_info(filter, module))
+        {
             findings.warn(
                 format!(
-                    "{head}: the report of a replay reads slots and cache numbers from its log"
+                    "{LOG_VARIABLE} of {whose} is {filter:?}, which keeps {module} from logging at info: {harm}"
                 ),
-                format!("{LOG_VARIABLE}=solana=info,agave=info, or leave it out"),
-            );
-        } else {
-            findings.warn(
-                format!("{head}: its datapoints are not made, and replay times and cache numbers come from datapoints"),
-                format!("{LOG_VARIABLE}=solana=info,agave=info,solana_metrics=warn, or leave it out"),
+                format!("{LOG_VARIABLE}={value}, or leave it out"),
             );
         }
-    };
-    inspect("the workload".to_owned(), &plan.workload.environment);
-    plan.arms
-        .iter()
-        .for_each(|arm| inspect(format!("arm {:?}", arm.name), &arm.environment));
+    }
 }
 
 /// env_logger's rules: directives `NAME=LEVEL`, `NAME` or `LEVEL`, separated by commas. The longest
@@ -95,10 +91,10 @@ fn directive(text: &str) -> Option<(&str, bool)> {
 }
 
 fn allows_info(level: &str) -> Option<bool> {
-    let is = |known: &&str| level.eq_ignore_ascii_case(known);
-    match ["info", "debug", "trace"].iter().any(is) {
-        true => Some(true),
-        false => ["off", "error", "warn"].iter().any(is).then_some(false),
+    match level.to_ascii_lowercase().as_str() {
+        "info" | "debug" | "trace" => Some(true),
+        "off" | "error" | "warn" => Some(false),
+        _ => None,
     }
 }
 
