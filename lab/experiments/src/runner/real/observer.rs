@@ -7,7 +7,7 @@ use faultline_common::clock;
 use faultline_kernel::headroom::CgroupUsage;
 use faultline_kernel::parse::pid_schedstat;
 use faultline_kernel::{CgroupFiles, HostRoot, Limit, locate};
-use faultline_recording::Recording;
+use faultline_recording::{Live, Recording};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -39,10 +39,7 @@ struct RecordedState {
     sampled_at: Option<Duration>,
     /// The newest tick, and when it was first seen.
     tick: Option<(i64, Duration)>,
-    pid: Option<u32>,
-    behind: Option<u64>,
-    tip: Option<u64>,
-    last_point: i64,
+    live: Live,
 }
 
 #[derive(Default)]
@@ -116,26 +113,25 @@ impl RunObserver {
             newest.sampled_at = Some(at);
             // If unreadable, the last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(newest.last_point))
+                .and_then(|recording| recording.live(newest.live.last_point))
             {
-                let tick = live.tick.map(|tick| tick.id);
+                let tick = live.tick.as_ref().map(|tick| tick.id);
                 if tick.is_some_and(|tick| newest.tick.is_none_or(|(last, _)| tick > last)) {
                     newest.tick = tick.map(|tick| (tick, at));
                 }
-                (newest.pid, newest.behind, newest.tip) = (live.pid, live.slots_behind, live.tip);
-                newest.last_point = live.last_point;
-                reading.replays = live
-                    .replays
-                    .iter()
-                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us))
-                    .collect();
+                let replays = live.replays.iter();
+                let replays = replays.map(|(unix_ns, us)| replayed(at, *unix_ns, *us));
+                reading.replays = replays.collect();
+                newest.live = live;
             }
         }
         if newest
             .tick
             .is_some_and(|(_, seen)| at.saturating_sub(seen) <= MAX_TICK_AGE)
         {
-            (reading.is_fresh, reading.behind, reading.tip) = (true, newest.behind, newest.tip);
+            reading.is_fresh = true;
+            reading.behind = newest.live.slots_behind;
+            reading.tip = newest.live.tip;
         }
     }
 }
@@ -159,7 +155,7 @@ impl Observer for RunObserver {
         self.recording(at, &mut reading);
         if let Some((waited, ran)) =
             self.threads
-                .read(&self.root, self.recorded.pid.unwrap_or(self.pid), at)
+                .read(&self.root, self.recorded.live.pid.unwrap_or(self.pid), at)
         {
             (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));
         }
