@@ -5,7 +5,6 @@ pub mod gaps;
 
 use super::outcome::Outcome;
 use super::plan::{Kind, Stop};
-use super::watch::StopReason;
 use faultline_runner::isolation::{End, Evidence};
 use faultline_text::time;
 
@@ -16,8 +15,9 @@ const OOM_KILL: &str = "oom-kill";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndFacts {
-    /// Why the runner stopped it. `None` if the run ended by itself.
-    pub why: Option<StopReason>,
+    /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run ended
+    /// by itself.
+    pub why: Option<Outcome>,
     pub before: Evidence,
     pub after: Evidence,
     /// Its first process exited and left others in the cgroup.
@@ -41,11 +41,18 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     if killed_for_memory(&facts.before) {
         return (Outcome::OutOfMemory, notes);
     }
-    if let Some(why) = facts.why {
+    if let Some(why) = &facts.why {
         if killed_for_memory(&facts.after) {
             notes.push("it was OOM-killed while it was being ended".to_owned());
         }
-        return (ended_by_us(kind, stop, why), notes);
+        if (why, kind) == (&Outcome::Completed, Kind::Replay) {
+            let why = format!(
+                "its work was not done within {}: give it a longer `stop.duration`",
+                time(stop.duration)
+            );
+            return (Outcome::Failed { why }, notes);
+        }
+        return (why.clone(), notes);
     }
     if killed_for_memory(&facts.after) {
         return (Outcome::OutOfMemory, notes);
@@ -56,12 +63,8 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     }
     // The exit code is probably that of a start script.
     if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
-        return (
-            Outcome::Failed {
-                why: DAEMONISED.to_owned(),
-            },
-            notes,
-        );
+        let why = DAEMONISED.to_owned();
+        return (Outcome::Failed { why }, notes);
     }
     if facts.left {
         notes.push(
@@ -85,21 +88,6 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
         },
     };
     (outcome, notes)
-}
-
-fn ended_by_us(kind: Kind, stop: &Stop, why: StopReason) -> Outcome {
-    match (why, kind) {
-        (StopReason::TimeUp, Kind::Validator) => Outcome::Completed,
-        (StopReason::TimeUp, Kind::Replay) => Outcome::Failed {
-            why: format!(
-                "its work was not done within {}: give it a longer `stop.duration`",
-                time(stop.duration)
-            ),
-        },
-        (StopReason::NeverExecuted, _) => Outcome::NeverExecuted,
-        (StopReason::NoProgress, _) => Outcome::NoProgress,
-        (StopReason::NotAtTip, _) => Outcome::NotAtTip,
-    }
 }
 
 #[cfg(test)]

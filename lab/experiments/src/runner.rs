@@ -15,7 +15,7 @@ use super::outcome::{Ending, Outcome};
 use super::plan::{Arm, Lane, Plan};
 use super::schedule::{Scheduled, Turn};
 use super::targets::{self, Target};
-use super::watch::{StopReason, Watch};
+use super::watch::Watch;
 use faultline_common::clock::from_nanoseconds;
 use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{Evidence, Launched};
@@ -74,8 +74,9 @@ struct Running {
     search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
     error: FailureTimer,
-    /// Why the runner ends it, with the evidence at that decision.
-    why: Option<(StopReason, Evidence)>,
+    /// Why the runner ends it, with the evidence at that decision. [`Outcome::Completed`] if its time
+    /// is up.
+    why: Option<(Outcome, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.

@@ -1,5 +1,6 @@
 //! Decides when a run is over.
 
+use super::outcome::Outcome;
 use super::plan::{CountedFrom, Kind, Plan, Stop};
 use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
@@ -16,14 +17,6 @@ const MAX_LATE: Duration = Duration::from_secs(10);
 const LATE_SHARE: u32 = 20;
 /// A recorder without output for this multiple of the stale time is dead.
 const SILENT_FACTOR: u32 = 12;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    TimeUp,
-    NeverExecuted,
-    NoProgress,
-    NotAtTip,
-}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Now {
@@ -73,8 +66,9 @@ impl Watch {
         }
     }
 
-    /// `None` if the recording is unreadable.
-    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<StopReason> {
+    /// Returns why the runner has to end the run, which is [`Outcome::Completed`] if its time is up.
+    /// `seen` is `None` if the recording is unreadable.
+    pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Outcome> {
         let before = std::mem::replace(&mut self.last_sampled, now.uptime);
         if let Some(seen) = seen {
             self.take(now, seen);
@@ -122,7 +116,7 @@ impl Watch {
         }
     }
 
-    fn decide(&self, now: Duration) -> Option<StopReason> {
+    fn decide(&self, now: Duration) -> Option<Outcome> {
         let since = |from: Duration| now.saturating_sub(from);
         let over =
             |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
@@ -131,23 +125,23 @@ impl Watch {
                 .counted_from()
                 .is_some_and(|from| since(from) >= self.rules.duration)
         {
-            return Some(StopReason::TimeUp);
+            return Some(Outcome::Completed);
         }
         if self.kind == Kind::Replay || self.time_since_growth() >= self.stale {
             return None;
         }
         match self.first_executed {
             None if over(self.began.uptime, self.rules.first_transaction_within) => {
-                return Some(StopReason::NeverExecuted);
+                return Some(Outcome::NeverExecuted);
             }
             Some(first) if !self.at_tip && over(first, self.rules.at_tip_within) => {
-                return Some(StopReason::NotAtTip);
+                return Some(Outcome::NotAtTip);
             }
             _ => {}
         }
         self.slot
             .filter(|(_, at)| over(*at, self.rules.no_progress_for))
-            .map(|_| StopReason::NoProgress)
+            .map(|_| Outcome::NoProgress)
     }
 
     fn counted_from(&self) -> Option<Duration> {

@@ -21,7 +21,7 @@ fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
     }
 }
 
-fn of(kind: Kind, why: Option<StopReason>, before: Evidence, after: Evidence) -> Outcome {
+fn of(kind: Kind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Outcome {
     outcome(
         kind,
         &stop(),
@@ -63,7 +63,7 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
 fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
     let after = evidence(Some(End::Signal(9)), 1);
     let facts = EndFacts {
-        why: Some(StopReason::TimeUp),
+        why: Some(Outcome::Completed),
         before: evidence(None, 0),
         after,
         left: false,
@@ -72,7 +72,7 @@ fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
     let late = of(
         Kind::Validator,
-        Some(StopReason::TimeUp),
+        Some(Outcome::Completed),
         evidence(None, 1),
         evidence(Some(End::Signal(15)), 1),
     );
@@ -105,14 +105,14 @@ fn self_initiated_exits_are_distinguished_from_stopped_ones() {
         )
     };
     assert_eq!(
-        ours(Kind::Validator, StopReason::TimeUp),
+        ours(Kind::Validator, Outcome::Completed),
         Outcome::Completed
     );
     assert_eq!(
-        ours(Kind::Validator, StopReason::NoProgress),
+        ours(Kind::Validator, Outcome::NoProgress),
         Outcome::NoProgress
     );
-    assert!(!ours(Kind::Replay, StopReason::TimeUp).is_result());
+    assert!(!ours(Kind::Replay, Outcome::Completed).is_result());
 }
 
 #[test]

@@ -5,9 +5,9 @@ use super::{Runner, Running, TurnError};
 use crate::check::phase;
 use crate::folder::RECORDING;
 use crate::journal::Entry;
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Search};
 use crate::search::{Action, Line, Reading, SearchMachine, Verdict};
-use crate::watch::StopReason;
 use anyhow::Context;
 use faultline_runner::isolation::{Evidence, Launched};
 use faultline_text::{bytes, time};
@@ -220,7 +220,7 @@ impl Runner<'_> {
                 Action::Line(line) => self.search_line(run, line)?,
                 Action::Over(answer) => {
                     running_search.is_over = true;
-                    run.why = Some((StopReason::TimeUp, evidence.clone()));
+                    run.why = Some((Outcome::Completed, evidence.clone()));
                     self.write(Entry::SearchAnswer {
                         run: number,
                         attempt,

@@ -5,10 +5,11 @@ use crate::folder::{RECORDING, group_name};
 use crate::host::HostFinding;
 use crate::journal::{Entry, Step};
 use crate::judge::killed_for_memory;
+use crate::outcome::Outcome;
 use crate::plan::{Begin, Kind, PageCache, Severity};
 use crate::schedule::{Scheduled, Turn};
 use crate::targets::Target;
-use crate::watch::{StopReason, Watch};
+use crate::watch::Watch;
 use anyhow::Context;
 use faultline_common::files::is_disk_full;
 use faultline_runner::isolation::{End, Evidence};
@@ -402,9 +403,9 @@ impl Runner<'_> {
         if run.why.is_none() {
             run.why = why.map(|why| (why, state.evidence));
         }
-        Ok(match run.why {
+        Ok(match &run.why {
             None => RunPoll::Runs,
-            Some((StopReason::TimeUp, _)) => RunPoll::TimeUp,
+            Some((Outcome::Completed, _)) => RunPoll::TimeUp,
             Some(_) => RunPoll::Over,
         })
     }
@@ -415,7 +416,7 @@ impl Runner<'_> {
         watch: &mut Watch,
         run: u32,
         folder: &Path,
-    ) -> anyhow::Result<Option<StopReason>> {
+    ) -> anyhow::Result<Option<Outcome>> {
         let seen = self.system.progress(&folder.join(RECORDING));
         let now = self.system.now();
         let why = watch.sample(now, seen.as_ref());

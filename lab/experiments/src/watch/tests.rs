@@ -56,11 +56,7 @@ fn executing(second: u64, since: u64, slot: u64) -> Progress {
 }
 
 /// The first second at which it decides, with the recording made by `of`.
-fn decided(
-    watch: &mut Watch,
-    until: u64,
-    of: impl Fn(u64) -> Progress,
-) -> Option<(u64, StopReason)> {
+fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Option<(u64, Outcome)> {
     (1..=until).find_map(|second| Some((second, watch.sample(at(second), Some(&of(second)))?)))
 }
 
@@ -77,7 +73,7 @@ fn the_duration_counts_from_the_first_transaction_however_late_reported() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 200, of),
-        Some((90, StopReason::TimeUp))
+        Some((90, Outcome::Completed))
     );
 }
 
@@ -90,7 +86,7 @@ fn a_first_transaction_with_a_wrong_time_counts_from_its_observation() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 200, old),
-        Some((61, StopReason::TimeUp))
+        Some((61, Outcome::Completed))
     );
     let ahead = |second| Progress {
         first_transaction_unix_ns: Some((EPOCH + 500) * 1_000_000_000),
@@ -98,7 +94,7 @@ fn a_first_transaction_with_a_wrong_time_counts_from_its_observation() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 200, ahead),
-        Some((61, StopReason::TimeUp))
+        Some((61, Outcome::Completed))
     );
 }
 
@@ -108,17 +104,17 @@ fn each_stop_rule_ends_a_run_at_its_time() {
     let plan = plan("validator", rules);
     assert_eq!(
         decided(&mut watch(&plan), 500, seen),
-        Some((100, StopReason::NeverExecuted))
+        Some((100, Outcome::NeverExecuted))
     );
     let stuck = |second: u64| executing(second, 10, second.min(70));
     assert_eq!(
         decided(&mut watch(&plan), 500, stuck),
-        Some((120, StopReason::NoProgress))
+        Some((120, Outcome::NoProgress))
     );
     let behind = |second: u64| executing(second, 10, second);
     assert_eq!(
         decided(&mut watch(&plan), 500, behind),
-        Some((210, StopReason::NotAtTip))
+        Some((210, Outcome::NotAtTip))
     );
     let tip = |second: u64| Progress {
         at_tip: second == 150,
@@ -126,7 +122,7 @@ fn each_stop_rule_ends_a_run_at_its_time() {
     };
     assert_eq!(
         decided(&mut watch(&plan), 4000, tip),
-        Some((3610, StopReason::TimeUp))
+        Some((3610, Outcome::Completed))
     );
 }
 
@@ -161,7 +157,7 @@ fn a_replay_ends_only_by_its_duration() {
     let plan = plan("replay", "duration = \"500s\"");
     assert_eq!(
         decided(&mut watch(&plan), 1000, seen),
-        Some((500, StopReason::TimeUp))
+        Some((500, Outcome::Completed))
     );
 }
 
@@ -219,7 +215,7 @@ fn a_late_first_transaction_does_not_prolong_the_run() {
             executing(second, 10, second)
         }
     };
-    assert_eq!(decided(&mut watch, 200, of), Some((40, StopReason::TimeUp)));
+    assert_eq!(decided(&mut watch, 200, of), Some((40, Outcome::Completed)));
     assert_eq!(watch.excessive_delay(), None);
 }
 
@@ -238,6 +234,6 @@ fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let of = |second: u64| executing(second, 5, second.min(100));
     assert_eq!(
         decided(&mut watch(&plan), 300, of),
-        Some((150, StopReason::NoProgress))
+        Some((150, Outcome::NoProgress))
     );
 }
