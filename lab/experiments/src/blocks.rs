@@ -2,7 +2,7 @@
 //! an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
 
 use crate::folder::{Folder, path_safe};
-use crate::journal::{self, JournalState, RunAttempt};
+use crate::journal::{self, JournalState};
 use crate::lock::{self, Holder};
 use crate::outcome::{Ending, Outcome};
 use crate::plan::Plan;
@@ -58,7 +58,6 @@ impl BlockContext {
 }
 
 pub(crate) fn how_to_resume(folder: &Folder, block: u32) -> String {
-    let folder = folder.path().display();
     format!("`faultline experiment block {folder} {block}` continues")
 }
 
@@ -202,22 +201,6 @@ fn read_journal(path: &Path, plan_digest: &str) -> anyhow::Result<JournalState> 
     Ok(journal_state)
 }
 
-/// The attempts whose journals can be used. Names the others in `unreadable`.
-fn readable_attempts(
-    folder: &Folder,
-    plan_digest: &str,
-    block: u32,
-    unreadable: &mut Vec<String>,
-) -> Vec<BlockAttempt> {
-    let mut all = attempts(folder, plan_digest, block, None).unwrap_or_else(|error| {
-        unreadable.push(format!("block {block}: {error:#}"));
-        Vec::new()
-    });
-    unreadable.extend(all.iter().filter_map(|one| one.problem.clone()));
-    all.retain(|one| one.journal_state.planned.is_some());
-    all
-}
-
 /// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
 /// else the one that ran last: a block may return to a host.
 pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
@@ -227,9 +210,14 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
     let planned = merged.planned.as_ref();
     let digest = planned.map_or_else(String::new, |planned| planned.plan.clone());
     for block in numbers(&merged.turns) {
-        let mut all = readable_attempts(folder, &digest, block, &mut merged.unreadable);
-        // The newest attempt of a turn counts.
-        let first = all
+        let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
+            merged.unreadable.push(format!("block {block}: {error:#}"));
+            Vec::new()
+        });
+        let problems = all.iter().filter_map(|one| one.problem.clone());
+        merged.unreadable.extend(problems);
+        all.retain(|one| one.journal_state.planned.is_some());
+        let counted = all
             .iter()
             .position(BlockAttempt::is_done)
             .or_else(|| all.iter().position(BlockAttempt::is_running))
@@ -237,22 +225,18 @@ pub(crate) fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
                 let began = |one: &BlockAttempt| one.journal_state.runner_began_unix_ns;
                 all.iter().map(began).position_max()
             });
-        if let Some(first) = first {
-            let first = all.remove(first);
-            all.push(first);
-        }
-        let Some(counted) = all.last().map(|one| one.name.clone()) else {
+        let Some(counted) = counted.map(|counted| all.remove(counted)) else {
             continue;
         };
         for one in all {
-            let why = (one.name != counted).then(|| {
-                format!(
-                    "attempt {counted} has the results of this block that count; {} is not used",
-                    one.name
-                )
-            });
-            merge_attempt(merged, one, why.as_deref());
+            let why = format!(
+                "attempt {} has the results of this block that count; {} is not used",
+                counted.name, one.name
+            );
+            merge_attempt(merged, one, Some(why));
         }
+        // The newest attempt of a turn counts.
+        merge_attempt(merged, counted, None);
     }
     merged.finished = merged.next().is_none();
     if merged.attempts.is_empty() {
@@ -272,7 +256,7 @@ pub(crate) fn numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet
     runs.map(|run| run.replicate).collect()
 }
 
-fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<&str>) {
+fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<String>) {
     let is_running = block.is_running();
     let state = block.journal_state;
     merged.running_blocks += usize::from(is_running);
@@ -289,21 +273,17 @@ fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Op
         for mut one in attempts {
             for run in one.runs.values_mut() {
                 if !is_running {
-                    end_as_interrupted(run, one.unix_ns);
+                    let last = run.steps.last().map_or(one.unix_ns, |(_, at)| *at);
+                    let cut_off = || (Ending::new(Outcome::cut_off()), last);
+                    run.ended.get_or_insert_with(cut_off);
                 }
-                run.void_reason = void_reason.map(str::to_owned).or(run.void_reason.take());
+                run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
             one.origin = Some((block.folder.path().to_owned(), one.number));
             one.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
             earlier.push(one);
         }
     }
-}
-
-fn end_as_interrupted(run: &mut RunAttempt, begun_unix_ns: i64) {
-    let last = run.steps.last().map_or(begun_unix_ns, |(_, at)| *at);
-    run.ended
-        .get_or_insert_with(|| (Ending::new(Outcome::cut_off()), last));
 }
 
 #[cfg(test)]

@@ -133,12 +133,10 @@ fn remove_unbegun_journal(folder: &Folder) -> anyhow::Result<()> {
     if !path.exists() {
         return Ok(());
     }
-    if JournalState::of(&journal::read(&path)?).planned.is_some() {
-        let folder = folder.path().display();
-        bail!(
-            "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
-        );
-    }
+    ensure!(
+        JournalState::of(&journal::read(&path)?).planned.is_none(),
+        "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
+    );
     std::fs::remove_file(&path).at(&path)
 }
 
@@ -156,8 +154,7 @@ fn resume(args: &ResumeArgs) -> anyhow::Result<u8> {
     let folder = find_folder(&args.experiment)?;
     if let Some((experiment, block)) = blocks::of_attempt(&folder) {
         bail!(
-            "{}: this is an attempt at a block: {} on its host",
-            folder.path().display(),
+            "{folder}: this is an attempt at a block: {} on its host",
             blocks::how_to_resume(&experiment, block)
         );
     }
@@ -212,7 +209,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     let path = folder.lock();
     let is_locked = lock::holder(&path)? != Holder::Free;
     if (is_locked || block.is_some()) && !blocks::ran_here(&journal_state) {
-        let (folder, host) = (folder.path().display(), &journal_state.host);
+        let host = &journal_state.host;
         bail!(
             "{folder} ran on {host}, and this is {}: stop it there. If this is {host}, set SLURMD_NODENAME={host}",
             blocks::host_name()
@@ -237,13 +234,12 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
     }
     // The experiment may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let path = folder.path().display();
     let next = match block {
         _ if finished => format!(
-            "the experiment is finished; `faultline experiment report {path}` shows its results"
+            "the experiment is finished; `faultline experiment report {folder}` shows its results"
         ),
         Some((experiment, block)) => blocks::how_to_resume(&experiment, block),
-        None => format!("`faultline experiment resume {path}` continues"),
+        None => format!("`faultline experiment resume {folder}` continues"),
     };
     say(&format!("nothing runs; {next}"));
     Ok(0)

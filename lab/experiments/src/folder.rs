@@ -22,6 +22,12 @@ const MAX_NAME_CHARS: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder(PathBuf);
 
+impl std::fmt::Display for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
 impl Folder {
     pub fn new(path: &Path) -> Self {
         Folder(path.to_owned())

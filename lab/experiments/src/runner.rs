@@ -254,10 +254,7 @@ impl<'w> Runner<'w> {
     fn how_to_resume(&self) -> String {
         match &self.block {
             Some(block) => block.how_to_resume.clone(),
-            None => format!(
-                "`faultline experiment resume {}` continues",
-                self.folder.path().display()
-            ),
+            None => format!("`faultline experiment resume {}` continues", self.folder),
         }
     }
 }

@@ -34,10 +34,7 @@ pub fn read_started(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
 pub(crate) fn read_planned(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
-        format!(
-            "{}: nothing was begun here: use `faultline experiment run`",
-            folder.path().display()
-        )
+        format!("{folder}: nothing was begun here: use `faultline experiment run`")
     })?;
     let copy = folder.plan();
     let text = std::fs::read_to_string(&copy).at(&copy)?;

@@ -36,10 +36,9 @@ pub(super) fn prepare(plan: &Plan) -> anyhow::Result<Folder> {
         unix_ns: clock::unix_ns(),
         entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
     })?;
-    let path = folder.path().display();
     let blocks = counted(plan.replicates as f64, "block");
     say(&format!(
-        "{path} has {blocks}: `faultline experiment block {path} N` runs one"
+        "{folder} has {blocks}: `faultline experiment block {folder} N` runs one"
     ));
     Ok(folder)
 }
@@ -73,14 +72,13 @@ fn run_block(args: &BlockArgs) -> anyhow::Result<ExperimentEnd> {
     let folder = find_folder(&args.experiment)?;
     // Not merged: that looks at locks, which other blocks take now.
     let (mut plan, _) = read_planned(&folder)?;
-    let path = folder.path().display();
     ensure!(
         folder.has_blocks(),
-        "{path} has no blocks: it was not begun by `faultline experiment prepare`"
+        "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
     );
     if !(1..=plan.replicates).contains(&number) {
         let last = plan.replicates;
-        return Err(UsageError(format!("{path} has blocks 1 to {last}, and no {number}")).into());
+        return Err(UsageError(format!("{folder} has blocks 1 to {last}, and no {number}")).into());
     }
     let path = folder.block(number);
     fs::create_dir_all(&path).at(&path)?;
@@ -145,9 +143,8 @@ pub(super) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
         let path = slurm::script_path(&folder);
         ensure!(
             !path.exists(),
-            "{} exists: `faultline experiment resume {}` submits it; remove it to have it written again",
-            path.display(),
-            folder.path().display()
+            "{} exists: `faultline experiment resume {folder}` submits it; remove it to have it written again",
+            path.display()
         );
         slurm::check(&plan)?;
         // The name of the jobs is the one of an existing folder.
@@ -178,16 +175,15 @@ pub(super) fn submit(folder: &Folder) -> anyhow::Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
-    let path = folder.path().display();
     ensure!(
         slurm::script_path(folder).exists(),
-        "{path} was not submitted to Slurm: run `faultline experiment block {path} N` for the blocks {}",
+        "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
         open.iter().join(", ")
     );
     let jobs = slurm::jobs(&folder.scope(&plan.name))?;
     ensure!(
         jobs.is_empty(),
-        "{} of it still queued or running: `faultline experiment stop {path}` ends this first",
+        "{} of it still queued or running: `faultline experiment stop {folder}` ends this first",
         counted(jobs.len() as f64, "job")
     );
     let jobs = Jobs {
@@ -211,11 +207,10 @@ pub(super) fn stop(
     plan: &Plan,
     journal_state: &JournalState,
 ) -> anyhow::Result<u8> {
-    let path = folder.path().display();
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
         failed = cancel(&folder.scope(&plan.name), plan);
-        next = format!("; `faultline experiment resume {path}` continues");
+        next = format!("; `faultline experiment resume {folder}` continues");
     }
     // A runner may outlive its job, and blocks may be run by hand.
     let mut running = 0;
@@ -227,9 +222,9 @@ pub(super) fn stop(
             .filter(|one| one.is_running())
         {
             running += 1;
-            let path = one.folder.path().display();
             say(&format!(
-                "block {number} runs: say `faultline experiment stop {path}` on its host"
+                "block {number} runs: say `faultline experiment stop {}` on its host",
+                one.folder
             ));
         }
     }
@@ -238,7 +233,7 @@ pub(super) fn stop(
             "Slurm does not run {running} of its blocks: run the commands above on their hosts"
         ));
     }
-    ensure!(failed.is_empty(), "{path}: {}", failed.join("; "));
+    ensure!(failed.is_empty(), "{folder}: {}", failed.join("; "));
     say(&format!("nothing runs{next}"));
     Ok(0)
 }
