@@ -67,7 +67,12 @@ pub fn expand(
         .iter()
         .map(|text| placeholders.fill(text, true, &of_arm))
         .collect();
-    let command = command(plan, &arguments, &mut placeholders);
+    let lists = [
+        options("--entrypoint", &plan.workload.entrypoints),
+        options("--known-validator", &plan.workload.known_validators),
+        arguments,
+    ];
+    let command = command(&plan.workload.command, &lists, &mut placeholders);
     let mut environment = BTreeMap::new();
     for (name, text) in &plan.workload.environment {
         let text = placeholders.fill(text, false, "workload.environment");
@@ -80,12 +85,12 @@ pub fn expand(
     if !placeholders.unknown.is_empty() {
         return Err(placeholders.unknown);
     }
-    for (name, value) in placeholders.values {
-        if let Some(value) = value {
-            environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);
-        }
+    let values = placeholders.values.into_iter();
+    let values = values.filter_map(|(name, value)| Some((name, value?)));
+    let lists = lists.map(|words| words.join(" "));
+    for (name, value) in values.chain(LIST_PLACEHOLDERS.into_iter().zip(lists)) {
+        environment.insert(format!("{VARIABLE_PREFIX}{}", name.to_uppercase()), value);
     }
-    environment.extend(list_variables(plan, &arguments));
     if let Some(entries) = arm.cache_entries {
         environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
     }
@@ -110,36 +115,26 @@ impl Placeholders {
     }
 }
 
-/// Without `{arguments}`, the arm's arguments come last.
-fn command(plan: &Plan, arguments: &[String], placeholders: &mut Placeholders) -> Vec<String> {
-    let workload = &plan.workload;
+/// Without `{arguments}`, the arm's arguments come last. `lists` are the words of
+/// [`LIST_PLACEHOLDERS`].
+fn command(
+    words: &[String],
+    lists: &[Vec<String>; 3],
+    placeholders: &mut Placeholders,
+) -> Vec<String> {
     let mut command = Vec::new();
-    for word in &workload.command {
-        match word.as_str() {
-            "{entrypoints}" => command.extend(options("--entrypoint", &workload.entrypoints)),
-            "{known_validators}" => {
-                command.extend(options("--known-validator", &workload.known_validators));
-            }
-            "{arguments}" => command.extend_from_slice(arguments),
-            word => command.push(placeholders.fill(word, false, "workload.command")),
+    for word in words {
+        let mut lists = LIST_PLACEHOLDERS.iter().zip(lists);
+        match lists.find(|(name, _)| *word == format!("{{{name}}}")) {
+            Some((_, list)) => command.extend_from_slice(list),
+            None => command.push(placeholders.fill(word, false, "workload.command")),
         }
     }
-    if !workload.command.iter().any(|word| word == "{arguments}") {
+    if !words.iter().any(|word| word == "{arguments}") {
+        let [.., arguments] = lists;
         command.extend_from_slice(arguments);
     }
     command
-}
-
-/// The variables for [`LIST_PLACEHOLDERS`].
-fn list_variables(plan: &Plan, arguments: &[String]) -> [(String, String); 3] {
-    let entrypoints = options("--entrypoint", &plan.workload.entrypoints);
-    let known_validators = options("--known-validator", &plan.workload.known_validators);
-    [
-        ("FAULTLINE_ENTRYPOINTS", entrypoints.join(" ")),
-        ("FAULTLINE_KNOWN_VALIDATORS", known_validators.join(" ")),
-        ("FAULTLINE_ARGUMENTS", arguments.join(" ")),
-    ]
-    .map(|(name, words)| (name.to_owned(), words))
 }
 
 fn values(
@@ -196,12 +191,9 @@ fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<S
         if let Some(after) = from.strip_prefix("{{") {
             out.push('{');
             rest = after;
-        } else if let Some(after) = from.strip_prefix("}}") {
-            out.push('}');
-            rest = after;
         } else if let Some(after) = from.strip_prefix('}') {
             out.push('}');
-            rest = after;
+            rest = after.strip_prefix('}').unwrap_or(after);
         } else {
             let (name, after) = from
                 .strip_prefix('{')

@@ -177,14 +177,13 @@ fn general(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     top.set("attempts", &mut plan.attempts, |v| within(v, 1..=100));
     top.set("seed", &mut plan.seed, |v| within(v, 0..=u64::MAX >> 1));
     order(top, &mut plan);
-    // ABBA is balanced only with an even number of replicates.
-    let needs_even_replicates = plan.order == Order::Abba && !top.has("concurrent");
-    let default_replicates = if top.has("search") { 1 } else { 3 };
-    plan.replicates = replicates.unwrap_or(if needs_even_replicates && default_replicates > 1 {
-        4
-    } else {
-        default_replicates
-    });
+    let default_replicates = match plan.order {
+        _ if top.has("search") => 1,
+        // ABBA is balanced only with an even number of replicates.
+        Order::Abba if !top.has("concurrent") => 4,
+        _ => 3,
+    };
+    plan.replicates = replicates.unwrap_or(default_replicates);
     plan
 }
 
