@@ -55,31 +55,32 @@ impl Scheduled {
 
 /// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
-    let mut run = 0..;
+    let mut run = 0;
+    let mut scheduled = |(arm, second): (usize, bool), replicate: u32, lane: &str| {
+        let arm = plan.arms.get(arm)?.name.clone();
+        run += 1;
+        Some(Scheduled {
+            run,
+            arm,
+            replicate: replicate + 1,
+            lane: lane.to_owned(),
+            second,
+        })
+    };
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
         Some(concurrent) => (0..plan.replicates)
-            .map(|replicate| concurrent_runs(plan, concurrent.twice, replicate, &mut run))
+            .map(|replicate| {
+                by_lane(plan, concurrent.twice, replicate)
+                    .into_iter()
+                    .zip(&plan.lanes)
+                    .filter_map(|(arm, lane)| scheduled(arm, replicate, &lane.name))
+                    .collect()
+            })
             .collect(),
         None => {
-            let lane = plan
-                .lanes
-                .first()
-                .map(|lane| lane.name.clone())
-                .unwrap_or_default();
-            let single_run = |(arm, replicate): (usize, u32)| {
-                let (run, lane) = (run.next()? + 1, lane.clone());
-                let arm = plan.arms.get(arm)?.name.clone();
-                Some(vec![Scheduled {
-                    run,
-                    arm,
-                    replicate: replicate + 1,
-                    lane,
-                    second: false,
-                }])
-            };
-            one_by_one(plan)
-                .into_iter()
-                .filter_map(single_run)
+            let lane = plan.lanes.first().map_or("", |lane| &lane.name);
+            let runs = one_by_one(plan).into_iter();
+            runs.map(|(arm, replicate)| Vec::from_iter(scheduled((arm, false), replicate, lane)))
                 .collect()
         }
     };
@@ -112,32 +113,15 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     all
 }
 
-/// Each turn moves every arm one lane further, so that lane effects cancel out. Runs start in lane
-/// order, so that effects of the start order cancel out, too.
-fn concurrent_runs(
-    plan: &Plan,
-    twice: usize,
-    replicate: u32,
-    run: &mut impl Iterator<Item = u32>,
-) -> Vec<Scheduled> {
+/// The arm of each lane, and whether it is the second run of the A/A pair. Each turn moves every arm
+/// one lane further, so that lane effects cancel out. Runs start in lane order, so that effects of
+/// the start order cancel out, too.
+fn by_lane(plan: &Plan, twice: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((twice, true));
     let lanes = by_lane.len();
     by_lane.rotate_right(replicate as usize % lanes);
-    let scheduled = by_lane
-        .into_iter()
-        .zip(&plan.lanes)
-        .filter_map(|((arm, second), lane)| {
-            let arm = plan.arms.get(arm)?.name.clone();
-            Some(Scheduled {
-                run: run.next()? + 1,
-                arm,
-                replicate: replicate + 1,
-                lane: lane.name.clone(),
-                second,
-            })
-        });
-    scheduled.collect()
+    by_lane
 }
 
 /// Steele, Lea and Flood (2014). No library update can change the result of a seed.
