@@ -227,7 +227,7 @@ fn stop(experiment: &Path) -> anyhow::Result<u8> {
         Some(_) => folder.targets(),
         None => targets::file(&plan, &folder),
     };
-    if let Err(error) = targets::empty(&targets) {
+    if let Err(error) = targets::write(&targets, &[]) {
         say(&format!(
             "warning: the targets file still lists a recorder: {error:#}"
         ));

@@ -48,8 +48,11 @@ impl Target {
     }
 }
 
-/// Replaces the file atomically.
+/// Replaces the file atomically. Without targets, only a file that exists.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+    if targets.is_empty() && !file.exists() {
+        return Ok(());
+    }
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let put = || {
         // Prometheus does not match the name of the temporary file.
@@ -60,15 +63,6 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
         new.finish(file)
     };
     put().at(file)
-}
-
-/// Writes an empty list, if the file exists.
-pub fn empty(file: &Path) -> anyhow::Result<()> {
-    if file.exists() {
-        write(file, &[])
-    } else {
-        Ok(())
-    }
 }
 
 pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
@@ -101,7 +95,7 @@ mod tests {
     fn a_recorder_is_added_to_and_removed_from_the_prometheus_targets_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("targets.json");
-        empty(&file).unwrap();
+        write(&file, &[]).unwrap();
         assert!(
             !file.exists(),
             "nothing was said, and nothing is to be taken back"
@@ -125,7 +119,7 @@ mod tests {
             fs::metadata(&file).unwrap().permissions().mode() & 0o777,
             0o644
         );
-        empty(&file).unwrap();
+        write(&file, &[]).unwrap();
         assert_eq!(read(&file), json!([]));
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
@@ -147,7 +141,8 @@ mod tests {
 
     #[test]
     fn an_unwritable_folder_is_named_in_the_error() {
-        let error = write(Path::new("/nonexistent/targets.json"), &[]).unwrap_err();
+        let target = Target::new("x", &run(false), 1, String::new());
+        let error = write(Path::new("/nonexistent/targets.json"), &[target]).unwrap_err();
         assert!(
             format!("{error:#}").contains("/nonexistent/targets.json"),
             "{error:#}"

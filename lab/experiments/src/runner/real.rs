@@ -205,11 +205,7 @@ impl System for RealSystem {
     }
 
     fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
-        if targets.is_empty() {
-            targets::empty(file)
-        } else {
-            targets::write(file, targets)
-        }
+        targets::write(file, targets)
     }
 
     fn progress(&mut self, recording: &Path) -> Option<Progress> {
