@@ -165,20 +165,13 @@ impl SearchMachine {
         else {
             return None;
         };
-        let headroom = purpose
-            .headroom()
-            .filter(|_| self.approach.limit.is_some())?;
+        purpose.headroom().and(self.approach.limit)?;
         let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(VALIDATOR_ENDED));
-        let evidence = Box::new(Evidence {
+        let evidence = Evidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..evidence
-        });
-        Some(Line::Dwell(DwellResult {
-            headroom: Some(headroom),
-            confirms: purpose.confirms(),
-            verdict: Verdict::Failed,
-            evidence,
-        }))
+        };
+        Some(dwell_line(purpose, Verdict::Failed, evidence))
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
@@ -311,12 +304,8 @@ impl SearchMachine {
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
             self.references.take(&evidence);
         }
-        self.actions.push(Action::Line(Line::Dwell(DwellResult {
-            headroom: purpose.headroom(),
-            confirms: purpose.confirms(),
-            verdict,
-            evidence: Box::new(evidence),
-        })));
+        let line = dwell_line(purpose, verdict, evidence);
+        self.actions.push(Action::Line(line));
         self.record_verdict(purpose, verdict);
         if self.consecutive_voids >= MAX_VOIDS {
             let why = format!(
@@ -425,11 +414,17 @@ impl SearchMachine {
             if headroom > floor {
                 return Ok(purpose);
             }
-            self.actions.push(Action::Line(Line::untried(
-                headroom,
-                floor / 2,
-                reading.unreclaimable,
-            )));
+            let why = format!(
+                "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
+                faultline_text::bytes(floor / 2)
+            );
+            let evidence = Evidence {
+                unreclaimable: reading.unreclaimable,
+                why: vec![why],
+                ..Evidence::default()
+            };
+            let untried = dwell_line(purpose, Verdict::Failed, evidence);
+            self.actions.push(Action::Line(untried));
             self.record_verdict(purpose, Verdict::Failed);
         }
     }
@@ -489,6 +484,15 @@ impl SearchMachine {
         );
         self.actions.push(Action::Over(Box::new(answer)));
     }
+}
+
+fn dwell_line(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> Line {
+    Line::Dwell(DwellResult {
+        headroom: purpose.headroom(),
+        confirms: purpose.confirms(),
+        verdict,
+        evidence: Box::new(evidence),
+    })
 }
 
 /// The median; of two middle values, the upper one.

@@ -123,14 +123,8 @@ fn vote_accounts(plan: &Plan) -> Vec<String> {
 
 /// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
-    let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    text.match_indices(option).any(|(at, _)| {
-        let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let after = text
-            .get(at + option.len()..)
-            .and_then(|after| after.chars().next());
-        !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
-    })
+    text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
+        .any(|word| word == option)
 }
 
 #[cfg(test)]

@@ -40,11 +40,10 @@ impl FailureTimer {
             }
             Err(error) => {
                 let lasted = now.saturating_sub(*self.0.get_or_insert(now));
-                let message = || format!("this has failed for {}", time(lasted));
                 if lasted < FAILURE_TIMEOUT {
                     Ok(None)
                 } else {
-                    Err(error.context(message()))
+                    Err(error.context(format!("this has failed for {}", time(lasted))))
                 }
             }
         }

@@ -76,28 +76,6 @@ pub struct DwellResult {
     pub evidence: Box<Evidence>,
 }
 
-impl Line {
-    /// A confirmation that counts as failed without a dwell: unreclaimable memory has risen by
-    /// `max_rise` within a second.
-    pub(super) fn untried(headroom: u64, max_rise: u64, unreclaimable: Option<u64>) -> Self {
-        let max_rise = faultline_text::bytes(max_rise);
-        let why = format!(
-            "not tried: unreclaimable memory has risen by {max_rise} within a second, half of it or more"
-        );
-        let evidence = Evidence {
-            unreclaimable,
-            why: vec![why],
-            ..Evidence::default()
-        };
-        Line::Dwell(DwellResult {
-            headroom: Some(headroom),
-            confirms: true,
-            verdict: Verdict::Failed,
-            evidence: Box::new(evidence),
-        })
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
