@@ -17,40 +17,40 @@ pub struct HostFinding {
 /// Name of a process that has no arguments to identify it by.
 const FIREDANCER: &str = "firedancer";
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct HostSnapshot {
-    pub(crate) state: HostState,
-    /// CPUs in use by other programs.
-    pub(crate) busy: Option<f64>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) users: Vec<String>,
-}
-
 /// Findings about the host now. Other load and leftovers of earlier runs are not checked.
 pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
-    let snapshot = host_state(plan, &HostRoot::default(), None, Vec::new());
-    host_findings(&plan.host, &snapshot)
+    host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-pub(crate) fn host_state(
+/// `busy` are the CPUs in use by other programs, `groups` those of earlier runs.
+pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
     busy: Option<f64>,
-    groups: Vec<String>,
-) -> HostSnapshot {
+    groups: &[String],
+) -> Vec<HostFinding> {
     let mut paths: Vec<&Path> = vec![&plan.folder];
     paths.extend(plan.work_folders());
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
-    let folder_users = plan
+    let users = plan
         .work_folders()
         .flat_map(|folder| folders::users(root, folder));
-    HostSnapshot {
-        state,
-        busy,
-        groups,
-        users: folder_users.map(|user| user.to_string()).collect(),
+    let users: Vec<String> = users.map(|user| user.to_string()).collect();
+    let mut all = state_findings(&plan.host, busy, &state);
+    all.extend(leftovers(&plan.host, groups, &users));
+    if users.is_empty() {
+        // May be intended, as in a private cluster.
+        all.extend(state.running.iter().map(|other| HostFinding {
+            severity: plan.host.leftovers.min(Severity::Warn),
+            is_temporary: false,
+            what: format!(
+                "another validator runs: process {} ({})",
+                other.pid, other.name
+            ),
+        }));
     }
+    all
 }
 
 /// Adds the space that clearing will free. Only if a disk lacks space, because it reads all
@@ -86,23 +86,16 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-pub(crate) fn host_findings(rules: &HostRules, snapshot: &HostSnapshot) -> Vec<HostFinding> {
+/// Only load passes by itself.
+fn state_findings(rules: &HostRules, busy: Option<f64>, state: &HostState) -> Vec<HostFinding> {
     let mut all = Vec::new();
-    if let Some(busy) = snapshot.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
+    if let Some(busy) = busy.filter(|busy| *busy > rules.busy_cpus.bound) {
         all.push(HostFinding {
             severity: rules.busy_cpus.severity,
             is_temporary: true,
             what: format!("{busy:.1} CPUs are busy with something else: end it"),
         });
     }
-    all.extend(state_findings(rules, &snapshot.state));
-    all.extend(leftovers(rules, snapshot));
-    all
-}
-
-/// Nothing of this passes by itself.
-fn state_findings(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
-    let mut all = Vec::new();
     let mut add_finding = |severity: Severity, what: String| {
         all.push(HostFinding {
             severity,
@@ -133,34 +126,19 @@ fn state_findings(rules: &HostRules, state: &HostState) -> Vec<HostFinding> {
     all
 }
 
-fn leftovers(rules: &HostRules, snapshot: &HostSnapshot) -> Vec<HostFinding> {
-    let left = |what| HostFinding {
-        severity: rules.leftovers,
-        is_temporary: true,
-        what,
-    };
-    let groups = snapshot.groups.iter().map(|group| {
+fn leftovers(rules: &HostRules, groups: &[String], users: &[String]) -> Vec<HostFinding> {
+    let groups = groups.iter().map(|group| {
         format!("{group} is left of an earlier run: `faultline experiment stop` ends it")
     });
-    let users = snapshot.users.iter().map(|user| format!("{user}: end it"));
-    let mut all: Vec<HostFinding> = groups.chain(users).map(left).collect();
-    // May be intended, as in a private cluster.
-    for other in snapshot
-        .state
-        .running
-        .iter()
-        .filter(|_| snapshot.users.is_empty())
-    {
-        all.push(HostFinding {
-            severity: rules.leftovers.min(Severity::Warn),
-            is_temporary: false,
-            what: format!(
-                "another validator runs: process {} ({})",
-                other.pid, other.name
-            ),
-        });
-    }
-    all
+    let users = users.iter().map(|user| format!("{user}: end it"));
+    groups
+        .chain(users)
+        .map(|what| HostFinding {
+            severity: rules.leftovers,
+            is_temporary: true,
+            what,
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -247,14 +225,7 @@ mod tests {
             disks: vec![disk],
             ..HostState::default()
         };
-        let found = host_findings(
-            &rules,
-            &HostSnapshot {
-                state,
-                busy: Some(2.0),
-                ..HostSnapshot::default()
-            },
-        );
+        let found = state_findings(&rules, Some(2.0), &state);
         let is_temporary: Vec<bool> = found.iter().map(|finding| finding.is_temporary).collect();
         assert_eq!(is_temporary, [true, false], "{found:?}");
     }

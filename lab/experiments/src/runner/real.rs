@@ -6,7 +6,7 @@ use super::system::{CacheDropped, Observer, Recorder, RecorderRequest, StopReque
 use crate::blocks;
 use crate::check::program_files;
 use crate::folder::OUTPUT;
-use crate::host::{self, HostFinding};
+use crate::host::{HostFinding, host_findings};
 use crate::judge::cache;
 use crate::plan::{Lane, PageCache, Plan, Severity};
 use crate::replay;
@@ -124,8 +124,7 @@ impl System for RealSystem {
             before.busy_until(&after, clock::uptime().saturating_sub(at))
         });
         let groups = self.launcher.leftovers(scope)?;
-        let snapshot = host::host_state(plan, &self.root, busy, groups);
-        Ok(host::host_findings(&plan.host, &snapshot))
+        Ok(host_findings(plan, &self.root, busy, &groups))
     }
 
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
