@@ -4,7 +4,6 @@
 mod context;
 mod from_experiment;
 mod headline;
-mod schedule;
 mod search;
 mod section;
 

@@ -1,6 +1,5 @@
 mod arms;
 mod search;
-mod slurm;
 mod whole;
 mod workload;
 
@@ -158,7 +157,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         plan.report.primary = table.take("primary", |v| metric(text(v)?));
         plan.report.margin = table.take("margin", |v| percent(number(v)?));
     });
-    top.table("slurm", |table| plan.slurm = slurm::slurm(table));
+    top.table("slurm", |table| plan.slurm = workload::slurm(table));
     plan.arms = arms::arms(top, plan_folder);
     concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");

@@ -1,12 +1,19 @@
 use super::from_experiment::words;
-use super::{CountedRun, Experiment, schedule};
-use crate::journal::JournalState;
+use super::{CountedRun, Experiment};
+use crate::journal::{Attempt, JournalState, RunAttempt};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
-use faultline_pages::cells::{self, GIB, count, known, number, table, text, without_missing};
+use crate::schedule::{Scheduled, Turn};
+use faultline_pages::cells::{
+    self, GIB, count, known, missing, number, table, text, without_missing,
+};
 use faultline_pages::model::{Block, Cell, Section, Table};
-use faultline_text::counted;
+use faultline_text::{counted, moment};
 use itertools::Itertools;
+
+const MAX_ROWS: usize = 1000;
+const NO_END: &str = "no end is written down";
+const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
 pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![
@@ -20,8 +27,8 @@ pub(crate) fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Se
     if !counted.is_empty() {
         blocks.push(Block::Table(by_run(experiment, counted)));
     }
-    blocks.push(Block::Table(schedule::schedule(experiment)));
-    blocks.extend(schedule::attempts(experiment).map(Block::Table));
+    blocks.push(Block::Table(schedule(experiment)));
+    blocks.extend(attempts(experiment).map(Block::Table));
     blocks.extend(notes(counted).map(Block::Table));
     cells::section("experiment", "The experiment", blocks)
 }
@@ -221,4 +228,127 @@ fn notes(counted: &[CountedRun<'_>]) -> Option<Table> {
         );
     }
     (!listed.rows.is_empty()).then_some(listed)
+}
+
+/// With the attempt that counts, or the newest.
+fn schedule(experiment: &Experiment) -> Table {
+    let columns = [
+        "Run",
+        "Turn",
+        "Arm",
+        "Replicate",
+        "Lane",
+        "Begun",
+        "Ended",
+        "Took",
+        "Attempts",
+        "Outcome",
+    ];
+    let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
+                clearing, restoring, cooling) to the last line about it.";
+    let mut listed = table("schedule", "The schedule as it happened", &columns, note);
+    let all = experiment.journal_state.scheduled();
+    listed.rows = all
+        .take(MAX_ROWS)
+        .map(|(turn, scheduled)| schedule_row(experiment, turn, scheduled))
+        .collect();
+    listed
+}
+
+fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell> {
+    let attempts = experiment.journal_state.attempts_of(turn);
+    let newest = attempts.last();
+    let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
+    let begun = newest.map(|newest| begun(newest, run_attempt));
+    let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
+    let outcome = match (newest, ended) {
+        (_, Some((ending, _))) => words(&ending.outcome, experiment.plan.workload.kind),
+        (Some(_), None) => CUT_OFF.to_owned(),
+        (None, _) => "not begun".to_owned(),
+    };
+    let not_begun = || missing("not begun");
+    let no_end = || missing(NO_END);
+    vec![
+        known(f64::from(scheduled.run), 0),
+        known(f64::from(turn.number), 0),
+        Cell::Text(scheduled.arm_name("A/A")),
+        known(f64::from(scheduled.replicate), 0),
+        Cell::Text(scheduled.lane.clone()),
+        begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
+        ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
+        begun.zip(ended).map_or_else(no_end, |(begun, (_, ended))| {
+            Cell::Text(faultline_text::seconds(
+                ended.saturating_sub(begun) as f64 / 1e9,
+            ))
+        }),
+        count(attempts.len()),
+        Cell::Text(outcome),
+    ]
+}
+
+fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
+    run_attempt
+        .and_then(|run_attempt| run_attempt.steps.first())
+        .map_or(attempt.unix_ns, |(_, begun)| *begun)
+}
+
+/// Attempts that do not count.
+fn attempts(experiment: &Experiment) -> Option<Table> {
+    let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
+    let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
+    let mut listed = table("attempts", "Attempts that do not count", &columns, note);
+    for turn in &experiment.journal_state.turns {
+        for attempt in experiment.journal_state.attempts_of(turn) {
+            let counts = turn
+                .runs
+                .iter()
+                .all(|scheduled| attempt.result(scheduled.run).is_some());
+            if counts {
+                continue;
+            }
+            for scheduled in &turn.runs {
+                listed.rows.extend(
+                    attempt.runs.get(&scheduled.run).map(|run_attempt| {
+                        attempt_row(experiment, scheduled, attempt, run_attempt)
+                    }),
+                );
+            }
+        }
+    }
+    listed.rows.truncate(MAX_ROWS);
+    (!listed.rows.is_empty()).then_some(listed)
+}
+
+fn attempt_row(
+    experiment: &Experiment,
+    scheduled: &Scheduled,
+    attempt: &Attempt,
+    run_attempt: &RunAttempt,
+) -> Vec<Cell> {
+    let kind = experiment.plan.workload.kind;
+    let why = match (&run_attempt.ended, &run_attempt.void_reason) {
+        (Some((ending, _)), Some(why)) => {
+            format!("{why}; this one {}", words(&ending.outcome, kind))
+        }
+        (Some((ending, _)), None) if ending.outcome.is_result() => format!(
+            "another run of the turn has no result; this one {}",
+            words(&ending.outcome, kind)
+        ),
+        (Some((ending, _)), None) => words(&ending.outcome, kind),
+        (None, _) => CUT_OFF.to_owned(),
+    };
+    let ended = run_attempt
+        .ended
+        .as_ref()
+        .map(|(_, ended)| Cell::Text(moment(*ended)));
+    vec![
+        Cell::Text(format!(
+            "{} ({}, run {})",
+            scheduled.run, scheduled.arm, scheduled.replicate
+        )),
+        known(f64::from(attempt.number), 0),
+        Cell::Text(moment(begun(attempt, Some(run_attempt)))),
+        ended.unwrap_or_else(|| missing(NO_END)),
+        Cell::Text(why),
+    ]
 }

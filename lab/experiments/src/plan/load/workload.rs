@@ -1,8 +1,8 @@
-use super::super::{Cluster, Lane, Workload};
+use super::super::{Cluster, Lane, Slurm, Workload};
 use super::{PlanFolder, default_plan, word};
 use faultline_agave::PublicKey;
 use faultline_runner::isolation::CpuSet;
-use faultline_settings::{Table, distinct, several, text, within};
+use faultline_settings::{Table, distinct, several, size, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -159,13 +159,12 @@ pub(super) fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut V
 }
 
 fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
+    let path = |v: &DeValue<'_>| plan_folder.path(v);
     Lane {
-        ledger: table
-            .need("ledger", |v| plan_folder.path(v))
-            .unwrap_or_default(),
-        accounts: table.take("accounts", |v| plan_folder.path(v)),
-        snapshots: table.take("snapshots", |v| plan_folder.path(v)),
-        identity: table.take("identity", |v| plan_folder.path(v)),
+        ledger: table.need("ledger", path).unwrap_or_default(),
+        accounts: table.take("accounts", path),
+        snapshots: table.take("snapshots", path),
+        identity: table.take("identity", path),
         rpc_port: table.take("rpc_port", |v| within(v, 1..=u16::MAX)),
         gossip_port: table.take("gossip_port", |v| within(v, 1..=u16::MAX)),
         port_range: table.take("port_range", |v| port_range(&text(v)?)),
@@ -191,4 +190,45 @@ fn port_range(text: &str) -> Result<(u16, u16), String> {
     ports
         .filter(|(first, last)| *first > 0 && first < last)
         .ok_or_else(|| format!("{text:?} is no range of ports, as \"8002-8040\" is"))
+}
+
+/// The options of the experiment itself.
+const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
+
+pub(super) fn slurm(table: &mut Table<'_>) -> Slurm {
+    Slurm {
+        memory: table.take("memory", size),
+        constraint: table.take("constraint", |v| quotable(text(v)?)),
+        exclude: table.take("exclude", |v| quotable(text(v)?)),
+        options: table
+            .take("options", |v| several(v, |v| option(text(v)?)))
+            .unwrap_or_default(),
+    }
+}
+
+/// For a quoted word in a line of a script.
+fn quotable(text: String) -> Result<String, String> {
+    match text.contains(['"', '\n', '\\']) {
+        true => Err(format!(
+            "{text:?} has a quote, a backslash or a line end; leave it out"
+        )),
+        false => Ok(text),
+    }
+}
+
+fn option(text: String) -> Result<String, String> {
+    if RESERVED_OPTIONS
+        .iter()
+        .any(|reserved| text.starts_with(reserved))
+    {
+        return Err(format!(
+            "{text:?} is the experiment's own option; leave it out"
+        ));
+    }
+    match text.starts_with("--") && !text.contains('\n') {
+        true => Ok(text),
+        false => Err(format!(
+            "{text:?} is no option; say it as in \"--partition=lab\""
+        )),
+    }
 }
