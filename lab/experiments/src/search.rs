@@ -298,7 +298,7 @@ impl SearchMachine {
             }
         }
         let (verdict, evidence) = match purpose {
-            DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references, danger),
+            DwellPurpose::Reference => dwell.reference(self.at_tip, &self.references),
             _ => dwell.verdict(self.at_tip, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {

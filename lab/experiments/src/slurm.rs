@@ -101,14 +101,10 @@ impl Jobs {
             "--open-mode=append".to_owned(),
             self.output_option("%3a.out")?,
         ];
-        let given = [
-            ("constraint", &slurm.constraint),
-            ("exclude", &slurm.exclude),
-        ];
-        let given = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        options.extend(given.map(|(name, value)| format!("--{name}=\"{value}\"")));
+        let constraint = slurm.constraint.iter();
+        options.extend(constraint.map(|nodes| format!("--constraint=\"{nodes}\"")));
+        let exclude = slurm.exclude.iter();
+        options.extend(exclude.map(|nodes| format!("--exclude=\"{nodes}\"")));
         options.extend(slurm.options.iter().cloned());
         script_text(comment, &options, command)
     }

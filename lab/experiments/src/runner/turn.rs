@@ -70,20 +70,13 @@ impl Runner<'_> {
             attempt,
         })
         .map_err(TurnError::Journal)?;
-        let mut runs = Vec::new();
-        for scheduled in &turn.runs {
-            runs.push(
-                self.running(scheduled, attempt)
-                    .map_err(TurnError::Journal)?,
-            );
-        }
-        let done = self
-            .prepare(turn.number, &mut runs)
-            .and_then(|()| self.watch(&mut runs));
-        match done {
-            Ok(()) => Ok(()),
-            Err(turn_error) => Err(self.abandon(&mut runs, turn_error)),
-        }
+        let runs = turn.runs.iter();
+        let runs = runs.map(|scheduled| self.running(scheduled, attempt));
+        let runs: anyhow::Result<Vec<Running>> = runs.collect();
+        let mut runs = runs.map_err(TurnError::Journal)?;
+        self.prepare(turn.number, &mut runs)
+            .and_then(|()| self.watch(&mut runs))
+            .map_err(|turn_error| self.abandon(&mut runs, turn_error))
     }
 
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {

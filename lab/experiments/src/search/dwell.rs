@@ -162,7 +162,7 @@ impl Dwell {
     }
 
     fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
-        let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else {
+        let Some((waited, ran)) = reading.replay_cpu else {
             return;
         };
         self.replay_cpu.push_back((reading.at, waited, ran));
@@ -330,15 +330,9 @@ impl Dwell {
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub(super) fn reference(
-        mut self,
-        at_tip: u64,
-        reference: &References,
-        danger: Option<&str>,
-    ) -> (Verdict, Evidence) {
+    pub(super) fn reference(mut self, at_tip: u64, reference: &References) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
         let mut void = self.missing_data(&evidence);
-        void.extend(danger.map(str::to_owned));
         void.extend(self.silent.then(|| VALIDATOR_SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
         void.extend(busy(evidence.waited, reference));

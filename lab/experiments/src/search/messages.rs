@@ -23,9 +23,8 @@ pub struct Reading {
     pub stalled: Option<Duration>,
     /// The cgroup is out of memory, or a process was OOM-killed.
     pub out_of_memory: bool,
-    /// Total time that replay threads waited for a CPU.
-    pub replay_waited: Option<Duration>,
-    pub replay_ran: Option<Duration>,
+    /// Total times that replay threads waited for a CPU, and ran.
+    pub replay_cpu: Option<(Duration, Duration)>,
     /// Since the last reading; pushes are up to ten seconds late.
     pub replays: Vec<Replayed>,
 }

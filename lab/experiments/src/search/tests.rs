@@ -474,8 +474,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         at: seconds(at),
         behind: Some(0),
         unreclaimable: Some(MIB),
-        replay_waited: Some(seconds(waited)),
-        replay_ran: Some(seconds(at)),
+        replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![Replayed {
             at: seconds(at),
             us,
@@ -489,11 +488,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     };
     let mut usual = References::default();
     // Two seconds waited for each that they ran.
-    usual.take(
-        &dwell(2, 1000.0)
-            .reference(32, &References::default(), None)
-            .1,
-    );
+    usual.take(&dwell(2, 1000.0).reference(32, &References::default()).1);
     let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
@@ -504,8 +499,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         at: seconds(at),
         behind: Some(0),
         unreclaimable: Some(MIB),
-        replay_waited: Some(seconds(waited)),
-        replay_ran: Some(seconds(at)),
+        replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![Replayed {
             at: seconds(at),
             us,
@@ -516,7 +510,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
     (1..=200).for_each(|at| dwell.take(&reading(at, 1000.0, 0)));
     assert!(!dwell.has_failed(&usual), "slower than what?");
-    usual.take(&dwell.reference(32, &References::default(), None).1);
+    usual.take(&dwell.reference(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));

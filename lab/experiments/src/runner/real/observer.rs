@@ -153,12 +153,8 @@ impl Observer for RunObserver {
         };
         self.memory(&mut reading);
         self.recording(at, &mut reading);
-        if let Some((waited, ran)) =
-            self.threads
-                .read(&self.root, self.recorded.live.pid.unwrap_or(self.pid), at)
-        {
-            (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));
-        }
+        let pid = self.recorded.live.pid.unwrap_or(self.pid);
+        reading.replay_cpu = self.threads.read(&self.root, pid, at);
         reading
     }
 }

@@ -121,8 +121,7 @@ impl Plant {
             refaults: Some(self.refaults as u64),
             stalled: Some(self.stalled),
             out_of_memory: free == 0,
-            replay_waited: Some(self.waited),
-            replay_ran: Some(self.ran),
+            replay_cpu: Some((self.waited, self.ran)),
             replays: (0..slots)
                 .map(|_| Replayed {
                     at: self.now,
