@@ -138,16 +138,16 @@ pub struct Estimate {
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let turn_count = u32::try_from(turns).unwrap_or(u32::MAX);
     let stop = &plan.stop;
-    let total_cool_down = plan
-        .host
-        .cool_down
-        .saturating_mul(turn_count.saturating_sub(1));
+    let all_turns = |each: Duration| {
+        let cool_downs = plan
+            .host
+            .cool_down
+            .saturating_mul(turn_count.saturating_sub(1));
+        each.saturating_mul(turn_count).saturating_add(cool_downs)
+    };
     let each = plan.search.as_ref().map_or(stop.duration, |search| {
         search.min_duration().min(stop.duration)
     });
-    let min_duration = each
-        .saturating_mul(turn_count)
-        .saturating_add(total_cool_down);
     let (wait, what) = match (
         &plan.search,
         stop.counted_from,
@@ -159,12 +159,8 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
     let longest = wait.map(|wait| {
-        let each = wait
-            .saturating_add(plan.host.patience)
-            .saturating_add(stop.grace);
-        each.saturating_add(stop.duration)
-            .saturating_mul(turn_count)
-            .saturating_add(total_cool_down)
+        let waits = [plan.host.patience, stop.grace, stop.duration];
+        all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
     });
     let length = match &plan.search {
         Some(_) => format!("{} to {}", time(each), time(stop.duration)),
@@ -191,7 +187,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     assumed += "; clearing, copying and repeated runs come on top";
     Estimate {
         turns,
-        shortest_seconds: min_duration.as_secs(),
+        shortest_seconds: all_turns(each).as_secs(),
         longest_seconds: longest.map(|time| time.as_secs()),
         assumed,
     }

@@ -137,33 +137,34 @@ fn executable(file: &Path) -> Result<(), String> {
 }
 
 fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
-    let (lanes, arms) = (plan.lanes.iter(), plan.arms.iter());
+    let workload = &plan.workload;
+    let identities = plan
+        .lanes
+        .iter()
+        .filter_map(|lane| lane.identity.as_deref());
+    let targets = plan.recorder.targets.as_deref().and_then(Path::parent);
+    let folders = workload
+        .working_folder
+        .as_deref()
+        .into_iter()
+        .chain(targets);
+    let binaries = plan.arms.iter().map(|arm| &arm.binary);
+    let binaries = binaries.chain([&workload.binary]).flatten();
     let keypair = |path: &Path| readable(path).and_then(|()| stake::check_keypair(path));
     let folder = |path: &Path| match std::fs::metadata(path).map_err(in_words)?.is_dir() {
         true => Ok(()),
         false => Err("is no folder".to_owned()),
     };
-    let identities = lanes.filter_map(|lane| lane.identity.as_deref());
-    let targets = plan.recorder.targets.as_deref().and_then(Path::parent);
-    let folders = plan
-        .workload
-        .working_folder
-        .as_deref()
-        .into_iter()
-        .chain(targets);
-    let binaries = arms.filter_map(|arm| arm.binary.as_deref());
-    let binaries = binaries.chain(plan.workload.binary.as_deref());
-    let checked = |path: &Path, usable| (path.to_owned(), usable);
     identities
-        .map(|path| checked(path, keypair(path)))
+        .map(|path| (path.to_owned(), keypair(path)))
         .chain(
             plan.recorder
                 .config
                 .iter()
-                .map(|path| checked(path, readable(path))),
+                .map(|path| (path.clone(), readable(path))),
         )
-        .chain(folders.map(|path| checked(path, folder(path))))
-        .chain(binaries.map(|path| checked(path, executable(path))))
+        .chain(folders.map(|path| (path.to_owned(), folder(path))))
+        .chain(binaries.map(|path| (path.clone(), executable(path))))
         .collect()
 }
 

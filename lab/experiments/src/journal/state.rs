@@ -170,7 +170,10 @@ impl JournalState {
             .rev()
             .skip(1)
             .filter_map(|attempt| attempt.runs.get(&run));
-        runs.filter(|run| run.searched.is_cut_off()).count()
+        let searches = runs.map(|run| &run.searched);
+        searches
+            .filter(|search| !search.lines.is_empty() && search.answer.is_none())
+            .count()
     }
 
     pub fn scheduled(&self) -> impl Iterator<Item = (&Turn, &Scheduled)> {
@@ -276,13 +279,6 @@ impl CountedRun<'_> {
             self.scheduled.arm_name("A/A"),
             self.scheduled.replicate
         )
-    }
-}
-
-impl SearchLog {
-    /// Whether it was cut off, provided that nothing runs any more.
-    fn is_cut_off(&self) -> bool {
-        !self.lines.is_empty() && self.answer.is_none()
     }
 }
 

@@ -81,17 +81,16 @@ impl System for RealSystem {
         for signal in received {
             // A closed terminal does not stop an experiment.
             if let Some(name) = signal.stop_signal_name() {
-                let force = self.stop_request.is_some();
-                let by = self
-                    .stop_request
-                    .take()
-                    .map_or_else(|| name.to_owned(), |stop_request| stop_request.by);
-                say(if force {
-                    "ending by force"
+                if let Some(stop_request) = &mut self.stop_request {
+                    say("ending by force");
+                    stop_request.force = true;
                 } else {
-                    "ending what runs; once more, and it is ended by force"
-                });
-                self.stop_request = Some(StopRequest { by, force });
+                    say("ending what runs; once more, and it is ended by force");
+                    self.stop_request = Some(StopRequest {
+                        by: name.to_owned(),
+                        force: false,
+                    });
+                }
             }
         }
     }
@@ -131,18 +130,18 @@ impl System for RealSystem {
         let owner = owner(plan.workload.user.as_deref())?;
         let mut lines = Vec::new();
         for folder in lane.folders() {
-            if !folder.exists() {
-                let init = format!("`faultline experiment init {}` makes it", folder.display());
-                anyhow::bail!("{}: there is no such folder; {init}", folder.display());
-            }
+            let shown = folder.display();
+            anyhow::ensure!(
+                folder.exists(),
+                "{shown}: there is no such folder; `faultline experiment init {shown}` makes it"
+            );
             let cleared = folders::clear(folder, &self.root)?;
             // `experiment init` may have made the folder as root.
             if let Some(owner) = owner {
                 folders::set_folder_owner(folder, owner)?;
             }
             lines.push(format!(
-                "cleared {}: {}, {}{}",
-                folder.display(),
+                "cleared {shown}: {}, {}{}",
                 counted(cleared.files as f64, "file"),
                 bytes(cleared.bytes),
                 named("; kept ", &cleared.retained)

@@ -87,33 +87,25 @@ impl RunningSearch {
         now: Duration,
         launched: &mut dyn Launched,
     ) -> anyhow::Result<(Reading, Evidence)> {
-        let pending_limit = self
+        let applied = self
             .pending_limit
             .map_or(Ok(()), |bytes| set_memory_limit(launched, bytes));
-        let is_applied = pending_limit.is_ok();
-        let sampled_evidence = pending_limit.and_then(|()| launched.evidence());
-        if is_applied {
+        // If the launcher does not answer, files and recording are still readable.
+        let mut reading = if applied.is_ok() {
             self.pending_limit = None;
-        }
-        let Some(evidence) = self.error.tolerate(now, sampled_evidence)? else {
-            // If the launcher does not answer, files and recording are still readable.
-            let seen = is_applied.then(|| self.observer.read(now));
-            return Ok((
-                seen.unwrap_or(Reading {
-                    at: now,
-                    ..Reading::default()
-                }),
-                Evidence::default(),
-            ));
-        };
-        let out_of_memory = self.is_out_of_memory(&evidence);
-        Ok((
+            self.observer.read(now)
+        } else {
             Reading {
-                out_of_memory,
-                ..self.observer.read(now)
-            },
-            evidence,
-        ))
+                at: now,
+                ..Reading::default()
+            }
+        };
+        let evidence = applied.and_then(|()| launched.evidence());
+        let evidence = self.error.tolerate(now, evidence)?;
+        reading.out_of_memory = evidence
+            .as_ref()
+            .is_some_and(|evidence| self.is_out_of_memory(evidence));
+        Ok((reading, evidence.unwrap_or_default()))
     }
 
     /// The next poll retries a failure.

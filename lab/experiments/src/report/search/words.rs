@@ -228,14 +228,13 @@ impl Search<'_> {
     }
 
     fn time_paragraph(&self) -> String {
-        let (mut limited, mut void) = (0_usize, 0_usize);
-        let references = self.dwells().filter(|dwell| is_reference(dwell)).count();
-        for dwell in self.dwells() {
-            void += usize::from(dwell.verdict == Verdict::Void);
-            let tried = dwell.evidence.seconds > 0.0;
-            limited +=
-                usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void && tried);
-        }
+        let count = |is: fn(&DwellResult) -> bool| self.dwells().filter(|dwell| is(dwell)).count();
+        let void = count(|dwell| dwell.verdict == Verdict::Void);
+        let limited = count(|dwell| {
+            dwell.headroom.is_some()
+                && dwell.verdict != Verdict::Void
+                && dwell.evidence.seconds > 0.0
+        });
         let took = self.hours().map_or_else(
             || "No dwell is over".to_owned(),
             |hours| format!("It took {} at the tip", duration_words(hours)),
@@ -243,7 +242,7 @@ impl Search<'_> {
         let mut text = format!(
             "{took}: {} with a limit, {} without, {void} void.",
             counted(limited as f64, "dwell"),
-            counted(references as f64, "reference")
+            counted(count(is_reference) as f64, "reference")
         );
         let Some((first, last)) = self.slots else {
             return format!(
