@@ -13,6 +13,7 @@ mod growth;
 mod messages;
 
 pub use answer::{Answer, EndTrials, Memory, Outcome};
+pub(crate) use growth::median;
 pub use messages::{Action, DwellResult, Evidence, Line, Reading, Replayed, Verdict};
 
 use crate::plan::Search;
@@ -493,12 +494,6 @@ fn dwell_line(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> Li
         verdict,
         evidence: Box::new(evidence),
     })
-}
-
-/// The median; of two middle values, the upper one.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

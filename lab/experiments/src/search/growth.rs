@@ -1,6 +1,6 @@
 //! Estimates growth: if unreclaimable memory does not settle, no limit is enough forever.
 
-use super::{Reading, median};
+use super::Reading;
 use std::time::Duration;
 
 const MAX_SAMPLES: usize = 256;
@@ -81,4 +81,10 @@ impl Trend {
     pub(super) fn at(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }
+}
+
+/// The median; of two middle values, the upper one.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
