@@ -15,8 +15,8 @@ const OOM_KILL: &str = "oom-kill";
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndFacts {
-    /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run ended
-    /// by itself.
+    /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
+    /// ended by itself.
     pub why: Option<Outcome>,
     pub before: Evidence,
     pub after: Evidence,

@@ -74,8 +74,8 @@ struct Running {
     search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
     error: FailureTimer,
-    /// Why the runner ends it, with the evidence at that decision. [`Outcome::Completed`] if its time
-    /// is up.
+    /// Why the runner ends it, with the evidence at that decision. [`Outcome::Completed`] if its
+    /// time is up.
     why: Option<(Outcome, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,

@@ -66,8 +66,8 @@ impl Watch {
         }
     }
 
-    /// Returns why the runner has to end the run, which is [`Outcome::Completed`] if its time is up.
-    /// `seen` is `None` if the recording is unreadable.
+    /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up. `seen` is
+    /// `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, seen: Option<&Progress>) -> Option<Outcome> {
         let before = std::mem::replace(&mut self.last_sampled, now.uptime);
         if let Some(seen) = seen {
