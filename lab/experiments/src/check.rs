@@ -57,7 +57,6 @@ pub struct HostFacts {
     pub tools: BTreeSet<&'static str>,
     pub other_user: bool,
     pub recorder: Result<PathBuf, String>,
-    /// The daemon's own check.
     pub configuration: Option<Result<(), String>>,
     /// Time near the tip before the daemon reports it.
     pub at_tip_for: Option<Duration>,
@@ -71,7 +70,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// Without facts if the folder was not inspected.
+    /// Empty if it was not inspected.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }

@@ -32,7 +32,6 @@ const SYSTEMD: &str = "/run/systemd/system";
 /// From SIGTERM to SIGKILL for leftovers of a killed runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Longer waits are reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 

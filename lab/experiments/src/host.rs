@@ -22,7 +22,7 @@ pub(crate) fn host_now(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-/// `busy` are the CPUs in use by other programs, `groups` those of earlier runs.
+/// `busy`: CPUs in use by others. `groups`: of earlier runs.
 pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,

@@ -83,7 +83,6 @@ pub struct Planned {
     /// The plan's file. Relative paths in the plan start at its folder.
     #[serde(default)]
     pub file: PathBuf,
-    /// Seed of the random order.
     pub seed: u64,
     /// [`faultline_runner::isolation::Launcher::name`]; empty if blocks have runners.
     pub launcher: String,

@@ -68,7 +68,6 @@ impl Plan {
             .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
-    /// The folder of the snapshots that are copied before each run.
     pub(crate) fn restored_from(&self) -> Option<&Path> {
         match &self.begin {
             Begin::Restore { from } => Some(from),
@@ -145,7 +144,6 @@ pub struct Workload {
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
-    /// Initial working directory.
     pub working_folder: Option<PathBuf>,
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,

@@ -74,15 +74,13 @@ struct Running {
     search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
     error: FailureTimer,
-    /// Why the runner ends it, with the evidence at that decision. [`Outcome::Completed`] if its
-    /// time is up.
+    /// Why the runner ends it, with the evidence at that decision.
     why: Option<(Outcome, Evidence)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.
     not_cold: Option<String>,
     run_period: Option<RunPeriod>,
-    /// Whether its end is in the journal.
     end_journaled: bool,
 }
 

@@ -113,9 +113,9 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     all
 }
 
-/// The arm of each lane, and whether it is the second run of the A/A pair. Each turn moves every
-/// arm one lane further, so that lane effects cancel out. Runs start in lane order, so that effects
-/// of the start order cancel out, too.
+/// Arms, and whether each is the second run of the A/A pair. Each turn moves every arm one lane
+/// further, so that lane effects cancel out. Runs start in lane order, so that effects of the start
+/// order cancel out, too.
 fn by_lane(plan: &Plan, twice: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((twice, true));

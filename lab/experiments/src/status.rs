@@ -238,7 +238,6 @@ fn open_turns(journal_state: &JournalState) -> impl Iterator<Item = &Turn> {
         .filter(|turn| !journal_state.is_done(turn))
 }
 
-/// How long the current turn has run.
 fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let turn = open_turns(journal_state).next()?;
     let newest = journal_state.newest(turn)?;

@@ -209,7 +209,6 @@ fn snapshot_source(plan: &Plan) -> Option<Result<u64, String>> {
     )
 }
 
-/// The path or a parent that is no folder.
 fn blocked(path: &Path) -> Option<PathBuf> {
     let there = path
         .ancestors()

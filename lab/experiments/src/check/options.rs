@@ -55,7 +55,6 @@ const ACCOUNTS_OPTIONS: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// The rows of [`ACCOUNTS_OPTIONS`] that the arm's command has.
 fn known_options_of(plan: &Plan, arm: &Arm) -> Vec<(&'static str, &'static str, &'static str)> {
     let command = command_of(plan, arm);
     let has = |option: &str| {

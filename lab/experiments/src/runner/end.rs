@@ -13,7 +13,6 @@ use itertools::Itertools;
 use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Longer waits are reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {

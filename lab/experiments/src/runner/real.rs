@@ -29,7 +29,6 @@ use recorder::Daemon;
 use std::path::Path;
 use std::time::Duration;
 
-/// One wait lasts at most this long.
 const MAX_WAIT: Duration = Duration::from_millis(900);
 const MAX_NAMED: usize = 3;
 /// From this share of cached pages, files are not cold.

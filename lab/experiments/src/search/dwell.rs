@@ -62,7 +62,6 @@ impl References {
             .map(|behind| behind.ceil() as u64)
     }
 
-    /// Of the newest references.
     pub(super) fn median(&self, of: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
         let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
         median(newest.filter_map(of).collect())
@@ -345,7 +344,6 @@ impl Dwell {
         (verdict, evidence)
     }
 
-    /// Names required data that is missing.
     fn missing_data(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.gap > MAX_READING_GAP {

@@ -97,8 +97,7 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     forbid_swap_under_limit(arm)
 }
 
-/// Reads one setting into the arm. Returns a name for a level with this value; empty for those
-/// that the plan names.
+/// Returns the name of a level with this value; empty if the plan names its levels.
 fn setting(
     key: &str,
     value: &DeValue<'_>,

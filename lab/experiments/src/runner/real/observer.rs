@@ -53,7 +53,6 @@ struct ReplayThreads {
 }
 
 impl RunObserver {
-    /// Observes the cgroup of this process.
     pub(super) fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
         RunObserver {
             root,
