@@ -259,10 +259,9 @@ pub struct LoadArgs {
 
 /// The first value that occurs twice.
 pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
-    let is_duplicate = |index: &usize| values[..*index].contains(&values[*index]);
-    (0..values.len())
-        .find(is_duplicate)
-        .map(|index| &values[index])
+    let mut indexed = values.iter().enumerate();
+    let duplicate = indexed.find(|(index, value)| values[..*index].contains(value));
+    duplicate.map(|(_, value)| value)
 }
 
 fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, String> {

@@ -2,8 +2,8 @@ use hyper::Uri;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
+    scheme: &'static str,
     pub(crate) tls: bool,
-    websocket: bool,
     /// Without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -29,28 +29,23 @@ impl Endpoint {
 
     /// One port above an explicit HTTP port, else the same.
     pub(crate) fn default_websocket(&self) -> Endpoint {
+        let mut websocket = self.clone();
+        websocket.scheme = if self.tls { "wss" } else { "ws" };
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
-        let Some((name, port)) = named.zip(self.port.checked_add(1)) else {
-            return Endpoint {
-                websocket: true,
-                ..self.clone()
-            };
-        };
-        Endpoint {
-            websocket: true,
-            port,
-            authority: format!("{name}:{port}"),
-            ..self.clone()
+        if let Some((name, port)) = named.zip(self.port.checked_add(1)) {
+            websocket.authority = format!("{name}:{port}");
+            websocket.port = port;
         }
+        websocket
     }
 
-    fn of(text: &str, [plain, tls]: [&str; 2], hint: &str) -> Result<Endpoint, String> {
+    fn of(text: &str, [plain, tls]: [&'static str; 2], hint: &str) -> Result<Endpoint, String> {
         let uri: Uri = text
             .parse()
             .map_err(|_| format!("this is no address of a node; {hint}"))?;
-        let tls = match uri.scheme_str() {
-            Some(scheme) if scheme == plain => false,
-            Some(scheme) if scheme == tls => true,
+        let scheme = match uri.scheme_str() {
+            Some(scheme) if scheme == plain => plain,
+            Some(scheme) if scheme == tls => tls,
             Some(other) => return Err(format!("{other}:// is not supported; {hint}")),
             None => {
                 return Err(format!(
@@ -69,6 +64,7 @@ impl Endpoint {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
+        let tls = scheme == tls;
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
         // HTTP requires a path before a query.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
@@ -77,10 +73,9 @@ impl Endpoint {
         } else {
             format!("/{path}")
         };
-        let websocket = plain == "ws";
         Ok(Endpoint {
+            scheme,
             tls,
-            websocket,
             host,
             port,
             authority: authority.as_str().to_owned(),
@@ -90,24 +85,13 @@ impl Endpoint {
 
     /// May contain a key.
     pub(crate) fn full_url(&self) -> String {
-        format!(
-            "{}://{}{}",
-            if self.tls { "https" } else { "http" },
-            self.authority,
-            self.path
-        )
+        format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
     /// Without path and query, which may be a key.
     pub(crate) fn shown(&self) -> String {
-        let scheme = match (self.websocket, self.tls) {
-            (false, false) => "http",
-            (false, true) => "https",
-            (true, false) => "ws",
-            (true, true) => "wss",
-        };
         let rest = if self.path == "/" { "" } else { "/..." };
-        format!("{scheme}://{}{rest}", self.authority)
+        format!("{}://{}{rest}", self.scheme, self.authority)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `bench run`: requests from a plan file.
 
 mod load;
-mod requests;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -25,11 +25,11 @@ impl Protocol {
 }
 
 pub(crate) fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
-    let mut named = all.iter().filter(|(known, _)| *known == name);
-    named.next().map(|(_, value)| *value)
+    let named = all.iter().find(|(known, _)| *known == name);
+    named.map(|(_, value)| *value)
 }
 
 pub(crate) fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
-    let mut named = all.iter().filter(|(_, known)| *known == value);
-    named.next().map_or("", |(name, _)| name)
+    let named = all.iter().find(|(_, known)| *known == value);
+    named.map_or("", |(name, _)| name)
 }
