@@ -22,11 +22,11 @@ const MAX_TEXT_CHARS: usize = 60;
 pub(crate) fn record(json: &str, ignored_fields: &[&str]) -> String {
     let mut details = Details {
         ignored_fields,
-        path: String::new(),
         parts: BTreeMap::new(),
     };
     let digest = Value {
-        details: Some(&mut details),
+        details: &mut details,
+        path: Some(String::new()),
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
@@ -107,55 +107,35 @@ fn truncated(text: &str) -> String {
 
 struct Details<'a> {
     ignored_fields: &'a [&'a str],
-    path: String,
     parts: BTreeMap<String, (u64, String)>,
 }
 
 /// Computes the digest of a value while it is parsed.
 struct Value<'a, 'w> {
-    details: Option<&'a mut Details<'w>>,
+    details: &'a mut Details<'w>,
+    /// `None` if the record does not list it.
+    path: Option<String>,
     depth: usize,
 }
 
 impl<'w> Value<'_, 'w> {
     fn record_part<E>(self, digest: u64, shown: impl FnOnce() -> String) -> Result<u64, E> {
-        if let Some(details) = self.details
-            && (self.depth <= 1 || details.parts.len() < MAX_PARTS)
+        if let Some(path) = self.path
+            && (self.depth <= 1 || self.details.parts.len() < MAX_PARTS)
         {
-            details
-                .parts
-                .insert(details.path.clone(), (digest, shown()));
+            self.details.parts.insert(path, (digest, shown()));
         }
         Ok(digest)
     }
 
-    /// Reads one element or field. The record lists it only if `is_listed`.
-    fn part<T>(
-        &mut self,
-        is_listed: bool,
-        name: impl FnOnce() -> String,
-        read: impl FnOnce(Value<'_, 'w>) -> T,
-    ) -> T {
-        let depth = self.depth + 1;
-        match self
-            .details
-            .as_deref_mut()
-            .filter(|_| is_listed && depth <= MAX_DEPTH)
-        {
-            None => read(Value {
-                details: None,
-                depth,
-            }),
-            Some(details) => {
-                let length = details.path.len();
-                details.path += &name();
-                let read = read(Value {
-                    details: Some(&mut *details),
-                    depth,
-                });
-                details.path.truncate(length);
-                read
-            }
+    /// For one element or field. The record lists it only if `is_listed`.
+    fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> Value<'_, 'w> {
+        let listed = self.path.as_ref();
+        let listed = listed.filter(|_| is_listed && self.depth < MAX_DEPTH);
+        Value {
+            path: listed.map(|path| path.clone() + &name()),
+            details: self.details,
+            depth: self.depth + 1,
         }
     }
 }
@@ -202,13 +182,10 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
         loop {
-            let is_listed = count < MAX_ELEMENTS;
-            let value = self.part(
-                is_listed,
-                || format!("[{count}]"),
-                |part| values.next_element_seed(part),
-            )?;
-            let Some(digest) = value else { break };
+            let part = self.part(count < MAX_ELEMENTS, || format!("[{count}]"));
+            let Some(digest) = values.next_element_seed(part)? else {
+                break;
+            };
             digest.hash(&mut hasher);
             count += 1;
         }
@@ -220,21 +197,12 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
         let (mut sum, mut count) = (0_u64, 0_usize);
         while let Some(name) = fields.next_key::<String>()? {
-            let ignored_fields = self
-                .details
-                .as_ref()
-                .filter(|_| self.depth == 0)
-                .map_or(&[][..], |details| details.ignored_fields);
-            if ignored_fields.contains(&name.as_str()) {
+            if self.depth == 0 && self.details.ignored_fields.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let is_listed = count < MAX_FIELDS;
-            let digest = self.part(
-                is_listed,
-                || format!(".{}", truncated(&name)),
-                |part| fields.next_value_seed(part),
-            )?;
+            let part = self.part(count < MAX_FIELDS, || format!(".{}", truncated(&name)));
+            let digest = fields.next_value_seed(part)?;
             // A sum does not depend on the order of fields.
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;

@@ -125,13 +125,25 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     crossover(&sizes, &differences, &Plan::default())
 }
 
-/// The crossover of each arm over each link.
-pub(crate) fn crossings(results: &Results) -> Vec<(&str, Option<&str>, Crossover)> {
+#[derive(Serialize)]
+pub(crate) struct ArmCrossover<'a> {
+    pub(crate) arm: &'a str,
+    pub(crate) link: Option<&'a str>,
+    #[serde(flatten)]
+    pub(crate) crossover: Crossover,
+}
+
+/// Of each arm over each link.
+pub(crate) fn crossings(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossings = Vec::new();
     for link in results.links() {
         for arm in results.header.arms.iter().skip(1) {
             let found = crossing(results, arm, link);
-            crossings.extend(found.map(|found| (arm.as_str(), link, found)));
+            crossings.extend(found.map(|crossover| ArmCrossover {
+                arm,
+                link,
+                crossover,
+            }));
         }
     }
     crossings

@@ -216,14 +216,12 @@ fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let unique_ids = unique_ids(arms.iter().map(String::as_str));
     let card = |(index, (arm, id)): (usize, (&String, String))| {
-        let (mut good, mut failed) = (0, 0);
-        for sample in results.of_arm(arm) {
-            match sample.result {
-                Ok(_) => good += 1,
-                Err(_) => failed += 1,
-            }
-        }
-        let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
+        let (all, failures) = results.failures(arm);
+        let failed = failures.values().sum();
+        let mut facts = vec![
+            ("good answers", count(all - failed)),
+            ("failed", count(failed)),
+        ];
         if let Some(verdict) = results.header.verdicts.get(index)
             && results.header.preset != "transport"
         {

@@ -6,7 +6,6 @@ use faultline_stats::caveat::reliability_text;
 use faultline_stats::crossover::{Crossover, MIN_CROSSOVER_BLOCKS};
 use faultline_stats::decision::Decision;
 use faultline_text::{count, counted, moment, number, time};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -47,13 +46,7 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
 fn too_many_failures(results: &Results) -> Option<String> {
     let max = results.header.max_failures?;
     let too_many = |arm: &String| {
-        let (mut all, mut kinds) = (0_u64, BTreeMap::<String, u64>::new());
-        for sample in results.of_arm(arm) {
-            all += 1;
-            if let Err(kind) = &sample.result {
-                *kinds.entry(kind.clone()).or_default() += 1;
-            }
-        }
+        let (all, kinds) = results.failures(arm);
         let failed: u64 = kinds.values().sum();
         let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
         (share > max).then(|| {
@@ -161,13 +154,10 @@ pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -
 pub(crate) fn crossings(results: &Results) -> String {
     let reference = results.header.arms.first().map_or("", String::as_str);
     let mut out = String::new();
-    for (arm, link, found) in compare::crossings(results) {
-        let over = over(link);
-        let _ = writeln!(
-            out,
-            "Crossover{over}: {}",
-            crossover(reference, arm, &found)
-        );
+    for found in compare::crossings(results) {
+        let over = over(found.link);
+        let crossover = crossover(reference, found.arm, &found.crossover);
+        let _ = writeln!(out, "Crossover{over}: {crossover}");
     }
     out
 }

@@ -287,6 +287,18 @@ impl Results {
         self.samples.iter().filter(is_of_arm)
     }
 
+    /// The number of an arm's requests, and of their failures by kind.
+    pub(crate) fn failures(&self, arm: &str) -> (u64, BTreeMap<String, u64>) {
+        let (mut all, mut kinds) = (0, BTreeMap::new());
+        for sample in self.of_arm(arm) {
+            all += 1;
+            if let Err(kind) = &sample.result {
+                *kinds.entry(kind.clone()).or_default() += 1;
+            }
+        }
+        (all, kinds)
+    }
+
     /// Number of rounds.
     pub(crate) fn rounds(&self) -> usize {
         let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);

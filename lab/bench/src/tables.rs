@@ -1,8 +1,7 @@
-use crate::compare::{Comparison, compared, crossings};
+use crate::compare::{ArmCrossover, Comparison, compared, crossings};
 use crate::render::problems;
 use crate::results::{CellHead, Header, Results, Summary};
 use faultline_common::output;
-use faultline_stats::crossover::Crossover;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -24,14 +23,6 @@ struct CellNumbers<'a> {
     summary: Summary,
 }
 
-#[derive(Serialize)]
-struct ArmCrossover<'a> {
-    arm: &'a str,
-    link: Option<&'a str>,
-    #[serde(flatten)]
-    crossover: Crossover,
-}
-
 /// Without single requests, on one line.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     let cells = results
@@ -42,16 +33,11 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
             head,
             summary: results.summary(cell),
         });
-    let crossed = |(arm, link, crossover)| ArmCrossover {
-        arm,
-        link,
-        crossover,
-    };
     let report = JsonReport {
         run: &results.header,
         cells: cells.collect(),
         compared: compared(results),
-        crossovers: crossings(results).into_iter().map(crossed).collect(),
+        crossovers: crossings(results),
         problems: problems(results),
     };
     Ok(output::json(&report)?)

@@ -89,31 +89,15 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
     // Limits the delay by another idle connection.
     stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
-    let (mut line, mut body) = (String::new(), Vec::new());
+    let mut request = Vec::new();
     while !ended.load(Ordering::Relaxed) {
-        let mut length = 0;
-        loop {
-            line.clear();
-            if reader
-                .by_ref()
-                .take(MAX_BYTES as u64)
-                .read_line(&mut line)?
-                == 0
-            {
-                return Ok(());
-            }
-            if line == "\r\n" {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().unwrap_or(0).min(MAX_BYTES);
-            }
+        request.clear();
+        // Only the last byte of a request is a closing brace.
+        let mut limited = reader.by_ref().take(MAX_BYTES as u64);
+        if limited.read_until(b'}', &mut request)? == 0 {
+            return Ok(());
         }
-        body.resize(length, 0);
-        reader.read_exact(&mut body)?;
-        let text = String::from_utf8_lossy(&body);
+        let text = String::from_utf8_lossy(&request);
         let id: String = text
             .split_once("\"id\":")
             .map_or("", |(_, rest)| rest)
