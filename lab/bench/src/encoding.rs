@@ -7,9 +7,8 @@ use crate::args::{EncodingArgs, first_duplicate};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Cell, LinkKind, Plan};
-use crate::preset::{self, Preflight};
+use crate::preset;
 use crate::protocol::Protocol;
-use crate::run::Engine;
 use crate::stream::LinkShape;
 use faultline_common::args::UsageError;
 use serde_json::json;
@@ -26,14 +25,11 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 
 pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
-    let known = |engine: &Engine| {
-        Ok(Preflight {
-            sizes: sizes(&plan, &engine.probe(&plan)?)?,
-            notes: Vec::new(),
-        })
-    };
     let ca_file = args.node.ca.as_deref();
-    preset::run("encoding", &plan, &args.output, ca_file, known, |_, _| ())
+    preset::run("encoding", &plan, &args.output, ca_file, |session| {
+        let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+        session.measure(&plan, &sizes, Vec::new())
+    })
 }
 
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {

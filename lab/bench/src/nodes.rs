@@ -7,7 +7,7 @@ use crate::args::NodesArgs;
 use crate::disk;
 use crate::endpoint::Endpoint;
 use crate::plan::{LinkKind, Plan};
-use crate::preset::{self, Preflight};
+use crate::preset;
 use crate::protocol::Protocol;
 use crate::results::Header;
 use crate::run::Engine;
@@ -25,39 +25,41 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let nodes = nodes(args)?;
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
-    let (known, range) = match args.output.dry_run {
-        true => (Preflight::default(), args.slots.unwrap_or((0, 0))),
+    let (notes, range) = match args.output.dry_run {
+        true => (Vec::new(), args.slots.unwrap_or((0, 0))),
         false => check_same_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
-    // Reading a folder fills the node's page cache, so it comes after all measurements.
-    let measure_disks = |header: &mut Header, engine: &Engine| {
-        let signal = std::cell::Cell::new(None);
-        let stop = || {
-            signal.set(signal.get().or_else(|| engine.end_requested()));
-            signal.get().is_some()
-        };
-        for (node, folder) in &folders {
-            if header.stopped_by.is_none() {
-                say(&format!("measuring the size of {}", folder.display()));
-                header
-                    .disks
-                    .push(disk::disk(node, folder, args.data_time, &stop));
-                header.stopped_by = signal
-                    .get()
-                    .map(|signal| format!("{signal} while folders were measured"));
-            }
-        }
-    };
     let ca_file = args.ca.as_deref();
-    preset::run(
-        "nodes",
-        &plan,
-        &args.output,
-        ca_file,
-        |_| Ok(known),
-        measure_disks,
-    )
+    preset::run("nodes", &plan, &args.output, ca_file, |session| {
+        let mut results = session.measure(&plan, &[], notes)?;
+        // Reading a folder fills the node's page cache, so it comes after all measurements.
+        measure_disks(args, &folders, session.engine, &mut results.header);
+        Ok(results)
+    })
+}
+
+fn measure_disks(
+    args: &NodesArgs,
+    folders: &[(String, PathBuf)],
+    engine: &Engine,
+    header: &mut Header,
+) {
+    let signal = std::cell::Cell::new(None);
+    let stop = || {
+        signal.set(signal.get().or_else(|| engine.end_requested()));
+        signal.get().is_some()
+    };
+    for (node, folder) in folders {
+        if header.stopped_by.is_none() {
+            say(&format!("measuring the size of {}", folder.display()));
+            let disk = disk::disk(node, folder, args.data_time, &stop);
+            header.disks.push(disk);
+            let stopped = signal.get();
+            header.stopped_by =
+                stopped.map(|signal| format!("{signal} while folders were measured"));
+        }
+    }
 }
 
 fn chain(args: &NodesArgs) -> anyhow::Result<&'static Chain> {
@@ -108,7 +110,7 @@ fn check_same_chain(
     args: &NodesArgs,
     chain: &Chain,
     nodes: &Plan,
-) -> anyhow::Result<(Preflight, (u64, u64))> {
+) -> anyhow::Result<(Vec<String>, (u64, u64))> {
     let mut first = nodes.clone();
     for call in chain.first.into_iter().flatten() {
         let name = call.0.to_owned();
@@ -116,10 +118,10 @@ fn check_same_chain(
     }
     let engine = Engine::new(&first, args.ca.as_deref())?;
     let genesis = identity::genesis(&engine, chain, nodes)?;
-    let (mut known, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
+    let (mut notes, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
     let block = identity::block(&engine, chain, nodes, range)?;
-    known.notes.extend([genesis, block]);
-    Ok((known, range))
+    notes.extend([genesis, block]);
+    Ok((notes, range))
 }
 
 fn in_sync(
@@ -127,7 +129,7 @@ fn in_sync(
     chain: &Chain,
     nodes: &Plan,
     answers: &[Value],
-) -> anyhow::Result<(Preflight, (u64, u64))> {
+) -> anyhow::Result<(Vec<String>, (u64, u64))> {
     let mut answers = answers.iter();
     let node_count = nodes.arms.len();
     // For each question, one answer per node.
@@ -174,11 +176,7 @@ fn in_sync(
         count(range.0),
         count(range.1)
     ));
-    let known = Preflight {
-        notes,
-        ..Preflight::default()
-    };
-    Ok((known, range))
+    Ok((notes, range))
 }
 
 fn plan(
@@ -263,9 +261,9 @@ mod tests {
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
         let (known, range) = in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
-        assert_eq!((range, known.notes.len()), ((9, 60), 4));
+        assert_eq!((range, known.len()), ((9, 60), 4));
         assert!(
-            known.notes[1].contains("version 2.0.0") && known.notes[1].contains("2 behind"),
+            known[1].contains("version 2.0.0") && known[1].contains("2 behind"),
             "{known:?}"
         );
         let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
@@ -333,7 +331,7 @@ mod tests {
         let (known, range) = in_sync(&args, chain, &nodes, &answers).unwrap();
         assert_eq!(range, (0, 0x87 - 64));
         assert!(
-            known.notes[1].contains("version Geth/v2") && known.notes[1].contains("1 behind"),
+            known[1].contains("version Geth/v2") && known[1].contains("1 behind"),
             "{known:?}"
         );
         let plan = plan(&args, chain, nodes, range).unwrap();

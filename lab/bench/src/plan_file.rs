@@ -7,8 +7,7 @@ mod tests;
 
 use crate::args::RunArgs;
 use crate::plan::Plan;
-use crate::preset::{self, Preflight};
-use crate::run::Engine;
+use crate::preset;
 use faultline_common::args::UsageError;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unsafe_char;
@@ -23,9 +22,9 @@ const ENCODING: &str = "encoding";
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
-    let known = |_: &Engine| Ok(Preflight::default());
-    let ca_file = ca_file.as_deref();
-    preset::run("run", &plan, &args.output, ca_file, known, |_, _| ())
+    preset::run("run", &plan, &args.output, ca_file.as_deref(), |session| {
+        session.measure(&plan, &[], Vec::new())
+    })
 }
 
 /// Also returns the file of trusted certificates.

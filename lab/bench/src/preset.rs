@@ -20,12 +20,6 @@ use std::rc::Rc;
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
-#[derive(Debug, Default)]
-pub(crate) struct Preflight {
-    pub(crate) sizes: Vec<Option<u64>>,
-    pub(crate) notes: Vec<String>,
-}
-
 pub(crate) fn workers(set: Option<usize>, rate: Option<f64>) -> usize {
     set.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
@@ -44,55 +38,38 @@ pub(crate) fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// `preflight` runs before the first request. `after_measurement` may add to the header.
-pub(crate) fn run(
-    preset: &str,
-    plan: &Plan,
-    output: &OutArgs,
-    ca_file: Option<&Path>,
-    preflight: impl FnOnce(&Engine) -> anyhow::Result<Preflight>,
-    after_measurement: impl FnOnce(&mut Header, &Engine),
-) -> anyhow::Result<(String, u8)> {
-    let requests = plan.requests();
-    if requests > MAX_REQUESTS {
-        let what = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
-        return Err(UsageError(what).into());
-    }
-    if output.dry_run {
-        return Ok((plan.first_requests(), 0));
-    }
-    run_and_store(plan, output, ca_file, |session| {
-        let engine = session.engine;
-        let mut preflight = preflight(engine)?;
-        let mut plan = plan.clone();
-        preflight
-            .notes
-            .extend(drop_unsupported_http2(&mut plan, engine)?);
-        let plan = Rc::new(plan);
-        let measure = |sink: &SampleSink<'_>| engine.run(&plan, sink);
-        let mut results = session.results(preset, &plan, preflight, measure)?;
-        after_measurement(&mut results.header, engine);
-        Ok(results)
-    })
-}
-
 pub(crate) struct Session<'a> {
     pub(crate) engine: &'a Engine,
+    preset: &'a str,
     own_cost: Option<OwnCost>,
     file: Option<&'a ResultsFile>,
 }
 
 impl Session<'_> {
+    /// Sends the requests of the plan, without those of arms whose node has no HTTP/2.
+    pub(crate) fn measure(
+        &self,
+        plan: &Plan,
+        sizes: &[Option<u64>],
+        mut notes: Vec<String>,
+    ) -> anyhow::Result<Results> {
+        let mut plan = plan.clone();
+        notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
+        let plan = Rc::new(plan);
+        self.results(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
+    }
+
+    /// `sizes` are those of the subjects, as far as they are known.
     pub(crate) fn results(
         &self,
-        preset: &str,
         plan: &Plan,
-        preflight: Preflight,
+        sizes: &[Option<u64>],
+        notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<MeasuredRun>,
     ) -> anyhow::Result<Results> {
-        let mut header = header(preset, plan, preflight.notes);
+        let mut header = header(self.preset, plan, notes);
         header.own_cost = self.own_cost;
-        let cells = cell_heads(plan, &preflight.sizes);
+        let cells = cell_heads(plan, sizes);
         if let Some(file) = self.file {
             file.begin(&header, &cells)?;
         }
@@ -111,12 +88,21 @@ impl Session<'_> {
 }
 
 /// Runs `work`, stores its results and renders them, as `output` says.
-pub(crate) fn run_and_store(
+pub(crate) fn run(
+    preset: &str,
     plan: &Plan,
     output: &OutArgs,
     ca_file: Option<&Path>,
     work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
 ) -> anyhow::Result<(String, u8)> {
+    let requests = plan.requests();
+    if requests > MAX_REQUESTS {
+        let what = format!("{requests} requests are too many: at most {MAX_REQUESTS}");
+        return Err(UsageError(what).into());
+    }
+    if output.dry_run {
+        return Ok((plan.first_requests(), 0));
+    }
     // Signals are handled first, so that an early one removes the file.
     let engine = Engine::new(plan, ca_file)?;
     let file = match &output.out {
@@ -126,6 +112,7 @@ pub(crate) fn run_and_store(
     let done = tool_overhead::measured(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
+            preset,
             own_cost,
             file: file.as_ref().map(|(_, file)| file),
         })

@@ -21,8 +21,7 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
         problems
             .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
     }
-    for (cell, head) in results.cells.iter().enumerate() {
-        let summary = results.summary(cell);
+    for (cell, (head, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
             let why = failures(&summary);
             let message = results.header.messages.get(&cell);

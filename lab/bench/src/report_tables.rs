@@ -50,8 +50,7 @@ pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     ]
     .concat();
     let mut out = table(id, title, &columns, note);
-    for (cell, head) in results.cells.iter().enumerate() {
-        let summary = results.summary(cell);
+    for (head, summary) in results.summaries() {
         let mut row: Vec<Cell> = arm_and_subject(results, head).into();
         let times = LATENCY_COLUMNS.map(|name| {
             number(
@@ -76,8 +75,7 @@ pub(crate) fn phases(results: &Results) -> Table {
     columns.extend(PHASES.map(|phase| (phase, "ms")));
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
     let mut out = table("phases", "Where the time is spent", &columns, note);
-    for (cell, head) in results.cells.iter().enumerate() {
-        let summary = results.summary(cell);
+    for (head, summary) in results.summaries() {
         let mut row: Vec<Cell> = arm_and_subject(results, head).into();
         row.extend(summary.phases().map(|ms| number(ms, 3, NO_GOOD_ANSWER)));
         row.extend([

@@ -331,6 +331,13 @@ impl Results {
         Some(histogram)
     }
 
+    /// Of all cells, in the order of the plan.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
+        self.cells
+            .iter()
+            .zip((0..).map(|cell| self.summary(cell)))
+    }
+
     pub(crate) fn summary(&self, cell: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
         for sample in self.of(cell) {

@@ -25,14 +25,8 @@ struct CellNumbers<'a> {
 
 /// Without single requests, on one line.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
-    let cells = results
-        .cells
-        .iter()
-        .enumerate()
-        .map(|(cell, head)| CellNumbers {
-            head,
-            summary: results.summary(cell),
-        });
+    let cells = results.summaries();
+    let cells = cells.map(|(head, summary)| CellNumbers { head, summary });
     let report = JsonReport {
         run: &results.header,
         cells: cells.collect(),
@@ -54,8 +48,7 @@ pub(crate) fn csv(results: &Results) -> String {
         queued ms,connect ms,TLS ms,first byte ms,transfer ms,decode ms,\
         decode CPU ms,received bytes\n"
         .to_owned();
-    for (cell, head) in results.cells.iter().enumerate() {
-        let summary = results.summary(cell);
+    for (head, summary) in results.summaries() {
         let value_or_empty =
             |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let mut row = vec![csv_quoted(&head.arm), csv_quoted(&head.subject)];

@@ -11,7 +11,7 @@ use crate::args::{TransportArgs, first_duplicate};
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Cell, LinkKind, Plan};
-use crate::preset::{self, Preflight, Session};
+use crate::preset::{self, Session};
 use crate::protocol::Protocol;
 use crate::results::Results;
 use crate::run::Engine;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
-    preset::run_and_store(&plan, &args.output, ca_file, |session| {
+    preset::run("transport", &plan, &args.output, ca_file, |session| {
         measure(args, plan.clone(), session, &scenarios)
     })
 }
@@ -133,12 +133,8 @@ fn measure(
         time(args.poll)
     ));
     notes.push("What was read was compared with what was written".to_owned());
-    let known = Preflight {
-        notes,
-        ..Preflight::default()
-    };
     let plan = Rc::new(plan);
-    session.results("transport", &plan, known, |sink| {
+    session.results(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |cell| {
             let protocol = Protocol::named(plan.arm(cell)).ok_or(Failure::Missing)?;
             let scenario = scenarios.get(cell.subject).ok_or(Failure::Missing)?;

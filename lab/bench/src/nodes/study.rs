@@ -20,8 +20,9 @@ struct Load {
     lines: Vec<String>,
 }
 
-/// By method and round: the position in the run, and the latency in ms. `None` without a good answer.
-type ArmTimes = Vec<Vec<Option<(u64, f64)>>>;
+/// A round in which every node answered all methods: by node and method, the position in the run
+/// and the latency in ms.
+type Round = Vec<Vec<(u64, f64)>>;
 
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
@@ -64,37 +65,36 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
-    let of_arm = |arm: &String| -> ArmTimes {
-        let cells = methods
-            .iter()
-            .filter_map(|method| results.cell(arm, method));
+    let of_arm = |arm: &String| -> Vec<_> {
+        let cells = methods.iter();
+        let cells = cells.filter_map(|method| results.cell(arm, method));
         cells.map(times_of).collect()
     };
-    let all: Vec<ArmTimes> = arms.iter().map(of_arm).collect();
-    let rounds = all.iter().flatten().map(Vec::len).max().unwrap_or(0);
-    let is_complete = |round: &usize| all.iter().flatten().all(|times| times[*round].is_some());
-    let complete_rounds: Vec<usize> = (0..rounds).filter(is_complete).collect();
-    let total = |(times, arm): (&ArmTimes, &String)| {
-        let ms: f64 = complete_rounds
-            .iter()
-            .map(|round| sum_ms(times, *round))
-            .sum();
-        let requests = times.len() * complete_rounds.len();
+    let all: Vec<_> = arms.iter().map(of_arm).collect();
+    let complete_round = |round: usize| -> Option<Round> {
+        let of_arm = all.iter().map(|arm| arm.iter().map(|times| times[round]));
+        of_arm.map(Iterator::collect).collect()
+    };
+    let total_rounds = results.rounds();
+    let rounds: Vec<Round> = (0..total_rounds).filter_map(complete_round).collect();
+    let total = |(index, arm): (usize, &String)| {
+        let requests: usize = rounds.iter().map(|round| round[index].len()).sum();
+        let ms: f64 = rounds.iter().map(|round| sum_ms(&round[index])).sum();
         (arm.clone(), requests as u64, ms / 1e3)
     };
-    let nodes: Vec<(String, u64, f64)> = all.iter().zip(arms).map(total).collect();
+    let nodes: Vec<(String, u64, f64)> = arms.iter().enumerate().map(total).collect();
     let mut lines = Vec::new();
-    if complete_rounds.len() < rounds {
-        let left_out = count((rounds - complete_rounds.len()) as u64);
+    if rounds.len() < total_rounds {
+        let left_out = count((total_rounds - rounds.len()) as u64);
         lines.push(format!(
             "{left_out} of {} rounds are left out: not every answer was good",
-            count(rounds as u64)
+            count(total_rounds as u64)
         ));
     }
-    if !complete_rounds.is_empty() && arms.len() > 1 {
+    if !rounds.is_empty() && arms.len() > 1 {
         lines.extend(slowest_above_fastest(&nodes));
-        lines.push(wins(arms, &all, &complete_rounds));
-        lines.push(order_effect(arms, &all, &complete_rounds));
+        lines.push(wins(arms, &rounds));
+        lines.push(order_effect(arms, &rounds));
     }
     Load {
         title: title.to_owned(),
@@ -104,15 +104,14 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
 }
 
 /// Over all methods of a round.
-fn sum_ms(times: &ArmTimes, round: usize) -> f64 {
-    let latencies = times.iter().filter_map(|times| times[round]);
-    latencies.map(|(_, ms)| ms).sum()
+fn sum_ms(of_arm: &[(u64, f64)]) -> f64 {
+    of_arm.iter().map(|(_, ms)| ms).sum()
 }
 
-fn wins(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) -> String {
+fn wins(arms: &[String], rounds: &[Round]) -> String {
     let mut wins = vec![0; arms.len()];
-    for round in complete_rounds {
-        let sums = all.iter().map(|times| sum_ms(times, *round)).enumerate();
+    for round in rounds {
+        let sums = round.iter().map(|of_arm| sum_ms(of_arm)).enumerate();
         if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
             wins[fastest] += 1;
         }
@@ -124,7 +123,7 @@ fn wins(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) -> String 
     format!(
         "The fastest of a round was {} of {}",
         won.collect::<Vec<_>>().join(", "),
-        count(complete_rounds.len() as u64)
+        count(rounds.len() as u64)
     )
 }
 
@@ -145,20 +144,19 @@ fn slowest_above_fastest(totals: &[(String, u64, f64)]) -> Option<String> {
 
 /// Mean latency if a node was requested first in the round, and if later: the first request may
 /// warm caches for the second.
-fn order_effect(arms: &[String], all: &[ArmTimes], complete_rounds: &[usize]) -> String {
+fn order_effect(arms: &[String], rounds: &[Round]) -> String {
     let mut lines = Vec::new();
-    for (arm, times) in arms.iter().zip(all) {
+    for (index, arm) in arms.iter().enumerate() {
         let (mut first, mut later) = (Vec::new(), Vec::new());
-        for round in complete_rounds {
-            for (method, (number, ms)) in times.iter().filter_map(|of| of[*round]).enumerate() {
-                let is_before = |other: &ArmTimes| {
-                    let other = other.get(method).and_then(|times| times[*round]);
-                    other.is_some_and(|(other, _)| other < number)
+        for round in rounds {
+            for (method, (number, ms)) in round[index].iter().enumerate() {
+                let is_before = |other: &Vec<(u64, f64)>| {
+                    other.get(method).is_some_and(|(other, _)| other < number)
                 };
-                if all.iter().any(is_before) {
-                    later.push(ms);
+                if round.iter().any(is_before) {
+                    later.push(*ms);
                 } else {
-                    first.push(ms);
+                    first.push(*ms);
                 }
             }
         }
@@ -273,7 +271,7 @@ pub(crate) fn page(results: &Results) -> Vec<Block> {
     let columns = ["load", "node", "requests", "total [s]", "average [s]"];
     let note = "Over the rounds in which every node answered all requests of the load well.";
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);
-    let mut sentences = String::new();
+    let mut sentences = Vec::new();
     for load in loads(results) {
         for (node, requests, total) in &load.nodes {
             let mean = (*requests > 0).then(|| total / *requests as f64);
@@ -289,15 +287,12 @@ pub(crate) fn page(results: &Results) -> Vec<Block> {
                 cells::number(mean, 6, "no round was good"),
             ]);
         }
-        sentences += &load
-            .lines
-            .iter()
-            .map(|line| format!("{}: {line}\n", load.title))
-            .collect::<String>();
+        let lines = load.lines.iter();
+        sentences.extend(lines.map(|line| Block::Text(format!("{}: {line}", load.title))));
     }
     let mut blocks = disk::blocks(&results.header.disks);
     blocks.push(Block::Table(out));
-    blocks.extend(paragraphs(&sentences));
+    blocks.extend(sentences);
     blocks.extend(paragraphs(&recommendations(results)));
     blocks
 }

@@ -2,7 +2,6 @@
 //! difference is significant.
 
 use crate::compare::{Comparison, comparisons, interval_label, one};
-use crate::page::paragraphs;
 use crate::render::unreliable_suffix;
 use crate::results::Results;
 use faultline_pages::cells;
@@ -121,13 +120,10 @@ pub(crate) fn page(results: &Results) -> Vec<Block> {
             .map(|arm| cells::number(mean(arm), 3, "no good answer"));
         out.rows.push(cells::row(subject, row));
     }
-    let lines: String = sentences(results)
-        .iter()
-        .map(|(subject, lines)| format!("{subject}: {lines}\n"))
-        .collect();
-    let mut blocks = vec![Block::Table(out)];
-    blocks.extend(paragraphs(&lines));
-    blocks
+    let sentences = sentences(results).into_iter();
+    let sentences =
+        sentences.map(|(subject, sentence)| Block::Text(format!("{subject}: {sentence}")));
+    std::iter::once(Block::Table(out)).chain(sentences).collect()
 }
 
 #[cfg(test)]
