@@ -131,9 +131,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Ve
                 )
             }
             Ok(bytes) if !bytes.is_empty() => {
-                if let Some(size) = sizes.get_mut(cell.subject) {
-                    size.get_or_insert(bytes.len() as u64);
-                }
+                sizes[cell.subject].get_or_insert(bytes.len() as u64);
             }
             _ => {}
         }

@@ -30,16 +30,16 @@ fn request_columns(results: &Results) -> Columns {
     let text_column = |of: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(results.samples.iter().map(of).collect())
     };
-    let cell_of = |sample: &Sample| results.cells.get(sample.cell);
+    let cell_of = |sample: &Sample| &results.cells[sample.cell];
     let good = |of: &dyn Fn(&Timing) -> u64| integer_column(&|sample| sample.timing().map(of));
-    let arm = |sample: &Sample| Some(cell_of(sample)?.arm.clone());
-    let subject = |sample: &Sample| Some(cell_of(sample)?.subject.clone());
+    let arm = |sample: &Sample| Some(cell_of(sample).arm.clone());
+    let subject = |sample: &Sample| Some(cell_of(sample).subject.clone());
     let mut columns = named([
         ("number", integer_column(&|sample| Some(sample.number))),
         ("round", integer_column(&|sample| Some(sample.round.into()))),
         ("arm", text_column(&arm)),
         ("subject", text_column(&subject)),
-        ("size", integer_column(&|sample| cell_of(sample)?.size)),
+        ("size", integer_column(&|sample| cell_of(sample).size)),
         ("at_ns", integer_column(&|sample| Some(sample.at_ns))),
         ("latency_ns", integer_column(&Sample::latency_ns)),
     ]);

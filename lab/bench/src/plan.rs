@@ -110,15 +110,15 @@ impl Plan {
     }
 
     pub(crate) fn arm(&self, cell: &Cell) -> &str {
-        self.arms.get(cell.arm).map_or("", String::as_str)
+        &self.arms[cell.arm]
     }
 
     pub(crate) fn subject(&self, cell: &Cell) -> &str {
-        self.subjects.get(cell.subject).map_or("", String::as_str)
+        &self.subjects[cell.subject]
     }
 
-    pub(crate) fn link(&self, cell: &Cell) -> Option<&LinkKind> {
-        self.links.get(cell.link)
+    pub(crate) fn link(&self, cell: &Cell) -> &LinkKind {
+        &self.links[cell.link]
     }
 
     pub(crate) fn round_of(&self, number: u64) -> u64 {
@@ -148,13 +148,9 @@ impl Plan {
 
     /// The index of the first link to the same address.
     pub(crate) fn node(&self, link: usize) -> usize {
-        let Some(to) = self.links.get(link).map(|link| &link.endpoint) else {
-            return link;
-        };
-        self.links
-            .iter()
-            .position(|link| link.endpoint == *to)
-            .unwrap_or(link)
+        let to = &self.links[link].endpoint;
+        let first = self.links.iter().position(|link| link.endpoint == *to);
+        first.unwrap_or(link)
     }
 
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
@@ -182,23 +178,18 @@ impl Plan {
 
     /// Text of the first requests: one round, or for a weighted mix as many as it has cells.
     pub(crate) fn first_requests(&self) -> String {
-        let sent = Order::new(self)
-            .take(self.cells.len())
-            .filter_map(|scheduled| {
-                let cell = self.cells.get(scheduled.cell)?;
-                let link = self.link(cell)?;
-                let over = if link.protocol == Protocol::WebSocket {
-                    "SEND"
-                } else {
-                    "POST"
-                };
-                let body = self.body(cell, scheduled.number);
-                Some(format!(
-                    "{over} {} {}\n",
-                    link.endpoint.shown(),
-                    String::from_utf8_lossy(&body)
-                ))
-            });
+        let scheduled = Order::new(self).take(self.cells.len());
+        let sent = scheduled.map(|scheduled| {
+            let cell = &self.cells[scheduled.cell];
+            let link = self.link(cell);
+            let over = match link.protocol {
+                Protocol::WebSocket => "SEND",
+                _ => "POST",
+            };
+            let body = self.body(cell, scheduled.number);
+            let body = String::from_utf8_lossy(&body);
+            format!("{over} {} {body}\n", link.endpoint.shown())
+        });
         sent.collect()
     }
 }

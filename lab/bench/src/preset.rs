@@ -2,7 +2,7 @@
 
 use crate::args::{LoadArgs, OutArgs};
 use crate::failure::Failure;
-use crate::plan::{Cell, LinkKind, MAX_REQUESTS, Plan};
+use crate::plan::{Cell, MAX_REQUESTS, Plan};
 use crate::protocol::Protocol;
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
@@ -148,16 +148,14 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Ve
     first.weights.clear();
     let mut tried = BTreeSet::new();
     first.cells.retain(|cell| {
-        let over = plan.link(cell).map(|link| link.protocol);
-        over == Some(Protocol::Http2) && tried.insert(cell.arm)
+        plan.link(cell).protocol == Protocol::Http2 && tried.insert(cell.arm)
     });
     if first.cells.is_empty() {
         return Ok(notes);
     }
     for (cell, answer) in first.cells.iter().zip(engine.probe(&first)?).rev() {
-        let tls = first.link(cell).is_some_and(|link| link.endpoint.tls);
         if let Err(failure) = answer
-            && failure.is_no_http2(tls)
+            && failure.is_no_http2(first.link(cell).endpoint.tls)
         {
             notes.push(remove_arm(plan, cell.arm, &failure)?);
         }
@@ -167,7 +165,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Ve
 
 /// Returns a note. Fails if no other arm is left.
 pub(crate) fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
-    let name = plan.arms.get(arm).cloned().unwrap_or_default();
+    let name = plan.arms[arm].clone();
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
@@ -182,11 +180,8 @@ fn links(plan: &Plan) -> Vec<String> {
     if plan.links.iter().all(|link| link.shape.is_none()) {
         return Vec::new();
     }
-    let shape = |link: &LinkKind| link.shape.to_string();
-    plan.cells
-        .iter()
-        .map(|cell| plan.link(cell).map_or_else(String::new, shape))
-        .collect()
+    let shape = |cell| plan.link(cell).shape.to_string();
+    plan.cells.iter().map(shape).collect()
 }
 
 /// Settings that affect latencies, except the node's.
@@ -196,7 +191,8 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     for cell in &plan.cells {
         let arm = plan.arm(cell);
         // The arms of `bench transport` are transports.
-        if let Some(link) = plan.link(cell).filter(|_| preset != "transport") {
+        if preset != "transport" {
+            let link = plan.link(cell);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
             let of_arm = shapes.entry(arm).or_default();
@@ -291,7 +287,7 @@ fn cell_heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
 mod tests {
     use super::*;
     use crate::endpoint::Endpoint;
-    use crate::stream::LinkShape;
+    use crate::stream::{LinkKind, LinkShape};
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {

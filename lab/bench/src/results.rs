@@ -282,9 +282,8 @@ impl Results {
     }
 
     pub(crate) fn of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
-        let is_of_arm =
-            move |sample: &&Sample| self.cells.get(sample.cell).is_some_and(|c| c.arm == arm);
-        self.samples.iter().filter(is_of_arm)
+        let samples = self.samples.iter();
+        samples.filter(move |sample| self.cells[sample.cell].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.

@@ -195,9 +195,7 @@ impl Engine {
         let shared = Shared::new(plan.clone(), None);
         self.measured(&shared, "tasks", sink, async {
             while let Some((scheduled, at)) = shared.next().await {
-                let Some(cell) = plan.cells.get(scheduled.cell) else {
-                    break;
-                };
+                let cell = &plan.cells[scheduled.cell];
                 let send = async |_| perform(cell).await;
                 let node = plan.node(cell.link);
                 let attempted = shared.pace.send_with_retries(node, at, Repeat::All, send);
@@ -336,13 +334,10 @@ impl Shared {
         attempted: Attempt<Timing>,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
-        if let Some(cell) = self.plan.cells.get(scheduled.cell) {
-            self.verify.borrow_mut().record_answer(
-                (cell.arm, cell.subject),
-                self.plan.round_of(scheduled.number),
-                answer,
-            );
-        }
+        let round = self.plan.round_of(scheduled.number);
+        let cell = &self.plan.cells[scheduled.cell];
+        let mut verify = self.verify.borrow_mut();
+        verify.record_answer((cell.arm, cell.subject), round, answer);
         self.done.set(self.done.get() + 1);
         // Only the first per cell.
         if let Some(message) = attempted.answer.as_ref().err().and_then(Failure::message) {
@@ -372,9 +367,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         Repeat::None
     };
     while let Some((scheduled, at)) = shared.next().await {
-        let Some(cell) = shared.plan.cells.get(scheduled.cell) else {
-            return;
-        };
+        let cell = &shared.plan.cells[scheduled.cell];
         let node = shared.plan.node(cell.link);
         if shared.pace.is_paused(node, at) {
             shared.record_answer(

@@ -121,12 +121,8 @@ fn measure(
     }
     client.drop_connections();
     if !chain.can_write() {
-        let reads = |cell: &Cell| {
-            scenarios
-                .get(cell.subject)
-                .is_some_and(|(operation, _)| *operation == Operation::Read)
-        };
-        plan.cells.retain(reads);
+        plan.cells
+            .retain(|cell| scenarios[cell.subject].0 == Operation::Read);
     }
     notes.push(format!(
         "Polled every {}; what is between polls, and until a node reports, is in `queued`",
@@ -137,8 +133,8 @@ fn measure(
     session.results(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |cell| {
             let protocol = Protocol::named(plan.arm(cell)).ok_or(Failure::Missing)?;
-            let scenario = scenarios.get(cell.subject).ok_or(Failure::Missing)?;
-            chain.perform(&mut client, protocol, *scenario).await
+            let scenario = scenarios[cell.subject];
+            chain.perform(&mut client, protocol, scenario).await
         })
     })
 }

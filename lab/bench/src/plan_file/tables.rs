@@ -45,33 +45,25 @@ fn pooled(results: &Results) -> Option<Results> {
         return None;
     }
     let arms = &results.header.arms;
-    let index = |sample: &Sample| {
-        let head = results.cells.get(sample.cell)?;
-        Some((head, arms.iter().position(|arm| *arm == head.arm)?))
-    };
-    let of_sample = |sample: &Sample| {
-        let (head, _) = index(sample)?;
-        Some((sample.round, head.subject.as_str()))
-    };
-    let known: BTreeSet<_> = results.samples.iter().filter_map(of_sample).collect();
-    let rounds: BTreeMap<_, u32> = known.into_iter().zip(0..).collect();
+    let head = |sample: &Sample| &results.cells[sample.cell];
+    let request = |sample: &Sample| (sample.round, head(sample).subject.as_str());
+    let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
+    let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
     let sample = |sample: &Sample| {
-        let (head, cell) = index(sample)?;
-        let round = *rounds.get(&(sample.round, head.subject.as_str()))?;
         Some(Sample {
-            cell,
-            round,
+            cell: arms.iter().position(|arm| *arm == head(sample).arm)?,
+            round: rounds[&request(sample)],
             ..sample.clone()
         })
     };
-    let head = |arm: &String| CellHead {
+    let cell = |arm: &String| CellHead {
         arm: arm.clone(),
         subject: ALL_REQUESTS.to_owned(),
         size: None,
     };
     Some(Results {
         header: results.header.clone(),
-        cells: arms.iter().map(head).collect(),
+        cells: arms.iter().map(cell).collect(),
         samples: results.samples.iter().filter_map(sample).collect(),
     })
 }

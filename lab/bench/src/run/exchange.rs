@@ -73,11 +73,7 @@ impl Connections {
 
     /// An error becomes the next request's failure.
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
-        let index = cell.link;
-        let (Some(kind), Some(connection)) = (plan.links.get(index), self.links.get_mut(index))
-        else {
-            return;
-        };
+        let (kind, connection) = (plan.link(cell), &mut self.links[cell.link]);
         if connection.is_none() && kind.protocol != Protocol::HttpNew {
             let opened = Connection::open(kind, self.tls.as_ref(), plan.limit, plan.timeout);
             if let Ok(Ok(opened)) = timeout(plan.timeout, opened).await {
@@ -95,7 +91,6 @@ impl Connections {
         decoder: &mut Decoder,
         at: Duration,
     ) -> Result<Timing, Failure> {
-        let index = cell.link;
         let begun = clock::uptime();
         let left = plan.timeout.saturating_sub(begun.saturating_sub(at));
         if left.is_zero() {
@@ -104,21 +99,16 @@ impl Connections {
         }
         let requested = timeout(left, self.ask(plan, cell, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
-        let (raw, opened_in) = requested.inspect_err(|_| {
-            self.links.get_mut(index).map(Option::take);
-        })?;
+        let (raw, opened_in) = requested.inspect_err(|_| self.links[cell.link] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = decoded(&raw, id, cell, decoder);
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, opened_in);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if let Some(link) = self.links.get_mut(index)
-            && is_unclear
-            && matches!(link, Some(Connection::Socket(_)))
-        {
+        if is_unclear && matches!(self.links[cell.link], Some(Connection::Socket(_))) {
             // On an open socket, a late answer could be taken for the next one.
-            *link = None;
+            self.links[cell.link] = None;
         }
         decoded?;
         let queued = begun.saturating_sub(at);
@@ -137,8 +127,7 @@ impl Connections {
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
-        let kind = plan.link(cell).ok_or(Failure::Closed)?;
-        let connection = self.links.get_mut(cell.link).ok_or(Failure::Closed)?;
+        let (kind, connection) = (plan.link(cell), &mut self.links[cell.link]);
         let usable = match connection {
             Some(link) => link.is_usable().await,
             None => false,
