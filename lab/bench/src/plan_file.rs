@@ -1,23 +1,29 @@
 //! `bench run`: requests from a plan file.
 
 mod load;
-mod tables;
 #[cfg(test)]
 mod tests;
 
 use crate::args::RunArgs;
+use crate::compare::compared;
 use crate::plan::Plan;
 use crate::preset;
+use crate::report_tables::{differences, percentiles};
+use crate::results::{CellHead, Results, Sample};
 use faultline_common::args::UsageError;
+use faultline_pages::model::Table;
+use faultline_pages::render::plain;
 use faultline_settings::{ConfigError, text};
 use faultline_text::is_unsafe_char;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-pub(crate) use tables::{all_requests_text as study, tables};
 use toml::de::DeValue;
 
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 const ENCODING: &str = "encoding";
+const ALL_REQUESTS: &str = "all requests";
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
@@ -68,4 +74,64 @@ fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
             "{name:?}: a name has up to 80 letters, none of them a control character"
         ))
     }
+}
+
+pub(crate) fn study(results: &Results) -> String {
+    let tables = tables(results);
+    let Some(latencies) = tables.first() else {
+        return String::new();
+    };
+    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(latencies);
+    if let (Some(reference), Some(differences)) = (results.header.arms.first(), tables.get(1)) {
+        let _ = write!(
+            out,
+            "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
+        );
+        out += &plain(differences);
+    }
+    out + "\n"
+}
+
+/// Latencies, then differences if there are any. Empty with only one request.
+pub(crate) fn tables(results: &Results) -> Vec<Table> {
+    let Some(all) = pooled(results) else {
+        return Vec::new();
+    };
+    let title = "Latency of all requests";
+    let mut tables = vec![percentiles(&all, ("study-latencies", title))];
+    let compared = compared(&all);
+    if !compared.is_empty() {
+        tables.push(differences(&all, &compared, "study-differences"));
+    }
+    tables
+}
+
+/// Results with one cell per arm: each request of a round becomes a round of its own. `None` with
+/// only one request.
+fn pooled(results: &Results) -> Option<Results> {
+    if results.subjects().len() < 2 {
+        return None;
+    }
+    let arms = &results.header.arms;
+    let head = |sample: &Sample| &results.cells[sample.cell];
+    let request = |sample: &Sample| (sample.round, head(sample).subject.as_str());
+    let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
+    let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
+    let sample = |sample: &Sample| {
+        Some(Sample {
+            cell: arms.iter().position(|arm| *arm == head(sample).arm)?,
+            round: rounds[&request(sample)],
+            ..sample.clone()
+        })
+    };
+    let cell = |arm: &String| CellHead {
+        arm: arm.clone(),
+        subject: ALL_REQUESTS.to_owned(),
+        size: None,
+    };
+    Some(Results {
+        header: results.header.clone(),
+        cells: arms.iter().map(cell).collect(),
+        samples: results.samples.iter().filter_map(sample).collect(),
+    })
 }

@@ -147,9 +147,9 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Ve
     let mut first = plan.clone();
     first.weights.clear();
     let mut tried = BTreeSet::new();
-    first.cells.retain(|cell| {
-        plan.link(cell).protocol == Protocol::Http2 && tried.insert(cell.arm)
-    });
+    first
+        .cells
+        .retain(|cell| plan.link(cell).protocol == Protocol::Http2 && tried.insert(cell.arm));
     if first.cells.is_empty() {
         return Ok(notes);
     }
@@ -298,12 +298,13 @@ mod tests {
                 shape: LinkShape::read(shape).unwrap(),
                 protocol,
             }];
-            let arms = vec!["a".to_owned()];
+            let (arms, subjects) = (vec!["a".to_owned()], vec!["b".to_owned()]);
             settings(
                 "run",
                 &Plan {
                     links,
                     arms,
+                    subjects,
                     ..crate::plan::tests::plan(1, 1)
                 },
             )

@@ -332,9 +332,7 @@ impl Results {
 
     /// Of all cells, in the order of the plan.
     pub(crate) fn summaries(&self) -> impl Iterator<Item = (&CellHead, Summary)> {
-        self.cells
-            .iter()
-            .zip((0..).map(|cell| self.summary(cell)))
+        self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
     }
 
     pub(crate) fn summary(&self, cell: usize) -> Summary {

@@ -1,6 +1,5 @@
 //! `bench transport`: compares HTTP with WebSocket for reads and writes.
 
-mod chain;
 mod evm;
 mod node_client;
 mod solana;
@@ -13,20 +12,26 @@ use crate::failure::Failure;
 use crate::plan::{Cell, LinkKind, Plan};
 use crate::preset::{self, Session};
 use crate::protocol::Protocol;
-use crate::results::Results;
+use crate::results::{Results, Timing, ns};
 use crate::run::Engine;
 use anyhow::bail;
-use chain::{Chain, Operation};
 use evm::Evm;
 use faultline_common::args::UsageError;
+use faultline_common::clock;
 use faultline_text::{clean, time};
-use node_client::NodeClient;
+use node_client::{NodeClient, in_time};
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
 pub(crate) use study::{page, tables as study};
 
 const LIMIT: usize = 16 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Read,
+}
 
 /// An operation and its repetitions in a row.
 type Scenario = (Operation, u32);
@@ -204,4 +209,89 @@ async fn version(client: &mut NodeClient, method: &str) -> String {
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))
     })
+}
+
+enum Chain {
+    Evm(Evm),
+    Solana(Box<Solana>),
+}
+
+impl Chain {
+    async fn perform(
+        &mut self,
+        client: &mut NodeClient,
+        protocol: Protocol,
+        (operation, times): Scenario,
+    ) -> Result<Timing, Failure> {
+        let done = self
+            .run_operation(client, protocol, (operation, times))
+            .await;
+        if done.is_err() {
+            client.drop_connections();
+            // A failed write may have an effect.
+            match self {
+                Chain::Evm(evm) => evm.effect_unknown = true,
+                Chain::Solana(solana) => solana.effect_unknown = true,
+            }
+        }
+        done
+    }
+
+    fn can_write(&self) -> bool {
+        match self {
+            Chain::Evm(evm) => evm.can_write(),
+            Chain::Solana(_) => true,
+        }
+    }
+
+    async fn run_operation(
+        &mut self,
+        client: &mut NodeClient,
+        protocol: Protocol,
+        (operation, times): Scenario,
+    ) -> Result<Timing, Failure> {
+        // A busy client already has connections and subscriptions.
+        in_time(client.timeout, async {
+            match self {
+                Chain::Evm(evm) => evm.prepare(client, protocol).await,
+                Chain::Solana(solana) => solana.prepare(client, protocol).await,
+            }
+        })
+        .await?;
+        client.drain_notifications();
+        client.meter = Timing::default();
+        let mut begun = clock::uptime();
+        for index in 0..times {
+            if index > 0 {
+                // Renewal of the blockhash is not measured.
+                let (paused, meter) = (clock::uptime(), client.meter);
+                if let Chain::Solana(solana) = self {
+                    solana.renew_blockhash(client).await?;
+                }
+                client.meter = meter;
+                client.drain_notifications();
+                begun += clock::uptime().saturating_sub(paused);
+            }
+            in_time(client.timeout, self.run_once(client, protocol, operation)).await?;
+        }
+        let took = ns(clock::uptime().saturating_sub(begun));
+        let mut timing = client.meter;
+        // The time outside of calls was spent waiting.
+        timing.phases[0] = took.saturating_sub(timing.phases.iter().sum());
+        Ok(timing)
+    }
+
+    async fn run_once(
+        &mut self,
+        client: &mut NodeClient,
+        protocol: Protocol,
+        operation: Operation,
+    ) -> Result<(), Failure> {
+        match (self, operation) {
+            (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
+            (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
+            (Chain::Solana(solana), Operation::Write) => solana.write(client, protocol).await,
+            (Chain::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! Plans as people write them.
 
 use super::load::parse;
+use super::{compared, pooled, study};
 use crate::answer::{Encoding, Expected};
 use crate::plan::{Order, Plan};
 use crate::protocol::Protocol;
+use crate::results::tests::results;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -263,4 +265,48 @@ fn parameters_that_are_invalid_json_for_some_value_are_refused() {
     assert!(told("[{kez}]").contains("{kez} stands for nothing; known: {slot}, {key}"));
     assert!(told("7").contains("neither an array nor an object"));
     assert!(told(r#"["{slot}""#).contains("is no JSON"));
+}
+
+#[test]
+fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
+    // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
+    let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 100_000;
+    let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
+    let (a, b) = (
+        [made(2_000_000, 0), made(20_000_000, 1)],
+        [made(3_000_000, 2), made(21_000_000, 3)],
+    );
+    let mut results = results(
+        300,
+        &[
+            ("a", 1, &a[0]),
+            ("a", 2, &a[1]),
+            ("b", 1, &b[0]),
+            ("b", 2, &b[1]),
+        ],
+    );
+    results
+        .samples
+        .retain(|sample| sample.round as usize % 2 == sample.cell % 2);
+    results.cells.iter_mut().for_each(|cell| cell.size = None);
+    let all = pooled(&results).unwrap();
+    assert_eq!((all.cells.len(), all.samples.len()), (2, 600));
+    let compared = &compared(&all)[0];
+    assert_eq!(compared.rounds, 300);
+    assert!(
+        (compared.mean.value - 1.0).abs() < 0.1 && compared.mean.low > 0.8,
+        "{compared:?}"
+    );
+    let mean = all.summary(0).latency.unwrap().mean;
+    assert!((mean - 11.05).abs() < 0.1, "{mean}");
+    assert!(
+        study(&results).contains("all requests"),
+        "{}",
+        study(&results)
+    );
+    results
+        .cells
+        .iter_mut()
+        .for_each(|cell| cell.subject = "one".to_owned());
+    assert_eq!(study(&results), "");
 }

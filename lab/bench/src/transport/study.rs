@@ -123,7 +123,9 @@ pub(crate) fn page(results: &Results) -> Vec<Block> {
     let sentences = sentences(results).into_iter();
     let sentences =
         sentences.map(|(subject, sentence)| Block::Text(format!("{subject}: {sentence}")));
-    std::iter::once(Block::Table(out)).chain(sentences).collect()
+    std::iter::once(Block::Table(out))
+        .chain(sentences)
+        .collect()
 }
 
 #[cfg(test)]
