@@ -1,7 +1,6 @@
 //! `bench compression`: codecs on transactions, blocks or accounts, alone and bundled, and their
 //! effect on fetch time.
 
-mod bundle;
 mod diff;
 mod link;
 mod measure;
@@ -84,7 +83,7 @@ fn plan() -> Plan {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
     /// Empty in older results.
@@ -106,7 +105,7 @@ struct ClassRow {
 }
 
 /// Over blobs of `txcount` records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
     txcount: u64,
@@ -125,13 +124,13 @@ struct BundleRow {
 /// Records of one blob, their bytes, and the compressed bytes.
 type Blob = (u64, u64, u64);
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Overhead {
     header: u64,
     ack: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct FetchTable {
     codec: String,
     records: u64,
@@ -143,7 +142,7 @@ struct FetchTable {
     columns: Vec<FetchColumn>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct FetchColumn {
     latency_ms: f64,
     uncmp: Vec<f64>,
@@ -155,13 +154,18 @@ struct FetchColumn {
 }
 
 impl Outcome {
+    fn row(&self, codec: &str, range: &str) -> Option<&ClassRow> {
+        let mut rows = self.classes.iter();
+        rows.find(|row| row.codec == codec && row.range == range)
+    }
+
     /// Rows of all records together.
     fn overall_rows(&self) -> impl Iterator<Item = &ClassRow> {
         self.classes.iter().filter(|row| row.range == "all")
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     preset: String,
     version: String,
@@ -263,7 +267,7 @@ fn outcome(args: &CompressionArgs, records: Records) -> anyhow::Result<Outcome> 
         counted(measured.len() as f64, "codec")
     ));
     let classes = measure::classes(&mut measured, tested, args);
-    let (bundles, blobs) = bundle::rows(&mut measured, tested, args, &mut problems);
+    let (bundles, blobs) = measure::bundles(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
         Some(first) if args.fetch > 0 => {
             let dictionary = dictionary.as_deref();

@@ -112,11 +112,7 @@ fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> Stri
 
 /// Size of each account, from the first encoding that returned bytes.
 fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Vec<Option<u64>>> {
-    let node = plan
-        .links
-        .first()
-        .map(|link| link.endpoint.shown())
-        .unwrap_or_default();
+    let node = plan.links[0].endpoint.shown();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing

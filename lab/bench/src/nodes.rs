@@ -418,10 +418,10 @@ mod tests {
             "{known:?}"
         );
         let plan = plan(&args, chain, nodes, range).unwrap();
-        let body = String::from_utf8(plan.body_in(&plan.cells[0], 1, 0).to_vec()).unwrap();
+        let method = plan.method(&plan.cells[0], 0);
         assert!(
-            body.contains(r#""eth_getBlockByNumber","params":["0x"#),
-            "{body}"
+            method.contains(r#""eth_getBlockByNumber","params":["0x"#),
+            "{method}"
         );
         let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
         assert!(wrong.is::<UsageError>(), "{wrong}");

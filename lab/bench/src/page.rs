@@ -196,10 +196,7 @@ fn largest(results: &Results, reference: &str, compared: &[Comparison]) -> Optio
     let shown = || compared.iter().filter(|one| one.decision.shown().is_some());
     let size = |one: &Comparison| one.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let one = shown().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let mean = |arm: &str| {
-        let cell = results.cell(arm, &one.subject)?;
-        Some(results.summary(cell).latency?.mean)
-    };
+    let mean = |arm| results.mean(arm, &one.subject);
     let means = [mean(reference)?, mean(&one.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
     let title = format!("Latency of {}", results.label(&one.subject, one.size));

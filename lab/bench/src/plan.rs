@@ -154,13 +154,14 @@ impl Plan {
     }
 
     pub(crate) fn body(&self, cell: &Cell, id: u64) -> Bytes {
-        self.body_in(cell, id, self.round_of(id))
+        let method = self.method(cell, self.round_of(id));
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
-    /// Rounds are counted over the whole run.
-    pub(crate) fn body_in(&self, cell: &Cell, id: u64, round: u64) -> Bytes {
+    /// The method and parameters of a round. Rounds are counted over the whole run.
+    pub(crate) fn method(&self, cell: &Cell, round: u64) -> String {
         let mut random = cell.random(self.seed, round);
-        let method = match cell.numbers {
+        match cell.numbers {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
                 let written = cell.method.replace(RANDOM, &number.to_string());
@@ -172,8 +173,7 @@ impl Plan {
                     value.random_text(seed, offset)
                 })
             }
-        };
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
+        }
     }
 
     /// Text of the first requests: one round, or for a weighted mix as many as it has cells.

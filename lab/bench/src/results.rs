@@ -335,6 +335,11 @@ impl Results {
         self.cells.iter().zip((0..).map(|cell| self.summary(cell)))
     }
 
+    /// The mean latency in ms.
+    pub(crate) fn mean(&self, arm: &str, subject: &str) -> Option<f64> {
+        Some(self.summary(self.cell(arm, subject)?).latency?.mean)
+    }
+
     pub(crate) fn summary(&self, cell: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
         for sample in self.of(cell) {

@@ -90,7 +90,12 @@ impl AnswerVerifier {
     }
 
     fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
-        let requested = || requested(&self.plan, subject, number);
+        let plan = &self.plan;
+        let requested = || {
+            let mut cells = plan.cells.iter();
+            let cell = cells.find(|cell| cell.subject == subject);
+            cell.map_or_else(String::new, |cell| plan.method(cell, number))
+        };
         let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
             return;
         };
@@ -131,18 +136,6 @@ fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
         skipped: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
         record,
     }
-}
-
-fn requested(plan: &Plan, subject: usize, round: u64) -> String {
-    let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else {
-        return String::new();
-    };
-    let body = plan.body_in(cell, 0, round);
-    let text = String::from_utf8_lossy(&body);
-    let method = text
-        .split_once("\"id\":0,")
-        .map_or("", |(_, method)| method);
-    method.strip_suffix('}').unwrap_or(method).to_owned()
 }
 
 fn difference(reference: &Answer, other: &Answer) -> String {

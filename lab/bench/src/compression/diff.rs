@@ -26,7 +26,7 @@ pub(crate) fn changes(
 ) -> anyhow::Result<(String, bool)> {
     let (mut both, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
-        let Some(other) = matching_row(after, row) else {
+        let Some(other) = after.row(&row.codec, &row.range) else {
             continue;
         };
         for ((what, worse), (a, b)) in COMPARED.into_iter().zip(values(row).zip(values(other))) {
@@ -78,13 +78,6 @@ pub(crate) fn changes(
 
 fn name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
-}
-
-fn matching_row<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
-    outcome
-        .classes
-        .iter()
-        .find(|other| other.codec == row.codec && other.range == row.range)
 }
 
 /// The saved share may be near 0, so its complement is compared.
@@ -146,7 +139,7 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
         known => known.to_owned(),
     };
     for row in before.overall_rows() {
-        if let Some(other) = matching_row(after, row) {
+        if let Some(other) = after.row(&row.codec, &row.range) {
             let name = format!("library of {}", row.codec);
             mismatches.push(setting_mismatch(&name, &known(row), &known(other)));
         }

@@ -165,61 +165,39 @@ fn bar(of: Option<Interval>) -> Option<Bar> {
     })
 }
 
+type ClassInterval = fn(&ClassRow) -> Option<Interval>;
+
 fn codecs(outcome: &Outcome) -> Vec<Block> {
     let ranges = outcome.classes.iter().map(|row| row.range.clone());
     let categories = distinct(ranges);
-    let of = |codec: &str, range: &str| {
-        outcome
-            .classes
-            .iter()
-            .find(|row| row.codec == codec && row.range == range)
-    };
-    let series = |value: &dyn Fn(&ClassRow) -> Option<Bar>| -> Vec<BarSeries> {
-        let one = |row: &ClassRow| BarSeries {
-            name: row.codec.clone(),
-            values: categories
-                .iter()
-                .map(|range| value(of(&row.codec, range)?))
+    let draw = |id: &str, title: &str, y_label: &str, log: bool, of: ClassInterval| {
+        let value = |codec: &str, range: &String| bar(of(outcome.row(codec, range)?));
+        let series = |all: &ClassRow| BarSeries {
+            name: all.codec.clone(),
+            values: { categories.iter() }
+                .map(|range| value(&all.codec, range))
                 .collect(),
         };
-        outcome.overall_rows().map(one).collect()
-    };
-    let draw = |id: &str, title: &str, label: &str, log: bool, series| {
-        let chart = Bars {
-            y_label: label.to_owned(),
+        let chart = Chart::Bars(Bars {
+            y_label: y_label.to_owned(),
             categories: categories.clone(),
-            series,
+            series: outcome.overall_rows().map(series).collect(),
             log,
-        };
-        figure(
-            id,
-            title,
-            "With 95 % intervals where there are records enough for one.",
-            Chart::Bars(chart),
-        )
+        });
+        let caption = "With 95 % intervals where there are records enough for one.";
+        figure(id, title, caption, chart)
     };
+    let (saved, speed) = ("Saved (%)", "MB/s of CPU");
     vec![
-        draw(
-            "saved",
-            "Bytes saved by size class",
-            "Saved (%)",
-            false,
-            series(&|row| bar(row.interval)),
-        ),
-        draw(
-            "speed",
-            "Speed of compressing",
-            "MB/s of CPU",
-            true,
-            series(&|row| bar(row.compress)),
-        ),
-        draw(
-            "restore-speed",
-            "Speed of restoring",
-            "MB/s of CPU",
-            true,
-            series(&|row| bar(row.decompress)),
-        ),
+        draw("saved", "Bytes saved by size class", saved, false, |row| {
+            row.interval
+        }),
+        draw("speed", "Speed of compressing", speed, true, |row| {
+            row.compress
+        }),
+        draw("restore-speed", "Speed of restoring", speed, true, |row| {
+            row.decompress
+        }),
         Block::Table(tables::classes(outcome)),
     ]
 }

@@ -121,17 +121,12 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
     let unique_ids = unique_ids(subjects.iter().map(|(subject, _)| *subject));
     let mut blocks = Vec::new();
     for ((subject, size), id) in subjects.iter().zip(unique_ids).take(MAX_DISTRIBUTIONS) {
-        let set = |arm: &String| {
-            results
-                .cell(arm, subject)
-                .map(|cell| results.by_round(cell))
-        };
-        let mut sets: Vec<(&String, Vec<Option<f64>>)> = results
-            .header
-            .arms
-            .iter()
-            .filter_map(|arm| Some((arm, set(arm)?)))
-            .collect();
+        let mut sets: Vec<(&String, Vec<Option<f64>>)> = Vec::new();
+        for arm in &results.header.arms {
+            if let Some(cell) = results.cell(arm, subject) {
+                sets.push((arm, results.by_round(cell)));
+            }
+        }
         sets.retain(|(_, set)| set.iter().any(Option::is_some));
         let pooled: Vec<_> = sets.iter().flat_map(|(_, set)| set.clone()).collect();
         let edges = freedman_diaconis(&pooled, 0.99, MAX_CLASSES);

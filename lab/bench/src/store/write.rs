@@ -43,7 +43,14 @@ pub(crate) fn check_new(option: &str, path: &Path) -> anyhow::Result<()> {
 
 impl ResultsFile {
     pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
-        let writer = ResultsWriter::create(path)?;
+        let writer = ResultsWriter {
+            path: path.to_owned(),
+            database: create(path)?,
+            samples: Vec::new(),
+            header: None,
+            buckets: Vec::new(),
+            is_failing: false,
+        };
         let (sender, messages) = channel();
         let thread = Builder::new()
             .name("results".to_owned())
@@ -151,17 +158,6 @@ struct ResultsWriter {
 }
 
 impl ResultsWriter {
-    fn create(path: &Path) -> anyhow::Result<ResultsWriter> {
-        Ok(ResultsWriter {
-            path: path.to_owned(),
-            database: create(path)?,
-            samples: Vec::new(),
-            header: None,
-            buckets: Vec::new(),
-            is_failing: false,
-        })
-    }
-
     fn write_until_end(mut self, messages: &Receiver<Message>) -> anyhow::Result<()> {
         let mut last = Ok(());
         for message in messages {

@@ -16,9 +16,11 @@ pub(crate) fn tables(results: &Results) -> String {
     for subject in results.subject_names() {
         let _ = writeln!(out, "=== {} ===\n", subject.to_uppercase());
         for arm in &results.header.arms {
-            let mean = mean(results, arm, subject).map_or("no good answer".to_owned(), |mean| {
-                format!("{} ms", number(mean, 3))
-            });
+            let mean = results
+                .mean(arm, subject)
+                .map_or("no good answer".to_owned(), |mean| {
+                    format!("{} ms", number(mean, 3))
+                });
             let failed = failed(results, arm, subject);
             let failed = match failed {
                 0 => String::new(),
@@ -34,17 +36,13 @@ pub(crate) fn tables(results: &Results) -> String {
     out
 }
 
-fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
-    Some(results.summary(results.cell(arm, subject)?).latency?.mean)
-}
-
 fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
     let comparisons = comparisons(results);
     let sentence = |subject: &str, arm: &str| {
-        let mean = mean(results, arm, subject);
+        let mean = results.mean(arm, subject);
         if [reference, arm]
             .iter()
             .any(|arm| failed(results, arm, subject) > 0)
@@ -114,10 +112,9 @@ pub(crate) fn page(results: &Results) -> Vec<Block> {
         .collect();
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
     for subject in results.subject_names() {
-        let mean = |arm: &String| mean(results, arm, subject);
         let row = arms
             .iter()
-            .map(|arm| cells::number(mean(arm), 3, "no good answer"));
+            .map(|arm| cells::number(results.mean(arm, subject), 3, "no good answer"));
         out.rows.push(cells::row(subject, row));
     }
     let sentences = sentences(results).into_iter();
