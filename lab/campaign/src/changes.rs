@@ -3,30 +3,23 @@
 use crate::compare::{Group, MetricTest, Release, Shift};
 use crate::mark::Mark;
 use faultline_experiments::folder::digest;
-use faultline_report::report::{Scalar, releases};
+use faultline_report::report::Scalar;
 use faultline_text::{number as grouped, p_value};
 
+/// A marked difference or shift of a metric, or a release with another consensus or slot time than
+/// its baseline.
 #[derive(Debug, Clone)]
 pub(crate) struct ReleaseChange {
     pub(crate) id: String,
     pub(crate) version: String,
-    pub(crate) metric: &'static Scalar,
+    pub(crate) title: String,
+    /// Empty if the release is not comparable by slot.
+    pub(crate) metric: &'static str,
     pub(crate) mark: Mark,
     pub(crate) words: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub(crate) unix_ns: i64,
     /// Path of the report, relative to the page.
-    pub(crate) report: String,
-}
-
-/// A release with another consensus or slot time than its baseline.
-#[derive(Debug, Clone)]
-pub(crate) struct IncomparableRelease {
-    pub(crate) id: String,
-    pub(crate) version: String,
-    pub(crate) words: String,
-    /// Start of its newest run, in nanoseconds since 1970.
-    pub(crate) unix_ns: i64,
     pub(crate) report: String,
 }
 
@@ -37,28 +30,49 @@ pub(crate) struct FailedVersion {
     pub(crate) added_unix_ns: i64,
 }
 
+/// Differences from the baseline, and changes against the releases before.
 pub(crate) fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         for release in group.releases.iter().rev() {
-            all.extend(differences(group, release));
-            all.extend(shifts(group, release));
+            for one in release.tests.iter().filter(|one| one.mark.is_difference()) {
+                let words = sentence(&release.version, one, &group.conditions.baseline);
+                let metric = Some(one.metric);
+                all.push(publish(
+                    "release",
+                    group,
+                    release,
+                    (metric, one.mark),
+                    words,
+                ));
+            }
+            let of_release = |shift: &&Shift| shift.version == release.version;
+            for shift in group.shifts.iter().filter(of_release) {
+                let words = format!(
+                    "{} is {} from {} on: {} against the releases before.",
+                    shift.metric.title,
+                    shift.mark.word(),
+                    release.version,
+                    signed_percent(shift.ratio)
+                );
+                let metric = Some(shift.metric);
+                all.push(ReleaseChange {
+                    unix_ns: newest(&group.releases),
+                    ..publish("change", group, release, (metric, shift.mark), words)
+                });
+            }
         }
     }
     all
 }
 
-pub(crate) fn incomparable_releases(groups: &[Group]) -> Vec<IncomparableRelease> {
+pub(crate) fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         all.extend(group.releases.iter().rev().filter_map(|release| {
-            Some(IncomparableRelease {
-                id: id("incomparable", "", group, release),
-                version: release.version.clone(),
-                words: not_comparable(release)?,
-                unix_ns: newest(std::slice::from_ref(release)),
-                report: release.report(),
-            })
+            let words = not_comparable(release)?;
+            let mark = (None, Mark::NotComparable);
+            Some(publish("incomparable", group, release, mark, words))
         }));
     }
     all
@@ -72,72 +86,40 @@ pub(crate) fn not_comparable(release: &Release) -> Option<String> {
     ))
 }
 
-/// Differences of the release from the baseline.
-fn differences(group: &Group, release: &Release) -> impl Iterator<Item = ReleaseChange> {
-    let unix_ns = newest(std::slice::from_ref(release));
-    let judged = releases::metrics().zip(&release.judged);
-    judged.filter_map(move |(metric, judged)| {
-        let judged = judged.as_ref()?;
-        if !judged.mark.is_difference() {
-            return None;
-        }
-        let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
-        let change = (metric, judged.mark, words);
-        Some(publish("release", group, release, change, unix_ns))
-    })
-}
-
-/// Changes of the release against the releases before it.
-fn shifts(group: &Group, release: &Release) -> impl Iterator<Item = ReleaseChange> {
-    let unix_ns = newest(&group.releases);
-    let of_release = |shift: &&Shift| shift.version == release.version;
-    group
-        .shifts
-        .iter()
-        .filter(of_release)
-        .filter_map(move |shift| {
-            let metric = releases::metrics().nth(shift.metric)?;
-            let words = format!(
-                "{} is {} from {} on: {} against the releases before.",
-                metric.title,
-                shift.mark.word(),
-                release.version,
-                signed_percent(shift.ratio)
-            );
-            let change = (metric, shift.mark, words);
-            Some(publish("change", group, release, change, unix_ns))
-        })
-}
-
 fn publish(
     kind: &str,
     group: &Group,
     release: &Release,
-    (metric, mark, words): (&'static Scalar, Mark, String),
-    unix_ns: i64,
+    (metric, mark): (Option<&'static Scalar>, Mark),
+    words: String,
 ) -> ReleaseChange {
-    ReleaseChange {
-        id: id(kind, metric.id, group, release),
-        version: release.version.clone(),
-        metric,
-        mark,
-        words,
-        unix_ns,
-        report: release.report(),
-    }
-}
-
-fn id(kind: &str, metric: &str, group: &Group, release: &Release) -> String {
     let conditions = &group.conditions;
+    let version = release.version.clone();
+    let (metric, title) = match metric {
+        Some(metric) => (
+            metric.id,
+            format!("{version}: {} {}", metric.title, mark.word()),
+        ),
+        None => ("", format!("{version}: not comparable by slot")),
+    };
     let parts = [
         kind,
         metric,
-        &release.version,
+        &version,
         &conditions.plan_digest,
         &conditions.baseline_digest,
         &group.machine,
     ];
-    digest(&parts.join("\n"))
+    ReleaseChange {
+        id: digest(&parts.join("\n")),
+        version,
+        title,
+        metric,
+        mark,
+        words,
+        unix_ns: newest(std::slice::from_ref(release)),
+        report: release.report(),
+    }
 }
 
 fn newest(releases: &[Release]) -> i64 {
@@ -145,11 +127,11 @@ fn newest(releases: &[Release]) -> i64 {
     runs.map(|run| run.began_unix_ns).max().unwrap_or(0)
 }
 
-fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str) -> String {
-    let ratio = judged.test.ratio;
-    let (title, pairs) = (metric.title, judged.test.pairs);
-    let Some(p) = judged.holm else {
-        let direction = if judged.mark.is_worse() {
+fn sentence(version: &str, one: &MetricTest, baseline: &str) -> String {
+    let ratio = one.test.ratio;
+    let (title, pairs) = (one.metric.title, one.test.pairs);
+    let Some(p) = one.holm else {
+        let direction = if one.mark.is_worse() {
             "worse"
         } else {
             "better"
@@ -162,7 +144,7 @@ fn sentence(version: &str, metric: &Scalar, judged: &MetricTest, baseline: &str)
     };
     format!(
         "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
-        judged.mark.word(),
+        one.mark.word(),
         signed_percent(ratio.value),
         signed_percent(ratio.low),
         signed_percent(ratio.high),

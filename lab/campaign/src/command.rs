@@ -329,19 +329,17 @@ fn find_release<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Relea
 }
 
 fn against_baseline(release: &Release) -> Vec<MetricComparison> {
-    let known = releases::metrics().zip(&release.judged);
-    known
-        .filter_map(|(metric, judged)| {
-            let judged = judged.as_ref()?;
-            let ratio = judged.test.ratio.value;
-            let worse = Mark::of(metric.better, ratio) == Mark::Worse;
-            Some(MetricComparison {
-                title: metric.title,
+    let tests = release.tests.iter();
+    tests
+        .map(|one| {
+            let ratio = one.test.ratio.value;
+            MetricComparison {
+                title: one.metric.title,
                 ratio,
-                p: judged.holm,
-                mark: judged.mark,
-                worse,
-            })
+                p: one.holm,
+                mark: one.mark,
+                worse: Mark::of(one.metric.better, ratio) == Mark::Worse,
+            }
         })
         .collect()
 }
@@ -349,9 +347,9 @@ fn against_baseline(release: &Release) -> Vec<MetricComparison> {
 /// Compares two releases by their ratios to the baseline, because they did not run next to each
 /// other.
 fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
-    let both = releases::metrics().zip(release.judged.iter().zip(&other.judged));
-    let known: Vec<_> = both
-        .filter_map(|(metric, (own, other))| Some((metric, own.as_ref()?, other.as_ref()?)))
+    let tests = release.tests.iter();
+    let known: Vec<_> = tests
+        .filter_map(|own| Some((own.metric, own, other.test(own.metric)?)))
         .collect();
     let is_comparable = |metric: &Scalar| release.is_comparable_with(other, metric);
     let p = known.iter().map(|(metric, own, other)| {

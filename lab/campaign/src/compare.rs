@@ -14,8 +14,9 @@ use faultline_stats::summary::mean;
 use semver::Version;
 use std::cmp::Ordering;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct MetricTest {
+    pub(crate) metric: &'static Scalar,
     pub(crate) test: RatioTest,
     /// Adjusted over the metrics of the release.
     pub(crate) holm: Option<f64>,
@@ -25,20 +26,24 @@ pub(crate) struct MetricTest {
     pub(crate) mark: Mark,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Release {
     pub(crate) version: String,
     pub(crate) name: String,
     pub(crate) runs: Vec<RunRow>,
     pub(crate) comparability: Comparability,
-    /// Indexed like [`releases::metrics`]; `None` with fewer than two pairs.
-    pub(crate) judged: Vec<Option<MetricTest>>,
+    /// In the order of [`releases::metrics`], without those that have fewer than two pairs.
+    pub(crate) tests: Vec<MetricTest>,
 }
 
 impl Release {
     pub(crate) fn report(&self) -> String {
         let last = self.runs.last();
         last.map(|run| run.report.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
+        self.tests.iter().find(|one| one.metric.id == metric.id)
     }
 
     /// Numbers of the release's completed runs and of all its runs, without those of the baseline.
@@ -69,16 +74,16 @@ impl Release {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shift {
-    pub(crate) metric: usize,
+    pub(crate) metric: &'static Scalar,
     pub(crate) version: String,
     /// Mean ratio after the change by that before.
     pub(crate) ratio: f64,
     pub(crate) mark: Mark,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) conditions: Conditions,
     pub(crate) machine: String,
@@ -121,29 +126,26 @@ pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
 
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let comparability = Comparability::of(&runs);
-    let mut judged: Vec<Option<MetricTest>> = releases::metrics()
-        .map(|scalar| judged(scalar, &runs))
+    let mut tests: Vec<MetricTest> = releases::metrics()
+        .filter_map(|metric| test(metric, &runs))
         .collect();
-    let p = judged.iter().zip(releases::metrics()).map(|(one, scalar)| {
-        let one = one.as_ref().filter(|_| comparability.allows(scalar));
-        one?.test.p
-    });
+    let p = tests
+        .iter()
+        .map(|one| one.test.p.filter(|_| comparability.allows(one.metric)));
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
-    for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
-        if let Some(one) = one {
-            one.holm = holm;
-            one.mark = match comparability.allows(scalar) {
-                true => one.rounds.mark(scalar.better, holm, margin),
-                false => Mark::NotComparable,
-            };
-        }
+    for (one, holm) in tests.iter_mut().zip(adjusted) {
+        one.holm = holm;
+        one.mark = match comparability.allows(one.metric) {
+            true => one.rounds.mark(one.metric.better, holm, margin),
+            false => Mark::NotComparable,
+        };
     }
     Release {
         version,
         name: String::new(),
         runs,
         comparability,
-        judged,
+        tests,
     }
 }
 
@@ -223,14 +225,15 @@ impl WithoutRatio {
     }
 }
 
-fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
-    let pairs = pairs(scalar, runs);
+fn test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
+    let pairs = pairs(metric, runs);
     let mut rounds = PairRatios::default();
     for (round, baseline, own) in &pairs {
         rounds.add(*round, (own / baseline).ln());
     }
     let mean = |of: fn(&(u32, f64, f64)) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
     Some(MetricTest {
+        metric,
         test: rounds.test()?,
         holm: None,
         means: [mean(|pair| pair.1)?, mean(|pair| pair.2)?],
@@ -242,18 +245,16 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<MetricTest> {
 /// A history has only releases with the consensus of the newest one.
 fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     let (mut shifts, mut detector) = (Vec::new(), Detector::default());
-    for (metric, scalar) in releases::metrics().enumerate() {
-        let is_compared = |release: &&Release| release.comparability.allows(scalar);
+    for metric in releases::metrics() {
+        let is_compared = |release: &&Release| release.comparability.allows(metric);
         let newest = all.iter().rev().find(is_compared);
         let is_comparable = |release: &&Release| {
-            newest.is_some_and(|newest| newest.is_comparable_with(release, scalar))
+            newest.is_some_and(|newest| newest.is_comparable_with(release, metric))
         };
         let known: Vec<(&Release, &[f64])> = all
             .iter()
             .filter(is_comparable)
-            .filter_map(|release| {
-                Some((release, release.judged.get(metric)?.as_ref()?.rounds.all()))
-            })
+            .filter_map(|release| Some((release, release.test(metric)?.rounds.all())))
             .collect();
         let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
         for found in detector.changes(&values) {
@@ -266,7 +267,7 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Mark::of(scalar.better, ratio),
+                mark: Mark::of(metric.better, ratio),
             });
         }
     }
@@ -277,13 +278,12 @@ pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {
         for release in &group.releases {
-            for (scalar, one) in releases::metrics().zip(&release.judged) {
-                let Some(one) = one else { continue };
+            for one in &release.tests {
                 rows.push(VerdictRow {
                     conditions: group.conditions.clone(),
                     machine: group.machine.clone(),
                     release: release.version.clone(),
-                    metric: scalar.id.to_owned(),
+                    metric: one.metric.id.to_owned(),
                     pairs: one.test.pairs,
                     ratio: one.test.ratio.ends(),
                     p: [one.test.p, one.holm],

@@ -1,7 +1,7 @@
 use crate::changes::{
     FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
 };
-use crate::compare::{Group, compare_versions};
+use crate::compare::{Group, MetricTest, compare_versions};
 use crate::mark::Mark;
 use crate::settings::Campaign;
 use crate::store::RunRow;
@@ -45,7 +45,7 @@ fn change(change: &ReleaseChange) -> Value {
     json!({
         "id": change.id,
         "release": change.version,
-        "metric": change.metric.id,
+        "metric": change.metric,
         "verdict": change.mark.word(),
         "words": change.words,
         "at": time(change.unix_ns),
@@ -59,26 +59,9 @@ fn group(group: &Group) -> Value {
         .iter()
         .map(|release| {
             let runs: Vec<Value> = release.runs.iter().map(run).collect();
-            let metrics: serde_json::Map<String, Value> = releases::metrics()
-                .zip(&release.judged)
-                .filter_map(|(metric, judged)| {
-                    let judged = judged.as_ref()?;
-                    let ratio = judged.test.ratio;
-                    let message = json!({
-                        "baseline": judged.means[0],
-                        "release": judged.means[1],
-                        "ratio": ratio.value,
-                        "low": ratio.low,
-                        "high": ratio.high,
-                        "pairs": judged.test.pairs,
-                        "p": judged.test.p,
-                        "holm_p": judged.holm,
-                        "verdict": judged.mark.word(),
-                        "to_be_repeated": judged.mark == Mark::Unrepeated,
-                        "tested": judged.test.p.is_some(),
-                    });
-                    Some((metric.id.to_owned(), message))
-                })
+            let tests = release.tests.iter();
+            let metrics: serde_json::Map<String, Value> = tests
+                .map(|one| (one.metric.id.to_owned(), metric_test(one)))
                 .collect();
             json!({
                 "version": release.version,
@@ -97,6 +80,22 @@ fn group(group: &Group) -> Value {
         "baseline": group.conditions.baseline,
         "baseline_sha256": group.conditions.baseline_digest,
         "releases": releases,
+    })
+}
+
+fn metric_test(one: &MetricTest) -> Value {
+    json!({
+        "baseline": one.means[0],
+        "release": one.means[1],
+        "ratio": one.test.ratio.value,
+        "low": one.test.ratio.low,
+        "high": one.test.ratio.high,
+        "pairs": one.test.pairs,
+        "p": one.test.p,
+        "holm_p": one.holm,
+        "verdict": one.mark.word(),
+        "to_be_repeated": one.mark == Mark::Unrepeated,
+        "tested": one.test.p.is_some(),
     })
 }
 
@@ -124,7 +123,6 @@ fn time(unix_ns: i64) -> String {
 /// A change keeps its id, and has the time of the newest run that shows it. A version without a
 /// result has an entry, dated when it was added to the list.
 pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
-    let changes = release_changes(groups);
     let newest = groups
         .iter()
         .flat_map(|group| &group.releases)
@@ -139,15 +137,12 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersio
          <title>{name}</title>\n<updated>{updated}</updated>\n<author><name>faultline</name></author>\n<link href=\"index.html\"/>\n",
         escaped(&faultline_pages::cells::slug(&campaign.name)),
     );
-    for change in &changes {
-        let word = change.mark.word();
-        let title = format!("{}: {} {word}", change.version, change.metric.title);
-        let words: [&str; 5] = [&change.id, &title, word, &change.report, &change.words];
-        out += &entry(words, change.unix_ns);
-    }
-    for one in &incomparable_releases(groups) {
-        let title = format!("{}: not comparable by slot", one.version);
-        let words: [&str; 5] = [&one.id, &title, "not comparable", &one.report, &one.words];
+    for one in release_changes(groups)
+        .iter()
+        .chain(&incomparable_releases(groups))
+    {
+        let category = one.mark.word();
+        let words: [&str; 5] = [&one.id, &one.title, category, &one.report, &one.words];
         out += &entry(words, one.unix_ns);
     }
     for one in failed {
@@ -169,33 +164,23 @@ fn entry(words: [&str; 5], updated_unix_ns: i64) -> String {
 }
 
 /// The result of the newest release; a newer version without a result is named instead.
-pub(crate) fn badge(
-    metric: &Scalar,
-    group: Option<&Group>,
-    index: usize,
-    failed: &[FailedVersion],
-) -> String {
-    let known = |release: &crate::compare::Release| {
-        let judged = release.judged.get(index)?.as_ref()?;
-        Some((
-            release.version.clone(),
-            judged.test.ratio.value,
-            judged.mark,
-        ))
-    };
-    let newest = group.and_then(|group| group.releases.iter().rev().find_map(known));
+pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
+    let mut releases = group
+        .into_iter()
+        .flat_map(|group| group.releases.iter().rev());
+    let newest = releases.find_map(|release| Some((&release.version, release.test(metric)?)));
     let newer = |one: &&FailedVersion| {
-        let newest = newest.as_ref().map(|(version, ..)| version);
-        newest.is_none_or(|version| compare_versions(&one.version, version).is_gt())
+        newest.is_none_or(|(version, _)| compare_versions(&one.version, version).is_gt())
     };
     let newest_failed = failed
         .iter()
         .filter(newer)
         .max_by(|a, b| compare_versions(&a.version, &b.version));
-    let (message, colour) = match (newest_failed, &newest) {
+    let (message, colour) = match (newest_failed, newest) {
         (Some(one), _) => (format!("{}: no result", one.version), WORSE_COLOUR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
-        (None, Some((version, ratio, mark))) => {
+        (None, Some((version, one))) => {
+            let mark = one.mark;
             let colour = match mark {
                 Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
@@ -203,7 +188,7 @@ pub(crate) fn badge(
                     "#5a6470"
                 }
             };
-            let percent = signed_percent(*ratio);
+            let percent = signed_percent(one.test.ratio.value);
             let result = match mark {
                 Mark::NotComparable => mark.word().to_owned(),
                 _ => format!("{percent} {}", mark.word()).trim_end().to_owned(),
@@ -230,7 +215,8 @@ pub(crate) fn badge(
 mod tests {
     use super::*;
     use crate::comparability::tests::{pace, with_paces};
-    use crate::compare::{groups, tests::runs};
+    use crate::compare::groups;
+    use crate::compare::tests::{metric, runs};
 
     fn campaign() -> Campaign {
         Campaign {
@@ -266,19 +252,7 @@ mod tests {
             (&json!("1.2.0"), &json!(6))
         );
         assert!(release["metrics"].get("rss-at-tip").is_none());
-        let index = |id: &str| {
-            releases::metrics()
-                .position(|metric| metric.id == id)
-                .unwrap()
-        };
-        let of = |id: &str| {
-            badge(
-                releases::metrics().nth(index(id)).unwrap(),
-                groups.first(),
-                index(id),
-                &[],
-            )
-        };
+        let of = |id: &str| badge(metric(id), groups.first(), &[]);
         assert!(
             of("replay-p95").contains("1.2.0: +8"),
             "{}",
@@ -317,9 +291,7 @@ mod tests {
             (&run["consensus"], &run["slot_seconds"]),
             (&json!("tower"), &json!(0.4))
         );
-        let index = releases::metrics().position(|metric| metric.id == "replay-p95");
-        let metric = releases::metrics().nth(index.unwrap()).unwrap();
-        let badge = badge(metric, groups.first(), index.unwrap(), &[]);
+        let badge = badge(metric("replay-p95"), groups.first(), &[]);
         assert!(badge.contains("1.2.0: not comparable<"), "{badge}");
     }
 
@@ -336,8 +308,8 @@ mod tests {
         assert!(feed.contains("<title>1.2.0: no result</title>"), "{feed}");
         assert!(feed.contains("it &lt;exits&gt;"), "{feed}");
         let metric = releases::metrics().next().unwrap();
-        assert!(badge(metric, groups.first(), 0, &failed).contains("1.2.0: no result"));
-        let older = badge(metric, None, 0, &[]);
+        assert!(badge(metric, groups.first(), &failed).contains("1.2.0: no result"));
+        let older = badge(metric, None, &[]);
         assert!(older.contains("not measured"), "{older}");
         let document: Value =
             serde_json::from_str(&json(&campaign(), &groups, &failed).unwrap()).unwrap();

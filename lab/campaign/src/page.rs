@@ -45,10 +45,10 @@ pub(crate) fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> anyhow::R
     )?;
     write("results.json", &feed::json(campaign, &groups, &failed)?)?;
     write("changes.xml", &feed::atom(campaign, &groups, &failed))?;
-    for (index, scalar) in releases::metrics().enumerate() {
+    for metric in releases::metrics() {
         write(
-            &format!("badges/{}.svg", scalar.id),
-            &feed::badge(scalar, groups.first(), index, &failed),
+            &format!("badges/{}.svg", metric.id),
+            &feed::badge(metric, groups.first(), &failed),
         )?;
     }
     Ok(())
@@ -217,12 +217,10 @@ fn row(release: &Release) -> Vec<Cell> {
         text(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {of}")),
     ];
-    cells.extend(release.judged.iter().zip(releases::metrics()).map(
-        |(judged, metric)| match judged {
-            Some(judged) if judged.mark == Mark::NotComparable => {
-                linked(words(judged.mark.word()), "")
-            }
-            Some(judged) => linked(estimate(percents(judged), 1), judged.mark.word()),
+    cells.extend(
+        releases::metrics().map(|metric| match release.test(metric) {
+            Some(one) if one.mark == Mark::NotComparable => linked(words(one.mark.word()), ""),
+            Some(one) => linked(estimate(percents(one), 1), one.mark.word()),
             None => match release.without_ratio(metric) {
                 Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
                 Some(WithoutRatio::Missing) => {
@@ -230,39 +228,38 @@ fn row(release: &Release) -> Vec<Cell> {
                 }
                 None => missing("no two pairs of runs have a value above 0"),
             },
-        },
-    ));
+        }),
+    );
     cells.push(words(&release.comparability.words()));
     let kernels = release.runs.iter().map(|run| &run.kernel);
     cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
     cells
 }
 
-fn percents(judged: &MetricTest) -> [f64; 3] {
-    let ends = judged.test.ratio.ends();
+fn percents(one: &MetricTest) -> [f64; 3] {
+    let ends = one.test.ratio.ends();
     ends.map(|ratio| 100.0 * (ratio - 1.0))
 }
 
 fn trends(group: &Group) -> Option<Section> {
     let mut blocks = Vec::new();
-    for (index, metric) in releases::metrics().enumerate() {
-        let of = |release: &Release| release.judged.get(index).cloned().flatten();
-        if !group.releases.iter().any(|release| of(release).is_some()) {
+    for metric in releases::metrics() {
+        let mut releases = group.releases.iter();
+        if !releases.any(|release| release.test(metric).is_some()) {
             continue;
         }
         let bar = |release: &Release| -> Option<Bar> {
-            let judged = of(release).filter(|one| one.mark != Mark::NotComparable);
-            let [value, low, high] = percents(&judged?);
+            let one = release.test(metric);
+            let [value, low, high] = percents(one.filter(|one| one.mark != Mark::NotComparable)?);
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
-            let changed = group
-                .shifts
-                .iter()
-                .find(|one| one.metric == index && one.version == release.version);
-            let word = match (changed, of(release)) {
+            let mut shifts = group.shifts.iter();
+            let shift =
+                shifts.find(|one| one.metric.id == metric.id && one.version == release.version);
+            let word = match (shift, release.test(metric)) {
                 (Some(shift), _) => format!("change: {}", shift.mark.word()),
-                (None, Some(judged)) => judged.mark.word().to_owned(),
+                (None, Some(one)) => one.mark.word().to_owned(),
                 (None, None) => String::new(),
             };
             format!("{} {word}", release.version).trim_end().to_owned()

@@ -4,9 +4,8 @@ use crate::compare;
 use crate::mark::{Mark, PairRatios};
 use crate::store::RunRow;
 use fastrand::Rng;
-use faultline_report::report::{Better, releases};
+use faultline_report::report::{Better, Scalar, releases};
 use faultline_stats::summary::mean_and_variance;
-use std::collections::BTreeMap;
 use std::f64::consts::{SQRT_2, TAU};
 
 /// Share of releases in which a detectable change is marked.
@@ -72,30 +71,21 @@ impl Rule {
 /// mean, divided by the square root of two. Needs a release with two pairs.
 pub(crate) fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::groups(runs, 0.0);
-    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    let releases = groups.iter().flat_map(|group| &group.releases);
-    for (metric, judged) in releases.flat_map(|release| release.judged.iter().enumerate()) {
-        let judged = judged.iter().filter(|one| one.mark != Mark::NotComparable);
-        let pairs = judged.map(|judged| judged.rounds.all());
-        for pairs in pairs.filter(|pairs| pairs.len() >= 2) {
-            let Some((_, variance)) = mean_and_variance(pairs) else {
-                continue;
-            };
-            let degrees_of_freedom = pairs.len() as f64 - 1.0;
-            let (squares, all) = sums.entry(metric).or_default();
-            *squares += variance * degrees_of_freedom;
-            *all += degrees_of_freedom;
+    let noise = |metric: &'static Scalar| {
+        let releases = groups.iter().flat_map(|group| &group.releases);
+        let tests = releases.filter_map(|release| release.test(metric));
+        let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
+        for one in tests.filter(|one| one.mark != Mark::NotComparable) {
+            let pairs = one.rounds.all();
+            let (_, variance) = mean_and_variance(pairs)?;
+            let degrees = pairs.len() as f64 - 1.0;
+            squares += variance * degrees;
+            degrees_of_freedom += degrees;
         }
-    }
-    let titles: Vec<&str> = releases::metrics().map(|metric| metric.title).collect();
-    sums.into_iter()
-        .filter_map(|(metric, (squares, degrees_of_freedom))| {
-            Some((
-                *titles.get(metric)?,
-                (squares / degrees_of_freedom).sqrt() / SQRT_2,
-            ))
-        })
-        .collect()
+        let noise = (squares / degrees_of_freedom).sqrt() / SQRT_2;
+        (degrees_of_freedom > 0.0).then_some((metric.title, noise))
+    };
+    releases::metrics().filter_map(noise).collect()
 }
 
 /// Box and Muller 1958.
@@ -134,7 +124,7 @@ mod tests {
     #[test]
     fn run_noise_is_estimated_from_the_pairs_of_each_release() {
         let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
-        let noise: BTreeMap<_, _> = measured_noise(&all).into_iter().collect();
+        let noise: std::collections::BTreeMap<_, _> = measured_noise(&all).into_iter().collect();
         let p95 = noise["Replay time per slot, p95"];
         // The pairs scatter by 0.4 %: a step between releases is no noise.
         assert!(p95 > 0.001 && p95 < 0.004, "{p95}");

@@ -363,12 +363,7 @@ fn next_round(
             .iter()
             .find(|release| release.version == version)
     });
-    let found = |release: &compare::Release| {
-        release
-            .judged
-            .iter()
-            .flatten()
-            .any(|one| one.mark.needs_repetition())
-    };
+    let found =
+        |release: &compare::Release| release.tests.iter().any(|one| one.mark.needs_repetition());
     Ok(release.is_some_and(found).then_some(round + 1))
 }

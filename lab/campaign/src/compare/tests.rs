@@ -48,14 +48,12 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     rows
 }
 
-fn index(id: &str) -> usize {
-    releases::metrics()
-        .position(|scalar| scalar.id == id)
-        .unwrap()
+pub(crate) fn metric(id: &str) -> &'static Scalar {
+    releases::metrics().find(|scalar| scalar.id == id).unwrap()
 }
 
 fn marks(release: &Release) -> [Mark; 2] {
-    ["replay-p95", "replay-p50"].map(|id| release.judged[index(id)].as_ref().unwrap().mark)
+    ["replay-p95", "replay-p50"].map(|id| release.test(metric(id)).unwrap().mark)
 }
 
 /// Three pairs of a metric that is better when it is lower.
@@ -116,16 +114,14 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
             [nothing, nothing]
         ]
     );
-    let one = groups[0].releases[0].judged[index("replay-p95")]
-        .as_ref()
-        .unwrap();
+    let one = groups[0].releases[0].test(metric("replay-p95")).unwrap();
     assert!(
         (one.test.ratio.value - 1.08).abs() < 0.004 && one.test.pairs == 6,
         "{one:?}"
     );
     assert!(one.holm.unwrap() > one.test.p.unwrap());
     assert!(
-        groups[0].releases[0].judged[index("rss-at-tip")].is_none(),
+        groups[0].releases[0].test(metric("rss-at-tip")).is_none(),
         "absent stays absent"
     );
     let rows = rows(&groups);
@@ -163,7 +159,7 @@ fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
         run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
     }
     let release = &groups(&all, 0.05)[0].releases[0];
-    let one = release.judged[index("replay-p95")].as_ref().unwrap();
+    let one = release.test(metric("replay-p95")).unwrap();
     assert!(
         one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05,
         "{one:?}"
@@ -186,12 +182,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     all.iter_mut()
         .filter(|run| run.of_baseline)
         .for_each(|run| run.kernel = "6.2".to_owned());
-    assert!(
-        groups(&all, 0.05)[0].releases[0]
-            .judged
-            .iter()
-            .all(Option::is_none)
-    );
+    assert!(groups(&all, 0.05)[0].releases[0].tests.is_empty());
 }
 
 #[test]
@@ -219,21 +210,17 @@ fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
             .collect()
     };
     let long = &groups(&history(12), 0.05)[0];
-    let found: Vec<(usize, &str, Mark)> = long
+    let found: Vec<(&str, &str, Mark)> = long
         .shifts
         .iter()
-        .map(|shift| (shift.metric, shift.version.as_str(), shift.mark))
+        .map(|shift| (shift.metric.id, shift.version.as_str(), shift.mark))
         .collect();
-    assert_eq!(found, [(index("replay-p95"), "1.6.0", Mark::Worse)]);
+    assert_eq!(found, [("replay-p95", "1.6.0", Mark::Worse)]);
     assert_eq!(groups(&history(7), 0.05)[0].shifts.len(), 1);
     // A single release is marked by its own runs; five are no history.
     for short in [6, 5] {
         assert!(groups(&history(short), 0.05)[0].shifts.is_empty());
     }
-}
-
-fn metric(id: &str) -> &'static Scalar {
-    releases::metrics().nth(index(id)).unwrap()
 }
 
 /// A release that is 8 % worse and runs Alpenglow, against a baseline with Tower.
@@ -257,7 +244,7 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
     let groups = groups(&all, 0.05);
     let release = &groups[0].releases[0];
     assert_eq!(marks(release), [Mark::NotComparable; 2]);
-    let rss = release.judged[index("rss-at-tip")].as_ref().unwrap();
+    let rss = release.test(metric("rss-at-tip")).unwrap();
     assert_eq!((rss.mark, rss.holm), (Mark::Worse, rss.test.p), "one test");
     assert_eq!(release.without_ratio(metric("cache-evictions")), None);
     let row = &rows(&groups)[1];
@@ -273,8 +260,8 @@ fn a_first_round_across_consensus_is_not_repeated() {
     let mut all = across_consensus();
     all.retain(|run| run.round == 1);
     let groups = groups(&all, 0.05);
-    let judged = groups[0].releases[0].judged.iter().flatten();
-    assert!({ judged }.all(|one| !one.mark.needs_repetition()));
+    let mut tests = groups[0].releases[0].tests.iter();
+    assert!(tests.all(|one| !one.mark.needs_repetition()));
 }
 
 #[test]
@@ -300,7 +287,7 @@ fn a_history_by_slot_ends_where_consensus_changes() {
         groups(&(0..12).flat_map(of).collect::<Vec<_>>(), 0.05).remove(0)
     };
     assert_eq!(history(&alpenglow).shifts.len(), 1);
-    assert_eq!(history(&tower).shifts, []);
+    assert!(history(&tower).shifts.is_empty());
 }
 
 #[test]
@@ -339,9 +326,7 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
         *value *= 20.0;
     }
     let groups = groups(&all, 0.05);
-    let one = groups[0].releases[0].judged[index("replay-p95")]
-        .as_ref()
-        .unwrap();
+    let one = groups[0].releases[0].test(metric("replay-p95")).unwrap();
     let mut pairs: Vec<f64> = Vec::new();
     let value = |of_baseline: bool, replicate: u32| {
         let mut found = all.iter();

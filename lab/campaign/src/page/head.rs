@@ -4,19 +4,18 @@ use crate::compare::{Group, MetricTest, Release};
 use crate::mark::Mark;
 use faultline_pages::effects;
 use faultline_pages::model::{Block, ForestRow, Tone};
-use faultline_report::report::{Scalar, releases};
 
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
 pub(super) fn sentence(groups: &[Group]) -> Option<String> {
     groups.iter().find_map(|group| {
         let mut releases = group.releases.iter().rev();
-        let (release, (metric, judged)) = releases.find_map(|release| {
-            let marked = compared(release).filter(|(_, judged)| judged.mark.is_difference());
-            let first = marked.min_by_key(|(_, judged)| !judged.mark.is_worse());
-            Some((release, first?))
+        let (release, one) = releases.find_map(|release| {
+            let marked = release.tests.iter().filter(|one| one.mark.is_difference());
+            Some((release, marked.min_by_key(|one| !one.mark.is_worse())?))
         })?;
-        let effect = effects::effect_text(judged.test.ratio.ends());
-        let means = effects::means_text(judged.means, metric.unit, metric.decimals, "instead of");
+        let metric = one.metric;
+        let effect = effects::effect_text(one.test.ratio.ends());
+        let means = effects::means_text(one.means, metric.unit, metric.decimals, "instead of");
         let arms = [&*release.version, &*group.conditions.baseline];
         Some(effects::sentence(metric.title, &effect, arms, &means))
     })
@@ -31,15 +30,18 @@ pub(super) fn effects(groups: &[Group]) -> Option<Block> {
 }
 
 fn forest(group: &Group, release: &Release) -> Option<Block> {
-    let mut rows: Vec<_> = compared(release).collect();
-    rows.sort_by_key(|(_, judged)| !judged.mark.is_difference());
-    let rows = rows.into_iter().map(|(metric, judged)| {
-        let [value, low, high] = judged.test.ratio.ends();
+    let tests = release.tests.iter();
+    let mut rows: Vec<&MetricTest> = tests
+        .filter(|one| one.mark != Mark::NotComparable)
+        .collect();
+    rows.sort_by_key(|one| !one.mark.is_difference());
+    let rows = rows.into_iter().map(|one| {
+        let [value, low, high] = one.test.ratio.ends();
         ForestRow {
-            name: metric.title.to_owned(),
+            name: one.metric.title.to_owned(),
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match judged.mark {
+            tone: match one.mark {
                 mark if !mark.is_difference() => Tone::Neutral,
                 mark if mark.is_worse() => Tone::Worse,
                 _ => Tone::Better,
@@ -51,12 +53,6 @@ fn forest(group: &Group, release: &Release) -> Option<Block> {
                    marks of the table below.";
     let title = format!("What changed with {}", release.version);
     effects::forest(&title, x_label, caption, rows)
-}
-
-fn compared(release: &Release) -> impl Iterator<Item = (&'static Scalar, &MetricTest)> {
-    let judged = releases::metrics().zip(&release.judged);
-    let judged = judged.filter_map(|(metric, judged)| Some((metric, judged.as_ref()?)));
-    judged.filter(|(_, judged)| judged.mark != Mark::NotComparable)
 }
 
 #[cfg(test)]
