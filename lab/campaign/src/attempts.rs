@@ -4,7 +4,7 @@
 use crate::args::RoundArgs;
 use crate::collected::void_runs;
 use crate::programs::sha256;
-use crate::round::{self, CampaignExperiment, Round};
+use crate::round::{CampaignExperiment, Round};
 use crate::settings::Campaign;
 use anyhow::ensure;
 use faultline_common::files::AtPath;
@@ -35,19 +35,16 @@ impl Round {
         Ok(experiments)
     }
 
-    fn folder(&self, campaign: &Campaign) -> PathBuf {
-        let name = format!("{}-{}", self.version, self.number);
-        let programs = (&self.baseline, &self.program);
-        let folder = round::folder(campaign, &self.plan_digest, programs);
-        folder.join(ATTEMPTS).join(name)
+    fn attempts(&self, campaign: &Campaign) -> PathBuf {
+        self.folder(campaign).join(ATTEMPTS).join(self.name())
     }
 
     pub(crate) fn lock_file(&self, campaign: &Campaign) -> PathBuf {
-        self.folder(campaign).join(LOCK)
+        self.attempts(campaign).join(LOCK)
     }
 
     pub(crate) fn lock(&self, campaign: &Campaign) -> anyhow::Result<Lock> {
-        let folder = self.folder(campaign);
+        let folder = self.attempts(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_or(&self.lock_file(campaign), |process| {
             let (number, version) = (self.number, &self.version);
@@ -61,10 +58,9 @@ impl Round {
         &self,
         campaign: &Campaign,
     ) -> anyhow::Result<Option<Vec<CampaignExperiment>>> {
-        let folder = self.folder(campaign);
-        let by_tasks = attempt_names(&folder)?;
+        let folder = self.attempts(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
-        for (_, name) in by_tasks {
+        for (_, name) in attempt_names(&folder)? {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
             candidates.push((name, experiments));
         }
@@ -125,7 +121,7 @@ impl Round {
 
     /// The host's newest one if it can be continued, or a new one.
     fn own_attempt(&self, campaign: &Campaign) -> anyhow::Result<PathBuf> {
-        let (folder, host) = (self.folder(campaign), host_name());
+        let (folder, host) = (self.attempts(campaign), host_name());
         let attempts = attempt_names(&folder)?;
         for (number, name) in attempts.iter().rev() {
             let attempt = folder.join(name);
@@ -225,7 +221,7 @@ mod tests {
             program: program("new"),
         };
         let attempt = |name: &str| {
-            let folder = round.folder(&campaign).join(name);
+            let folder = round.attempts(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()
         };
         assert_eq!(round.finished(&campaign).unwrap().map(|_| ()), None);
@@ -243,7 +239,7 @@ mod tests {
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
         let counted = round.finished(&campaign).unwrap().unwrap();
         assert_eq!(counted.len(), 6);
-        let expected = round.folder(&campaign).join("n2-2/2.2.0-1-1-baseline");
+        let expected = round.attempts(&campaign).join("n2-2/2.2.0-1-1-baseline");
         assert_eq!(counted[0].plan.folder, expected);
     }
 }

@@ -1,6 +1,6 @@
 use crate::settings::{BuildCommand, Campaign, Program};
 use crate::store::ListedVersion;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use faultline_common::files::AtPath;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
@@ -21,34 +21,34 @@ pub(crate) struct ResolvedProgram {
     pub(crate) digest: String,
 }
 
-/// Finds or builds a version. `None` if a signal asked to stop. Fails if the program differs from
-/// the measured one.
+/// Why no version can be run now.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Stopped(pub(crate) String);
+
+impl Stopped {
+    pub(crate) fn by_signal() -> Self {
+        Stopped("a signal asked to".to_owned())
+    }
+}
+
+/// Finds or builds a version. Fails if the program differs from the measured one.
 pub(crate) fn obtain(
     campaign: &Campaign,
     program: &Program,
     listed: Option<&ListedVersion>,
     signals: &mut Signals,
-) -> anyhow::Result<Option<ResolvedProgram>> {
+) -> anyhow::Result<ResolvedProgram> {
+    let is_built = listed.is_some_and(|one| one.digest.is_some());
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => match build(
-            campaign,
-            &program.version,
-            listed.is_some_and(|one| one.digest.is_some()),
-            signals,
-        )? {
-            Some(file) => file,
-            None => return Ok(None),
-        },
+        None => build(campaign, &program.version, is_built, signals)?,
     };
-    let obtained = ResolvedProgram {
-        digest: sha256(&file)?,
-        file,
-    };
+    let obtained = ResolvedProgram::of(file)?;
     if let Some(listed) = listed {
         obtained.check_digest(listed)?;
     }
-    Ok(Some(obtained))
+    Ok(obtained)
 }
 
 /// Fails if the file differs from the program measured as this version. A missing file does not
@@ -69,24 +69,24 @@ pub(crate) fn check_unchanged(
         .clone()
         .or_else(built_path)
         .filter(|file| listed.measured && file.is_file());
-    let Some(file) = file else { return Ok(()) };
-    ResolvedProgram {
-        digest: sha256(&file)?,
-        file,
+    match file {
+        Some(file) => ResolvedProgram::of(file)?.check_digest(listed),
+        None => Ok(()),
     }
-    .check_digest(listed)
 }
 
 impl ResolvedProgram {
+    fn of(file: PathBuf) -> anyhow::Result<Self> {
+        let digest = sha256(&file)?;
+        Ok(ResolvedProgram { file, digest })
+    }
+
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
     fn check_digest(&self, listed: &ListedVersion) -> anyhow::Result<()> {
-        if let Some(known) = listed
-            .digest
-            .as_ref()
-            .filter(|known| listed.measured && **known != self.digest)
-        {
-            bail!(
+        if let Some(known) = &listed.digest {
+            ensure!(
+                !listed.measured || *known == self.digest,
                 "{}: another program than the one that was measured as {} (SHA-256 {}, was {known}): put it back, or add it as \
                  another version",
                 self.file.display(),
@@ -114,14 +114,14 @@ fn build(
     version: &str,
     is_built: bool,
     signals: &mut Signals,
-) -> anyhow::Result<Option<PathBuf>> {
+) -> anyhow::Result<PathBuf> {
     let get = campaign.get.as_ref().with_context(|| {
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
     let folder = campaign.folder.join(PROGRAMS).join(version);
     let file = built_path(campaign, get, version);
     if is_built && file.is_file() {
-        return Ok(Some(file));
+        return Ok(file);
     }
     fs::create_dir_all(&folder).at(&folder)?;
     let words: Vec<String> = get
@@ -136,9 +136,8 @@ fn build(
         log.display()
     ));
     let output = File::create(&log).at(&log)?;
-    let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else {
-        return Ok(None);
-    };
+    let status = ran(&words, &campaign.folder, (&output, &output), None, signals)?
+        .ok_or_else(Stopped::by_signal)?;
     ensure!(
         status.success(),
         "{version}: {} has failed ({status}): read {}",
@@ -152,7 +151,7 @@ fn build(
         file.display(),
         log.display()
     );
-    Ok(Some(file))
+    Ok(file)
 }
 
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
@@ -191,8 +190,7 @@ mod tests {
         let mut obtained = |store: &Store, text: &str| {
             fs::write(&path, text).unwrap();
             let listed = store.listed().unwrap().remove(0);
-            let found =
-                obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
+            let found = obtain(&campaign, &program, Some(&listed), &mut signals);
             assert_eq!(
                 check_unchanged(&campaign, &program, &listed).is_ok(),
                 found.is_ok()

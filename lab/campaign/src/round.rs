@@ -26,13 +26,94 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Those that `campaign run` makes.
+    /// The experiments in order. A plan with arms is one experiment. A plan that searches has no
+    /// arms: it gives one for each program and replicate, alternating their order.
     pub(crate) fn experiments(
         &self,
         campaign: &Campaign,
     ) -> anyhow::Result<Vec<CampaignExperiment>> {
-        let programs = (&self.baseline, &self.program);
-        experiments(campaign, &self.version, self.number, programs)
+        let file = campaign.plan.display();
+        let table: toml::Table =
+            (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
+                UsageError(format!("{file}: {}", error.to_string().trim_end()))
+            })?;
+        if let Some(key) = CAMPAIGN_KEYS.iter().find(|key| table.contains_key(**key)) {
+            bail!(UsageError(format!(
+                "{file}: {key}: the campaign sets it, leave it out"
+            )));
+        }
+        let replicates = table.get("replicates").and_then(toml::Value::as_integer);
+        if table.contains_key("search") {
+            let replicates = replicates.and_then(|many| u32::try_from(many).ok());
+            return self.searches(campaign, replicates.unwrap_or(REPLICATES));
+        }
+        if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
+            bail!(UsageError(format!(
+                "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
+            )));
+        }
+        let more = match replicates {
+            Some(_) => String::new(),
+            None => format!("replicates = {REPLICATES}\n"),
+        };
+        let baseline = format!("baseline {}", campaign.baseline.version);
+        let text = [
+            &campaign.plan_text,
+            "\n",
+            &arm(&baseline, &self.baseline),
+            &arm(&self.version, &self.program),
+        ];
+        let folder = self.folder(campaign).join(self.name());
+        Ok(vec![CampaignExperiment {
+            name: self.name(),
+            plan: parse_plan(campaign, &folder, &more, &text.concat())?,
+            searches: None,
+        }])
+    }
+
+    fn searches(
+        &self,
+        campaign: &Campaign,
+        replicates: u32,
+    ) -> anyhow::Result<Vec<CampaignExperiment>> {
+        let mut experiments = Vec::new();
+        for replicate in 1..=replicates {
+            let baseline_first = replicate % 2 == 1;
+            for of_baseline in [baseline_first, !baseline_first] {
+                let (program, arm) = match of_baseline {
+                    true => (&self.baseline, "baseline"),
+                    false => (&self.program, "release"),
+                };
+                let name = format!("{}-{replicate}-{arm}", self.name());
+                let text = searching(campaign, program)?;
+                let folder = self.folder(campaign).join(&name);
+                experiments.push(CampaignExperiment {
+                    plan: parse_plan(campaign, &folder, "replicates = 1\n", &text)?,
+                    name,
+                    searches: Some(Search {
+                        of_baseline,
+                        replicate,
+                    }),
+                });
+            }
+        }
+        Ok(experiments)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.version, self.number)
+    }
+
+    /// The folder's name contains the digests, so that an experiment with another program is not
+    /// continued.
+    pub(crate) fn folder(&self, campaign: &Campaign) -> PathBuf {
+        let digests = [
+            &self.plan_digest,
+            &self.baseline.digest,
+            &self.program.digest,
+        ];
+        let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
+        campaign.folder.join(EXPERIMENTS).join(short.join("-"))
     }
 }
 
@@ -50,114 +131,25 @@ pub(crate) struct Search {
     pub(crate) replicate: u32,
 }
 
-/// The experiments of a round, in order. A plan with arms is one experiment. A plan that searches
-/// has no arms: it gives one for each program and replicate, alternating their order.
-pub(crate) fn experiments(
-    campaign: &Campaign,
-    version: &str,
-    round: u32,
-    programs: (&ResolvedProgram, &ResolvedProgram),
-) -> anyhow::Result<Vec<CampaignExperiment>> {
-    let file = campaign.plan.display();
-    let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
-        UsageError(format!("{file}: {}", error.to_string().trim_end()))
-    })?;
-    if let Some(key) = CAMPAIGN_KEYS.iter().find(|key| table.contains_key(**key)) {
-        bail!(UsageError(format!(
-            "{file}: {key}: the campaign sets it, leave it out"
-        )));
-    }
-    let name = format!("{version}-{round}");
-    let replicates = table.get("replicates").and_then(toml::Value::as_integer);
-    if table.contains_key("search") {
-        let replicates = replicates.and_then(|many| u32::try_from(many).ok());
-        return searches(campaign, &name, replicates.unwrap_or(REPLICATES), programs);
-    }
-    if let Some(few) = replicates.filter(|many| (1..REPLICATES.into()).contains(many)) {
-        bail!(UsageError(format!(
-            "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
-        )));
-    }
-    let more = match replicates {
-        Some(_) => String::new(),
-        None => format!("replicates = {REPLICATES}\n"),
-    };
-    let (baseline, program) = programs;
-    let arms = [
-        arm(&format!("baseline {}", campaign.baseline.version), baseline),
-        arm(version, program),
-    ]
-    .concat();
-    let plan = parse_plan(
-        campaign,
-        &folder(campaign, &campaign.plan_digest, programs).join(&name),
-        &more,
-        &format!("{}\n{arms}", campaign.plan_text),
-    )?;
-    Ok(vec![CampaignExperiment {
-        name,
-        plan,
-        searches: None,
-    }])
-}
-
 /// The experiments of a round of no version, for what depends on the plan alone.
 pub(crate) fn example(campaign: &Campaign) -> anyhow::Result<Vec<CampaignExperiment>> {
     let none = ResolvedProgram {
         file: campaign.folder.join("program"),
         digest: String::new(),
     };
-    experiments(campaign, "0", 1, (&none, &none))
-}
-
-/// The folder's name contains the digests, so that an experiment with another program is not
-/// continued.
-pub(crate) fn folder(
-    campaign: &Campaign,
-    plan_digest: &str,
-    (baseline, program): (&ResolvedProgram, &ResolvedProgram),
-) -> PathBuf {
-    let digests = [plan_digest, &baseline.digest, &program.digest];
-    let short = digests.map(|digest| digest.get(..8).unwrap_or_default());
-    campaign.folder.join(EXPERIMENTS).join(short.join("-"))
+    let round = Round {
+        version: "0".to_owned(),
+        number: 1,
+        plan_digest: campaign.plan_digest.clone(),
+        baseline: none.clone(),
+        program: none,
+    };
+    round.experiments(campaign)
 }
 
 fn arm(name: &str, program: &ResolvedProgram) -> String {
     let binary = quoted(&program.file.display().to_string());
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
-}
-
-fn searches(
-    campaign: &Campaign,
-    name: &str,
-    replicates: u32,
-    programs: (&ResolvedProgram, &ResolvedProgram),
-) -> anyhow::Result<Vec<CampaignExperiment>> {
-    let (baseline, program) = programs;
-    let folder = folder(campaign, &campaign.plan_digest, programs);
-    let mut experiments = Vec::new();
-    for replicate in 1..=replicates {
-        let baseline_first = replicate % 2 == 1;
-        for of_baseline in [baseline_first, !baseline_first] {
-            let (program, arm) = if of_baseline {
-                (baseline, "baseline")
-            } else {
-                (program, "release")
-            };
-            let name = format!("{name}-{replicate}-{arm}");
-            let text = searching(campaign, program)?;
-            let plan = parse_plan(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
-            experiments.push(CampaignExperiment {
-                name,
-                plan,
-                searches: Some(Search {
-                    of_baseline,
-                    replicate,
-                }),
-            });
-        }
-    }
-    Ok(experiments)
 }
 
 fn searching(campaign: &Campaign, program: &ResolvedProgram) -> anyhow::Result<String> {
@@ -211,18 +203,25 @@ mod tests {
             .unwrap()
     }
 
-    fn both() -> (ResolvedProgram, ResolvedProgram) {
+    fn round(campaign: &Campaign, number: u32) -> Round {
         let of = |file: &str, digest: &str| ResolvedProgram {
             file: file.into(),
             digest: digest.to_owned(),
         };
-        (of("/old", "0123456789"), of("/new", "89abcdef01"))
+        Round {
+            version: "2.2.0".to_owned(),
+            number,
+            plan_digest: campaign.plan_digest.clone(),
+            baseline: of("/old", "0123456789"),
+            program: of("/new", "89abcdef01"),
+        }
     }
 
     #[test]
     fn a_campaign_rounds_plan_has_two_arms() {
-        let (campaign, (baseline, program)) = (example(), both());
-        let plan = experiments(&campaign, "2.2.0", 2, (&baseline, &program))
+        let campaign = example();
+        let plan = round(&campaign, 2)
+            .experiments(&campaign)
             .unwrap()
             .remove(0)
             .plan;
@@ -247,10 +246,11 @@ mod tests {
 
     #[test]
     fn a_plan_must_not_set_keys_the_campaign_sets() {
-        let (mut campaign, (baseline, program)) = (example(), both());
+        let mut campaign = example();
         let mut problem = |text: &str| {
             campaign.plan_text = text.to_owned();
-            experiments(&campaign, "2.2.0", 1, (&baseline, &program))
+            round(&campaign, 1)
+                .experiments(&campaign)
                 .err()
                 .unwrap()
                 .to_string()
@@ -271,14 +271,14 @@ mod tests {
 
     #[test]
     fn a_search_campaign_alternates_between_its_programs() {
-        let (mut campaign, (baseline, program)) = (example(), both());
+        let mut campaign = example();
         let searching = "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
         campaign.plan_text = campaign
             .plan_text
             .replace("[workload]", "replicates = 2\n[workload]")
             .replace("duration = \"2h\"\n", "")
             + searching;
-        let experiments = experiments(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
+        let experiments = round(&campaign, 1).experiments(&campaign).unwrap();
         let shown: Vec<(String, Option<&str>, u32)> = (experiments.iter())
             .map(|experiment| {
                 (

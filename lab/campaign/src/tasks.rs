@@ -2,11 +2,12 @@
 //! process that submits tasks collects them, and a job after them does so again.
 
 use crate::args::{RoundArgs, SlurmArgs};
+use crate::programs::Stopped;
 use crate::round::{self, CampaignExperiment, Round};
 use crate::settings::Campaign;
 use crate::store::Store;
 use crate::work::{self, VersionOutcome};
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use faultline_common::args::UsageError;
 use faultline_common::files::AtPath;
 use faultline_common::output::{print, say};
@@ -227,22 +228,23 @@ pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
     let versions = submitted.rounds.iter().map(|round| round.version.clone());
     let only: Option<Vec<String>> = args.follow_up.then(|| versions.collect());
     let mut pending = Vec::new();
-    let end = work::advance(
-        &campaign,
-        &mut store,
-        only.as_deref(),
-        &mut |round, _| match submitted.number(round).filter(|_| args.follow_up) {
-            Some(task) => Err(without_result(&campaign, round, task)),
-            None => {
-                pending.push(round.clone());
-                Err(VersionOutcome::Pending)
-            }
-        },
-    )?;
-    let failed = match end {
-        Ok(failed) => failed,
-        Err(why) => bail!("nothing was submitted: {why}"),
-    };
+    let failed =
+        work::advance(
+            &campaign,
+            &mut store,
+            only.as_deref(),
+            &mut |round, _| match submitted.number(round).filter(|_| args.follow_up) {
+                Some(task) => Err(without_result(&campaign, round, task)),
+                None => {
+                    pending.push(round.clone());
+                    Err(VersionOutcome::Pending)
+                }
+            },
+        )
+        .map_err(|error| match error.downcast::<Stopped>() {
+            Ok(why) => anyhow!("nothing was submitted: {why}"),
+            Err(error) => error,
+        })?;
     let is_done = pending.is_empty() && failed.is_empty();
     if !pending.is_empty() {
         let again = format!(

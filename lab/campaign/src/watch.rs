@@ -1,5 +1,6 @@
 //! Published versions, from Cargo's sparse index or from a command that prints them.
 
+use crate::programs::Stopped;
 use crate::settings::{self, Campaign, Watch};
 use anyhow::{Context as _, anyhow, ensure};
 use faultline_client::{http, tls};
@@ -20,20 +21,17 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT: &str = "watch.out";
 const OUTPUT_LOG: &str = "watch.log";
 
-/// Within the range, oldest first. `None` if a signal asked to stop.
+/// Within the range, oldest first.
 pub(crate) fn published(
     campaign: &Campaign,
     watch: &Watch,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Vec<String>>> {
+) -> anyhow::Result<Vec<String>> {
     let versions = match &watch.command {
-        Some(command) => match printed(campaign, command, signals)? {
-            Some(text) => words(&text),
-            None => return Ok(None),
-        },
+        Some(command) => words(&printed(campaign, command, signals)?),
         None => index_versions(&releases(watch)?)?,
     };
-    Ok(Some(matching(watch, &versions)))
+    Ok(matching(watch, &versions))
 }
 
 /// Removes a leading `v`.
@@ -62,26 +60,19 @@ fn printed(
     campaign: &Campaign,
     command: &[String],
     signals: &mut Signals,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<String> {
     let [path, log] = [COMMAND_OUTPUT, OUTPUT_LOG].map(|name| campaign.folder.join(name));
     let create_file = |path: &Path| File::create(path).at(path);
     let outputs = (&create_file(&path)?, &create_file(&log)?);
-    let Some(status) = ran(
-        command,
-        &campaign.folder,
-        outputs,
-        Some(COMMAND_TIMEOUT),
-        signals,
-    )?
-    else {
-        return Ok(None);
-    };
+    let timeout = Some(COMMAND_TIMEOUT);
+    let status = ran(command, &campaign.folder, outputs, timeout, signals)?
+        .ok_or_else(Stopped::by_signal)?;
     ensure!(
         status.success(),
         "[watch] command has failed ({status}): read {}",
         log.display()
     );
-    std::fs::read_to_string(&path).map(Some).at(&path)
+    std::fs::read_to_string(&path).at(&path)
 }
 
 fn releases(watch: &Watch) -> anyhow::Result<String> {
@@ -173,7 +164,7 @@ mod tests {
             });
             let (watch, campaign) = (watch(&address, None), Campaign::default());
             let found = published(&campaign, &watch, &mut Signals::listen().unwrap()).unwrap();
-            assert_eq!(found.unwrap(), ["2.1.14", "2.2.0"]);
+            assert_eq!(found, ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
         assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");

@@ -5,19 +5,18 @@
 use crate::args::RunArgs;
 use crate::collected::{RoundOutcome, collect_round};
 use crate::compare;
-use crate::programs::{self, ResolvedProgram};
+use crate::programs::{self, ResolvedProgram, Stopped};
 use crate::round::{CampaignExperiment, Round};
 use crate::settings::{Campaign, Program};
 use crate::store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find};
 use crate::{page, round, watch};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use faultline_common::clock;
 use faultline_common::output::say;
 use faultline_common::signals::Signals;
 use faultline_experiments::command;
 use faultline_experiments::runner::ExperimentEnd;
 use faultline_runner::isolation::folders::InUse;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The second round confirms the findings of the first.
@@ -25,8 +24,6 @@ const MAX_ROUNDS: u32 = 2;
 
 /// Limit of repetitions because of damaged recordings, per version and `campaign run`.
 const MAX_REPEATS: u32 = 2;
-
-const STOPPED_BY_SIGNAL: &str = "a signal asked to";
 
 pub(crate) enum VersionOutcome {
     Done,
@@ -40,7 +37,7 @@ pub(crate) enum VersionOutcome {
 impl From<anyhow::Error> for VersionOutcome {
     fn from(error: anyhow::Error) -> Self {
         let why = format!("{error:#}");
-        match error.is::<InUse>() {
+        match error.is::<InUse>() || error.is::<Stopped>() {
             true => VersionOutcome::Stopped(why),
             false => VersionOutcome::Failed(why),
         }
@@ -75,42 +72,40 @@ pub(crate) fn synchronized_list(
 pub(crate) type RunRound<'r> =
     &'r mut dyn FnMut(&Round, &mut Signals) -> Result<Vec<CampaignExperiment>, VersionOutcome>;
 
-pub(crate) fn run(
-    campaign: &Campaign,
-    store: &mut Store,
-    args: &RunArgs,
-) -> anyhow::Result<Result<(), String>> {
+/// Fails also if the campaign has stopped or a version has no result.
+pub(crate) fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> anyhow::Result<()> {
     let end = advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
-    })?;
-    Ok(match end {
-        Ok(failed) if failed.is_empty() => Ok(()),
-        Ok(failed) => Err(without_result(&failed)),
-        Err(why) => Err(why),
-    })
+    });
+    let why = match end {
+        Ok(failed) if failed.is_empty() => return Ok(()),
+        Ok(failed) => without_result(&failed),
+        Err(error) => error.downcast::<Stopped>()?.0,
+    };
+    bail!(
+        "the campaign has stopped: {why}; `faultline campaign run {}` continues",
+        campaign.folder.display()
+    )
 }
 
 pub(crate) fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
-/// Takes every version as far as `run_round` does. Returns those that failed, or why it stopped.
+/// Takes every version as far as `run_round` does. Returns those that failed.
 /// With `only`, no published version is added, and these alone advance.
 pub(crate) fn advance(
     campaign: &Campaign,
     store: &mut Store,
     only: Option<&[String]>,
     run_round: RunRound<'_>,
-) -> anyhow::Result<Result<Vec<String>, String>> {
-    let stopped = || Ok(Err(STOPPED_BY_SIGNAL.to_owned()));
+) -> anyhow::Result<Vec<String>> {
     let mut signals = Signals::listen().context("signals cannot be received")?;
     synchronized_list(campaign, store)?;
-    if only.is_none() && add_published_versions(campaign, store, &mut signals)?.is_none() {
-        return stopped();
+    if only.is_none() {
+        add_published_versions(campaign, store, &mut signals)?;
     }
-    let Some(baseline) = baseline(campaign, store, &mut signals)? else {
-        return stopped();
-    };
+    let baseline = baseline(campaign, store, &mut signals)?;
     round::example(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
@@ -122,13 +117,11 @@ pub(crate) fn advance(
         if only.is_some_and(|only| !only.contains(&version)) {
             continue;
         }
-        if stop_requested(&mut signals)? {
-            return stopped();
-        }
+        check_signals(&mut signals)?;
         match advance_version(campaign, store, (&one, &baseline), run_round, &mut signals)? {
             VersionOutcome::Done => store.set_digest_or_error(&version, None, None)?,
             VersionOutcome::Pending => {}
-            VersionOutcome::Stopped(why) => return Ok(Err(why)),
+            VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // The follow-up runs nothing, so an earlier error is still the cause.
                 let why = one.error.filter(|_| only.is_some()).unwrap_or(why);
@@ -139,7 +132,7 @@ pub(crate) fn advance(
         }
         page::rewrite_pages(campaign, store)?;
     }
-    Ok(Ok(failed))
+    Ok(failed)
 }
 
 fn run_on_this_host(
@@ -151,9 +144,7 @@ fn run_on_this_host(
     let _lock = round.lock(campaign)?;
     let experiments = round.experiments(campaign)?;
     for experiment in &experiments {
-        if stop_requested(signals)? {
-            return Err(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned()));
-        }
+        check_signals(signals)?;
         say(&format!(
             "{}: round {}, in {}",
             round.version,
@@ -184,78 +175,72 @@ pub(crate) fn is_baseline(campaign: &Campaign, one: &ListedVersion) -> bool {
 
 pub(crate) const BASELINE: &str = "baseline";
 
-pub(crate) fn conditions(campaign: &Campaign, baseline: &ResolvedProgram) -> Conditions {
+fn conditions(campaign: &Campaign, baseline_digest: &str) -> Conditions {
     Conditions {
         plan_digest: campaign.plan_digest.clone(),
         baseline: campaign.baseline.version.clone(),
-        baseline_digest: baseline.digest.clone(),
+        baseline_digest: baseline_digest.to_owned(),
     }
 }
 
-/// Adds published versions to the list. Without network it only reports that. `None` if a signal
-/// asked to stop.
+/// Adds published versions to the list. Without network it only reports that.
 fn add_published_versions(
     campaign: &Campaign,
     store: &Store,
     signals: &mut Signals,
-) -> anyhow::Result<Option<()>> {
+) -> anyhow::Result<()> {
     let Some(watched) = &campaign.watch else {
-        return Ok(Some(()));
+        return Ok(());
     };
     let versions = match watch::published(campaign, watched, signals) {
-        Ok(Some(versions)) => versions,
-        Ok(None) => return Ok(None),
-        Err(error) => {
+        Err(error) if !error.is::<Stopped>() => {
             say(&format!(
                 "new versions are not known: {error:#}; continuing with those of the list"
             ));
-            return Ok(Some(()));
+            return Ok(());
         }
+        versions => versions?,
     };
     let known = store.listed()?;
     for version in versions {
         if find(&known, &version).is_none() {
             say(&format!("{version} was published, and is added"));
-            store.add(
-                &Program {
-                    version,
-                    ..Program::default()
-                },
-                FROM_WATCH,
-                clock::unix_ns(),
-            )?;
+            let program = Program {
+                version,
+                ..Program::default()
+            };
+            store.add(&program, FROM_WATCH, clock::unix_ns())?;
         }
     }
-    Ok(Some(()))
+    Ok(())
 }
 
-/// Whether a signal asked to stop since the last check. While an experiment runs, it handles
+/// Fails if a signal asked to stop since the last check. While an experiment runs, it handles
 /// signals itself.
-fn stop_requested(signals: &mut Signals) -> anyhow::Result<bool> {
-    Ok(signals
-        .wait(None, Duration::ZERO)?
+fn check_signals(signals: &mut Signals) -> anyhow::Result<()> {
+    let received = signals.wait(None, Duration::ZERO)?;
+    let mut stops = received
         .iter()
-        .any(|signal| signal.stop_signal_name().is_some()))
+        .filter_map(|signal| signal.stop_signal_name());
+    ensure!(stops.next().is_none(), Stopped::by_signal());
+    Ok(())
 }
 
 fn baseline(
     campaign: &Campaign,
     store: &Store,
     signals: &mut Signals,
-) -> anyhow::Result<Option<ResolvedProgram>> {
+) -> anyhow::Result<ResolvedProgram> {
     let listed = store.listed()?;
     let version = &campaign.baseline.version;
     let same = find(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
-    let Some(obtained) = obtained else {
-        return Ok(None);
-    };
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     store.set_digest_or_error(version, Some(&obtained.digest), None)?;
     store.name_baseline(version, &obtained.digest)?;
-    Ok(Some(obtained))
+    Ok(obtained)
 }
 
 fn advance_version(
@@ -266,7 +251,7 @@ fn advance_version(
     signals: &mut Signals,
 ) -> anyhow::Result<VersionOutcome> {
     let version = &one.program.version;
-    let conditions = conditions(campaign, baseline);
+    let conditions = conditions(campaign, &baseline.digest);
     // A finished version obtains no program, so its file may have changed.
     if let Err(error) = programs::check_unchanged(campaign, &one.program, one) {
         return Ok(error.into());
@@ -277,8 +262,7 @@ fn advance_version(
         let listed = store.listed()?;
         let same = find(&listed, version);
         let program = match programs::obtain(campaign, &one.program, same, signals) {
-            Ok(Some(program)) => program,
-            Ok(None) => return Ok(VersionOutcome::Stopped(STOPPED_BY_SIGNAL.to_owned())),
+            Ok(program) => program,
             Err(error) => return Ok(error.into()),
         };
         store.set_digest_or_error(version, Some(&program.digest), None)?;
@@ -319,14 +303,10 @@ pub(crate) fn pending_round(
     all: &[ListedVersion],
 ) -> anyhow::Result<Option<u32>> {
     let baseline = find(all, &campaign.baseline.version);
-    let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
+    let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
         return Ok(Some(1));
     };
-    let baseline = ResolvedProgram {
-        file: PathBuf::new(),
-        digest,
-    };
-    let conditions = conditions(campaign, &baseline);
+    let conditions = conditions(campaign, digest);
     next_round(campaign, store, &one.program.version, &conditions)
 }
 
@@ -338,32 +318,21 @@ fn next_round(
     version: &str,
     conditions: &Conditions,
 ) -> anyhow::Result<Option<u32>> {
-    let runs = store.runs()?;
-    let of_version = || {
-        runs.iter()
-            .filter(|run| run.release == *version && run.conditions == *conditions)
-    };
-    if let Some(void) = of_version().find(|run| run.is_void()) {
+    let mut runs = store.runs()?;
+    runs.retain(|run| run.release == *version && run.conditions == *conditions);
+    if let Some(void) = runs.iter().find(|run| run.is_void()) {
         return Ok(Some(void.round));
     }
-    let Some(newest) = of_version().max_by_key(|run| run.round) else {
+    let Some(newest) = runs.iter().max_by_key(|run| run.round) else {
         return Ok(Some(1));
     };
-    let (round, machine) = (newest.round, newest.machine.clone());
-    if round >= MAX_ROUNDS {
+    if newest.round >= MAX_ROUNDS {
         return Ok(None);
     }
     let groups = compare::groups(&runs, campaign.margin);
-    let group = groups
-        .iter()
-        .find(|group| group.conditions == *conditions && group.machine == machine);
-    let release = group.and_then(|group| {
-        group
-            .releases
-            .iter()
-            .find(|release| release.version == version)
-    });
-    let found =
-        |release: &compare::Release| release.tests.iter().any(|one| one.mark.needs_repetition());
-    Ok(release.is_some_and(found).then_some(round + 1))
+    let of_machine = groups.iter().find(|group| group.machine == newest.machine);
+    let releases = of_machine.into_iter().flat_map(|group| &group.releases);
+    let mut tests = releases.flat_map(|release| &release.tests);
+    let is_found = tests.any(|one| one.mark.needs_repetition());
+    Ok(is_found.then_some(newest.round + 1))
 }
