@@ -1,0 +1,129 @@
+use super::*;
+use crate::compare::tests::runs;
+
+pub(crate) fn pace(consensus: &[&str], slot_seconds: Option<f64>) -> Pace {
+    Pace {
+        consensus: consensus.iter().map(|name| (*name).to_owned()).collect(),
+        slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
+    }
+}
+
+/// Two rounds of a release that is 8 % worse, with the paces of baseline and release.
+pub(crate) fn with_paces(version: &str, [baseline, own]: [&Pace; 2]) -> Vec<RunRow> {
+    let mut all = runs(version, 1.08, 2);
+    for run in &mut all {
+        run.pace = if run.of_baseline { baseline } else { own }.clone();
+    }
+    all
+}
+
+#[test]
+fn slot_times_that_drift_in_both_runs_of_a_pair_are_compared() {
+    let mut all = with_paces("1.1.0", [&pace(&["alpenglow"], Some(0.2)); 2]);
+    for run in &mut all {
+        let seconds = if run.replicate == 1 { 0.2 } else { 0.25 };
+        run.pace.slot_seconds = Some((seconds, seconds));
+    }
+    assert_eq!(Comparability::of(&all).difference(), None);
+}
+
+#[test]
+fn a_consensus_of_a_later_round_prevails_over_a_slot_time() {
+    let mut all = with_paces(
+        "1.1.0",
+        [&pace(&["tower"], Some(0.4)), &pace(&[], Some(0.2))],
+    );
+    for run in all.iter_mut().filter(|run| run.round == 1) {
+        run.pace.consensus.clear();
+    }
+    for run in all
+        .iter_mut()
+        .filter(|run| run.round == 2 && !run.of_baseline)
+    {
+        run.pace = pace(&["alpenglow"], Some(0.4));
+    }
+    let found = Comparability::of(&all);
+    assert_eq!(found.difference, Some(Difference::Consensus), "{found:?}");
+}
+
+#[test]
+fn only_a_known_difference_prevents_a_comparison() {
+    let tower = |seconds| pace(&["tower"], seconds);
+    let alpenglow = pace(&["alpenglow"], Some(0.2));
+    let unknown = pace(&[], None);
+    let cases = [
+        ([&tower(Some(0.4)), &tower(Some(0.39))], None, None),
+        (
+            [&tower(Some(0.4)), &alpenglow],
+            Some("Alpenglow at 0.20 s, the baseline Tower at 0.40 s"),
+            None,
+        ),
+        (
+            [&tower(Some(0.4)), &tower(Some(0.2))],
+            Some("Tower at 0.20 s, the baseline Tower at 0.40 s"),
+            None,
+        ),
+        (
+            [&tower(None), &alpenglow],
+            Some("Alpenglow at 0.20 s, the baseline Tower"),
+            None,
+        ),
+        (
+            [&unknown, &pace(&["tower", "migrating"], None)],
+            Some("the consensus changed in round 1: Tower, migrating"),
+            None,
+        ),
+        (
+            [&unknown, &alpenglow],
+            None,
+            Some("its consensus is Alpenglow, the baseline's is not known"),
+        ),
+        (
+            [&tower(None), &unknown],
+            None,
+            Some("its consensus is not known, the baseline's is Tower"),
+        ),
+        (
+            [&unknown, &unknown],
+            None,
+            Some("the consensus is not known"),
+        ),
+    ];
+    for (paces, difference, unknown) in cases {
+        let found = Comparability::of(&with_paces("1.1.0", paces));
+        let found = (found.difference(), found.unknown());
+        assert_eq!(found, (difference, unknown), "{paces:?}");
+    }
+}
+
+#[test]
+fn a_consensus_that_changed_within_or_between_rounds_is_neither() {
+    let alpenglow = pace(&["alpenglow"], Some(0.2));
+    let tower = pace(&["tower"], Some(0.2));
+    let reason = |is_migrated: fn(&RunRow) -> bool| {
+        let mut all = with_paces("1.1.0", [&tower, &tower]);
+        for run in all.iter_mut().filter(|run| is_migrated(run)) {
+            run.pace = alpenglow.clone();
+        }
+        Comparability::of(&all).difference().map(str::to_owned)
+    };
+    assert_eq!(
+        reason(|run| run.round == 2 && run.replicate == 3).as_deref(),
+        Some("the consensus changed in round 2: Tower, Alpenglow")
+    );
+    assert_eq!(
+        reason(|run| run.round == 2).as_deref(),
+        Some("the consensus changed between the rounds: Tower, Alpenglow")
+    );
+    assert_eq!(reason(|run| run.round > 2), None);
+}
+
+#[test]
+fn runs_without_values_do_not_count() {
+    let alpenglow = pace(&["alpenglow"], Some(0.2));
+    let mut all = with_paces("1.1.0", [&pace(&["tower"], None), &alpenglow]);
+    for run in all.iter_mut().filter(|run| !run.of_baseline) {
+        run.outcome = "oom".to_owned();
+    }
+    assert_eq!(Comparability::of(&all).difference(), None);
+}

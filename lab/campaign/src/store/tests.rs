@@ -1,0 +1,174 @@
+use super::*;
+
+#[test]
+fn a_database_on_nfs_is_refused_with_the_key_that_moves_it() {
+    let path = Path::new("/shared/results.db");
+    let refused = refuse_file_system(path, 0x6969).unwrap_err().to_string();
+    for words in ["/shared/results.db", "NFS", "`results` in campaign.toml"] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    Store::refuse_nfs(&folder.path().join(RESULTS)).unwrap();
+    assert!(Store::refuse_nfs(&folder.path().join("none").join(RESULTS)).is_err());
+}
+
+#[test]
+fn stored_campaign_rounds_are_read_and_stored_only_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    let program = Program {
+        version: "2.1.14".into(),
+        name: "x".into(),
+        path: Some("/a".into()),
+    };
+    store.add(&program, FROM_COMMAND, 1).unwrap();
+    store
+        .set_digest_or_error("2.1.14", Some("d"), Some("why"))
+        .unwrap();
+    store.remove("2.1.14").unwrap();
+    let row = RunRow {
+        values: vec![("replay-p95".into(), 1.5)],
+        outcome: "completed".into(),
+        ..RunRow::default()
+    };
+    store.add_runs(std::slice::from_ref(&row)).unwrap();
+    assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
+    store.replace_verdicts(&[VerdictRow::default()]).unwrap();
+    drop(store);
+    let store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    let listed = store.listed().unwrap();
+    assert_eq!(
+        (listed[0].program.clone(), listed[0].removed),
+        (program.clone(), true)
+    );
+    assert_eq!(
+        (listed[0].digest.as_deref(), listed[0].error.as_deref()),
+        (Some("d"), Some("why"))
+    );
+    assert_eq!(store.runs().unwrap(), [row]);
+    store.add(&program, FROM_WATCH, 2).unwrap();
+    assert!(!store.listed().unwrap()[0].removed);
+}
+
+/// A database of format 1 with a run.
+pub(crate) fn make_format_1(folder: &Path) {
+    let old = Connection::open(folder.join(RESULTS)).unwrap();
+    for table in FORMAT_1.tables {
+        old.execute_batch(table).unwrap();
+    }
+    old.execute_batch(
+        "PRAGMA application_id = 0x464c436e; PRAGMA user_version = 1;
+         INSERT INTO run VALUES (7, '1.1.0', 'd', '1.0.0', 'b', 'p', 'm', 'k', 1, 'release', 1, 5, 'completed', 'valid', 'x', NULL, 'y');
+         INSERT INTO value VALUES (7, 'replay-p95', 1.5)",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
+    let folder = tempfile::tempdir().unwrap();
+    make_format_1(folder.path());
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+    let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+    let row = RunRow {
+        release: "1.2.0".into(),
+        pace: Pace {
+            consensus: vec!["tower".into(), "migrating".into()],
+            slot_seconds: Some((0.4, 0.4)),
+        },
+        ..RunRow::default()
+    };
+    store.add_runs(std::slice::from_ref(&row)).unwrap();
+    drop(store);
+    let store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    let format = store
+        .0
+        .pragma_query_value(None, "user_version", |row| row.get(0));
+    assert_eq!(format, Ok(KIND.format));
+    let runs = store.runs().unwrap();
+    assert_eq!(
+        (&runs[0].release, &runs[0].pace),
+        (&"1.1.0".into(), &Pace::default())
+    );
+    assert_eq!(runs[0].values, [("replay-p95".to_owned(), 1.5)]);
+    assert_eq!(runs[1], row);
+}
+
+#[test]
+fn another_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    Connection::open(folder.path().join(RESULTS))
+        .unwrap()
+        .execute_batch("CREATE TABLE x (y)")
+        .unwrap();
+    let message = format!(
+        "{:#}",
+        Store::open(&folder.path().join(RESULTS)).err().unwrap()
+    );
+    assert!(
+        message.contains("results.db: this is not the database of a campaign: another program's"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RESULTS);
+    drop(Store::open(&folder.path().join(RESULTS)).unwrap());
+    let refused = || {
+        format!(
+            "{:#}",
+            Store::open(&folder.path().join(RESULTS)).err().unwrap()
+        )
+    };
+    let trigger = "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END; CREATE VIEW v AS SELECT 1";
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(trigger)
+        .unwrap();
+    assert!(
+        refused().contains("results.db: not read: `t` is a trigger and no plain table"),
+        "{}",
+        refused()
+    );
+    let undo = "DROP TRIGGER t; DROP VIEW v";
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(undo)
+        .unwrap();
+    Store::open(&folder.path().join(RESULTS)).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    refused();
+}
+
+#[test]
+fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    let row = |replicate, of_baseline| RunRow {
+        replicate,
+        of_baseline,
+        recording: format!("{replicate}{of_baseline}"),
+        outcome: "completed".into(),
+        validity: "valid".into(),
+        values: vec![("replay-p95".into(), 1.5)],
+        ..RunRow::default()
+    };
+    let rows = [row(1, true), row(1, false), row(2, true), row(2, false)];
+    store.add_runs(&rows).unwrap();
+    store.void("1false").unwrap();
+    let runs = store.runs().unwrap();
+    let void: Vec<bool> = runs.iter().map(RunRow::is_void).collect();
+    assert_eq!(void, [true, true, false, false]);
+    assert!(
+        runs.iter()
+            .all(|run| run.values.is_empty() == run.is_void())
+    );
+    store.add_runs(&rows).unwrap();
+    let runs = store.runs().unwrap();
+    assert_eq!(runs.len(), 4);
+    assert!(runs.iter().all(RunRow::is_complete));
+}
