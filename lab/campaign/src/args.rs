@@ -26,16 +26,14 @@ pub enum Campaign {
     /// Show which versions run, how long a round takes, and which change its pairs can show.
     Plan {
         /// The campaign's folder.
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        dir: PathBuf,
     },
     /// Add a version.
     Add(AddArgs),
     /// Show every version and what is next.
     Status {
         /// The campaign's folder.
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        dir: PathBuf,
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
@@ -43,8 +41,7 @@ pub enum Campaign {
     /// Take a version off the list. Its recordings and results stay.
     Remove {
         /// The campaign's folder.
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        dir: PathBuf,
         /// The version.
         version: String,
     },
@@ -53,8 +50,7 @@ pub enum Campaign {
     /// Write all results as a Parquet table.
     Export {
         /// The campaign's folder.
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        dir: PathBuf,
         /// The new file.
         #[arg(long, short, value_name = "FILE")]
         out: PathBuf,
@@ -70,8 +66,7 @@ pub enum Campaign {
 )]
 pub struct RunArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
@@ -87,8 +82,7 @@ pub struct RunArgs {
 )]
 pub struct SlurmArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Only print the script of the tasks.
     #[arg(long)]
     pub print: bool,
@@ -108,8 +102,7 @@ refused or stopped."
 )]
 pub struct RoundArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The number of the round in slurm/rounds.json, from 1 on.
     #[arg(value_name = "N")]
     pub task: u32,
@@ -125,8 +118,7 @@ pub struct RoundArgs {
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The version, as in 2.1.14.
     pub version: String,
     /// The validator's program [default: built as [get] in campaign.toml says].
@@ -141,8 +133,7 @@ pub struct AddArgs {
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Drop the results of these runs and of their pairs; the next `campaign run` repeats them.
     #[arg(long)]
     pub repeat: bool,
@@ -154,8 +145,7 @@ pub struct VerifyArgs {
   faultline campaign check /srv/campaign --against 2.1.14 --margin 5")]
 pub struct CheckArgs {
     /// The campaign's folder.
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The version to compare with: the baseline or another one.
     #[arg(long, value_name = "VERSION")]
     pub against: String,

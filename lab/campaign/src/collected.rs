@@ -66,8 +66,8 @@ pub(crate) fn collect_round(
             folders.join(", ")
         );
     }
-    let damaged = all.iter().filter(|one| one.row.is_void());
-    let damaged: Vec<&RunRow> = damaged.map(|one| &one.row).collect();
+    let rows = all.iter().map(|one| &one.row);
+    let damaged: Vec<&RunRow> = rows.filter(|row| row.is_void()).collect();
     if let Some(first) = damaged.first() {
         let why = format!(
             "{}: the recording of a completed run cannot be read",
@@ -96,10 +96,8 @@ pub(crate) fn void_runs(
     for one_experiment in experiments {
         let experiment = Experiment::read(&one_experiment.plan.folder)?;
         let counted = experiment.counted();
-        let runs = counted.iter();
-        let runs: Vec<_> = runs
-            .filter(|one| is_void(replicate(one_experiment, one)))
-            .collect();
+        let mut runs: Vec<_> = counted.iter().collect();
+        runs.retain(|one| is_void(replicate(one_experiment, one)));
         void(&one_experiment.plan.folder, &runs, why)?;
     }
     Ok(())

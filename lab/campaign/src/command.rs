@@ -24,19 +24,19 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
         CampaignCommand::Round(args) => tasks::run(args),
-        CampaignCommand::Plan { folder } => {
-            let (campaign, store) = open(folder)?;
+        CampaignCommand::Plan { dir } => {
+            let (campaign, store) = open(dir)?;
             print(&plan::page(&campaign, &store)?).map(|()| 0)
         }
         CampaignCommand::Add(args) => add(args),
         CampaignCommand::Verify(args) => verify(args),
-        CampaignCommand::Status { folder, json } => {
-            let (campaign, store) = open(folder)?;
+        CampaignCommand::Status { dir, json } => {
+            let (campaign, store) = open(dir)?;
             print(&shown::status(&campaign, &store, *json)?).map(|()| 0)
         }
-        CampaignCommand::Remove { folder, version } => remove(folder, version),
-        CampaignCommand::Export { folder, out } => {
-            let (campaign, store) = open(folder)?;
+        CampaignCommand::Remove { dir, version } => remove(dir, version),
+        CampaignCommand::Export { dir, out } => {
+            let (campaign, store) = open(dir)?;
             let rows = shown::export(&campaign, &store, out)?;
             print(&format!(
                 "{}: {}\n",
@@ -62,7 +62,7 @@ fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
 }
 
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
-    let campaign = Campaign::read(&args.folder)?;
+    let campaign = Campaign::read(&args.dir)?;
     let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
     work::run(&campaign, &mut store, args)?;
     work::say_done(&campaign, "every version");
@@ -70,7 +70,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<u8> {
-    let (campaign, store) = open(&args.folder)?;
+    let (campaign, store) = open(&args.dir)?;
     let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
         || campaign.programs.iter().any(|one| one.version == version)
@@ -103,7 +103,7 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
 }
 
 fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
-    let (campaign, mut store) = open(&args.folder)?;
+    let (campaign, mut store) = open(&args.dir)?;
     let (compared, damaged) = verify::verify(&campaign, &store)?;
     let mut text = String::new();
     for one in &damaged {
@@ -159,7 +159,7 @@ struct MetricComparison {
 }
 
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
-    let (mut campaign, store) = open(&args.folder)?;
+    let (mut campaign, store) = open(&args.dir)?;
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
@@ -236,7 +236,7 @@ fn pace_notes(release: &Release, other: Option<&Release>) -> String {
         ));
     }
     notes.extend(both().filter_map(|one| {
-        let unknown = one.comparability.unknown()?;
+        let unknown = one.comparability.unknown.as_ref()?;
         Some(format!(
             "{} is compared all the same: {unknown}.",
             one.version

@@ -9,10 +9,10 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Comparability {
-    /// `None` also if something is unknown.
-    difference: Option<Difference>,
-    /// The difference, or what is unknown; empty without either.
-    reason: String,
+    /// With its words; `None` also if something is unknown.
+    difference: Option<(Difference, String)>,
+    /// As in `its consensus is not known, the baseline's is Tower`; `None` with a difference.
+    pub(crate) unknown: Option<String>,
     /// Of all completed runs, those of the baseline included.
     pub(crate) pace: Pace,
 }
@@ -29,41 +29,31 @@ impl Comparability {
         let difference = consensus_difference(&rounds, &arms)
             .map(|reason| (Difference::Consensus, reason))
             .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
-        let (difference, reason) = match difference {
-            Some((difference, reason)) => (Some(difference), reason),
-            None if rounds.is_empty() => (None, String::new()),
-            None => (None, unknown(&arms).unwrap_or_default()),
+        let unknown = match difference {
+            None if !rounds.is_empty() => unknown(&arms),
+            _ => None,
         };
         Comparability {
             difference,
-            reason,
+            unknown,
             pace,
         }
     }
 
     pub(crate) fn allows(&self, metric: &Scalar) -> bool {
-        let is_affected = |difference| metric.is_affected_by(difference);
-        !self.difference.is_some_and(is_affected)
+        let mut difference = self.difference.iter();
+        !difference.any(|(difference, _)| metric.is_affected_by(*difference))
     }
 
     /// As in `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
     pub(crate) fn difference(&self) -> Option<&str> {
-        self.difference.map(|_| self.reason.as_str())
-    }
-
-    /// As in `its consensus is not known, the baseline's is Tower`.
-    pub(crate) fn unknown(&self) -> Option<&str> {
-        let is_unknown = self.difference.is_none() && !self.reason.is_empty();
-        is_unknown.then_some(self.reason.as_str())
+        self.difference.as_ref().map(|(_, words)| words.as_str())
     }
 
     /// Text of the page's cell.
     pub(crate) fn words(&self) -> String {
-        if self.reason.is_empty() {
-            words(&self.pace)
-        } else {
-            self.reason.clone()
-        }
+        let reason = self.difference().or(self.unknown.as_deref());
+        reason.map_or_else(|| words(&self.pace), str::to_owned)
     }
 }
 

@@ -68,7 +68,7 @@ fn group(group: &Group) -> Value {
                 "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
                 "not_comparable": release.comparability.difference(),
-                "not_known": release.comparability.unknown(),
+                "not_known": release.comparability.unknown,
                 "metrics": metrics,
                 "runs": runs,
             })

@@ -26,12 +26,24 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
     let listed = work::synchronized_list(campaign, store)?;
     let groups = page::groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
+    let runs = store.runs()?;
     let mut versions = Vec::new();
     for one in &listed {
-        let release = releases().find(|release| release.version == one.program.version);
+        let version = &one.program.version;
+        let release = releases().find(|release| release.version == *version);
+        let is_own = |run: &&RunRow| match run.of_baseline {
+            true => run.conditions.baseline == *version,
+            false => run.release == *version,
+        };
         versions.push(Version {
+            version: version.clone(),
+            name: one.program.name.clone(),
+            source: one.source.clone(),
+            digest: one.digest.clone(),
+            runs: runs.iter().filter(is_own).count(),
+            state: state(campaign, store, one, &listed)?,
+            error: one.error.clone(),
             not_comparable: release.and_then(changes::not_comparable),
-            ..version(campaign, store, one, &listed)?
         });
     }
     if as_json {
@@ -54,51 +66,31 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
         ]
     });
     let mut lines = table(&heads, rows.collect());
-    for (one, why) in versions
-        .iter()
-        .filter_map(|one| Some((one, one.error.as_ref()?)))
-    {
-        lines += &format!("{}: {}\n", one.version, clean(why));
+    for one in &versions {
+        if let Some(why) = &one.error {
+            lines += &format!("{}: {}\n", one.version, clean(why));
+        }
     }
-    for words in versions
-        .iter()
-        .filter_map(|one| one.not_comparable.as_ref())
-    {
+    for words in versions.iter().flat_map(|one| &one.not_comparable) {
         lines += &format!("{}\n", clean(words));
     }
     Ok(lines)
 }
 
-fn version(
+fn state(
     campaign: &Campaign,
     store: &Store,
     one: &ListedVersion,
     all: &[ListedVersion],
-) -> anyhow::Result<Version> {
-    let version = &one.program.version;
-    let is_own = |run: &&RunRow| match run.of_baseline {
-        true => run.conditions.baseline == *version,
-        false => run.release == *version,
-    };
-    let runs = store.runs()?.iter().filter(is_own).count();
+) -> anyhow::Result<String> {
     let next = work::pending_round(campaign, store, one, all)?;
-    let state = match next {
+    Ok(match next {
         _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
         _ if one.removed => "removed".to_owned(),
         _ if one.error.is_some() => "failed".to_owned(),
         None => "done".to_owned(),
         Some(1) => "waits".to_owned(),
         Some(round) => format!("round {round} waits"),
-    };
-    Ok(Version {
-        version: version.clone(),
-        name: one.program.name.clone(),
-        source: one.source.clone(),
-        digest: one.digest.clone(),
-        runs,
-        state,
-        error: one.error.clone(),
-        not_comparable: None,
     })
 }
 

@@ -154,7 +154,7 @@ fn refuse_running(campaign: &Campaign) -> anyhow::Result<()> {
 
 /// `campaign round`.
 pub(crate) fn run(args: &RoundArgs) -> anyhow::Result<u8> {
-    let campaign = Campaign::read(&args.folder)?;
+    let campaign = Campaign::read(&args.dir)?;
     let submitted = Submitted::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
     let Some((_, round)) = rounds.find(|(number, _)| *number == args.task) else {
@@ -204,7 +204,7 @@ fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// `campaign slurm`.
 pub(crate) fn slurm(args: &SlurmArgs) -> anyhow::Result<u8> {
-    let campaign = Campaign::read(&args.folder)?;
+    let campaign = Campaign::read(&args.dir)?;
     let i_vote = if args.i_vote { " --i-vote" } else { "" };
     let experiments = round::example(&campaign)?;
     let plan = &experiments.first().context("a round has no runs")?.plan;
