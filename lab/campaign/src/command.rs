@@ -1,7 +1,7 @@
 use crate::args::{
     AddArgs, Campaign as CampaignCommand, CampaignArgs, CheckArgs, RunArgs, VerifyArgs,
 };
-use crate::compare::{Group, Release, WithoutRatio};
+use crate::compare::{Group, MetricTest, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store, find};
@@ -36,8 +36,8 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
         }
         CampaignCommand::Remove { dir, version } => remove(dir, version),
         CampaignCommand::Export { dir, out } => {
-            let (campaign, store) = open(dir)?;
-            let rows = shown::export(&campaign, &store, out)?;
+            let (campaign, mut store) = open(dir)?;
+            let rows = shown::export(&campaign, &mut store, out)?;
             print(&format!(
                 "{}: {}\n",
                 out.display(),
@@ -151,11 +151,10 @@ fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
 }
 
 struct MetricComparison {
-    title: &'static str,
+    metric: &'static Scalar,
     ratio: f64,
     p: Option<f64>,
     mark: Mark,
-    worse: bool,
 }
 
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
@@ -256,7 +255,7 @@ fn listing(checked: &[MetricComparison]) -> String {
             _ => format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
         };
         vec![
-            one.title.to_owned(),
+            one.metric.title.to_owned(),
             difference,
             one.p.map_or("-".to_owned(), p_value),
             word.to_owned(),
@@ -295,8 +294,9 @@ fn inconclusive_reason(release: &Release, checked: &[MetricComparison]) -> Optio
     let (own, baseline) = (complete_runs(false), complete_runs(true));
     let unrepeated = checked
         .iter()
-        .filter(|one| one.mark == Mark::Unrepeated && one.worse)
-        .map(|one| one.title)
+        .filter(|one| one.mark == Mark::Unrepeated)
+        .filter(|one| Mark::of(one.metric.better, one.ratio) == Mark::Worse)
+        .map(|one| one.metric.title)
         .join(", ");
     if own < baseline {
         return Some(format!(
@@ -326,15 +326,11 @@ fn find_release<'g>(group: &'g Group, version: &str) -> anyhow::Result<&'g Relea
 fn against_baseline(release: &Release) -> Vec<MetricComparison> {
     let tests = release.tests.iter();
     tests
-        .map(|one| {
-            let ratio = one.test.ratio.value;
-            MetricComparison {
-                title: one.metric.title,
-                ratio,
-                p: one.holm,
-                mark: one.mark,
-                worse: Mark::of(one.metric.better, ratio) == Mark::Worse,
-            }
+        .map(|one| MetricComparison {
+            metric: one.metric,
+            ratio: one.test.ratio.value,
+            p: one.holm,
+            mark: one.mark,
         })
         .collect()
 }
@@ -344,32 +340,31 @@ fn against_baseline(release: &Release) -> Vec<MetricComparison> {
 fn against(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
     let tests = release.tests.iter();
     let known: Vec<_> = tests
-        .filter_map(|own| Some((own.metric, own, other.test(own.metric)?)))
+        .filter_map(|own| Some((own, other.test(own.metric)?)))
         .collect();
-    let is_comparable = |metric: &Scalar| release.is_comparable_with(other, metric);
-    let p = known.iter().map(|(metric, own, other)| {
+    let is_comparable = |one: &MetricTest| release.is_comparable_with(other, one.metric);
+    let p = known.iter().map(|(own, other)| {
         let p = welch_p(other.rounds.all(), own.rounds.all());
-        p.filter(|_| is_comparable(metric))
+        p.filter(|_| is_comparable(own))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     let checked = known.into_iter().zip(adjusted);
     checked
-        .map(|((metric, own, other), p)| {
+        .map(|((own, other), p)| {
             let ratio = own.test.ratio.value / other.test.ratio.value;
-            let direction = Mark::beyond(metric.better, ratio, margin);
+            let direction = Mark::beyond(own.metric.better, ratio, margin);
             let mark = match p {
-                _ if !is_comparable(metric) => Mark::NotComparable,
+                _ if !is_comparable(own) => Mark::NotComparable,
                 Some(p) if p < ALPHA => direction,
                 Some(_) => Mark::Nothing,
                 None if is_disjoint(own.rounds.all(), other.rounds.all()) => direction.untested(),
                 None => Mark::Untested,
             };
             MetricComparison {
-                title: metric.title,
+                metric: own.metric,
                 ratio,
                 p,
                 mark,
-                worse: Mark::of(metric.better, ratio) == Mark::Worse,
             }
         })
         .collect()

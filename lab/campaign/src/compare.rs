@@ -169,21 +169,6 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     .collect()
 }
 
-fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
-    let both = |(round, baseline, own): PairValues| {
-        let is_positive = |value: &f64| *value > 0.0;
-        Some((
-            round,
-            baseline.filter(is_positive)?,
-            own.filter(is_positive)?,
-        ))
-    };
-    pair_values(scalar, runs)
-        .into_iter()
-        .filter_map(both)
-        .collect()
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutRatio {
     /// One side of a pair is 0, the other is larger.
@@ -201,10 +186,10 @@ impl WithoutRatio {
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(WithoutRatio::Missing);
         }
-        let known: Vec<(f64, f64)> = values
+        let known = values
             .iter()
-            .filter_map(|(_, baseline, own)| Some(((*baseline)?, (*own)?)))
-            .collect();
+            .filter_map(|(_, baseline, own)| baseline.zip(*own));
+        let known: Vec<(f64, f64)> = known.collect();
         let differs =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
         let is_worse = |(baseline, own): &(f64, f64)| match scalar.better {
@@ -226,17 +211,22 @@ impl WithoutRatio {
 }
 
 fn test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
-    let pairs = pairs(metric, runs);
     let mut rounds = PairRatios::default();
-    for (round, baseline, own) in &pairs {
-        rounds.add(*round, (own / baseline).ln());
+    let (mut baselines, mut releases) = (Vec::new(), Vec::new());
+    for (round, baseline, own) in pair_values(metric, runs) {
+        let pair = baseline.zip(own);
+        if let Some((baseline, own)) = pair.filter(|(baseline, own)| *baseline > 0.0 && *own > 0.0)
+        {
+            rounds.add(round, (own / baseline).ln());
+            baselines.push(baseline);
+            releases.push(own);
+        }
     }
-    let mean = |of: fn(&(u32, f64, f64)) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
     Some(MetricTest {
         metric,
         test: rounds.test()?,
         holm: None,
-        means: [mean(|pair| pair.1)?, mean(|pair| pair.2)?],
+        means: [mean(&baselines)?, mean(&releases)?],
         rounds,
         mark: Mark::Nothing,
     })

@@ -1,9 +1,9 @@
 use crate::settings::Campaign;
-use crate::store::{ListedVersion, RunRow, Store, VerdictRow};
+use crate::store::{ListedVersion, RunRow, Store};
 use crate::work;
 use crate::{changes, compare, page};
 use faultline_common::output::json;
-use faultline_pages::export::{Columns, Values, named, write_columns};
+use faultline_pages::export::write_columns;
 use faultline_text::{clean, table};
 use serde::Serialize;
 use std::path::Path;
@@ -95,75 +95,14 @@ fn state(
 }
 
 /// Writes one row for each run and metric; returns their number. Fails if the file exists.
-pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
+pub(crate) fn export(campaign: &Campaign, store: &mut Store, out: &Path) -> anyhow::Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),
         "{}: exists already",
         out.display()
     );
-    let verdicts = compare::rows(&page::groups(campaign, store)?);
-    let runs = store.runs()?;
-    let rows: Vec<ResultRow<'_>> = runs
-        .iter()
-        .flat_map(|run| run.values.iter().map(move |value| (run, value)))
-        .collect();
-    write_columns(out, "result", columns(&rows, &verdicts))?;
-    Ok(rows.len())
-}
-
-/// A run and the value of one metric.
-type ResultRow<'r> = (&'r RunRow, &'r (String, f64));
-
-fn columns(rows: &[ResultRow<'_>], verdicts: &[VerdictRow]) -> Columns {
-    let text = |of: fn(&RunRow) -> &str| {
-        Values::Text(
-            rows.iter()
-                .map(|(run, _)| Some(of(run).to_owned()))
-                .collect(),
-        )
-    };
-    let integer_column = |of: fn(&RunRow) -> i64| {
-        Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
-    };
-    let consensus = rows.iter().map(|(run, _)| run.consensus());
-    let slot_seconds = rows.iter().map(|(run, _)| run.slot_seconds());
-    let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
-    let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
-    let values = rows.iter().map(|(_, (_, value))| Some(*value));
-    let verdicts = rows.iter().map(|row| verdict(row, verdicts));
-    named([
-        ("release", text(|run| &run.release)),
-        ("arm", text(|run| run.arm())),
-        ("round", integer_column(|run| i64::from(run.round))),
-        ("replicate", integer_column(|run| i64::from(run.replicate))),
-        ("began_unix_ns", integer_column(|run| run.began_unix_ns)),
-        ("outcome", text(|run| &run.outcome)),
-        ("validity", text(|run| &run.validity)),
-        ("machine", text(|run| &run.machine)),
-        ("kernel", text(|run| &run.kernel)),
-        ("consensus", Values::Text(consensus.collect())),
-        ("slot_seconds", Values::Real(slot_seconds.collect())),
-        ("plan_digest", text(|run| &run.conditions.plan_digest)),
-        ("baseline", text(|run| &run.conditions.baseline)),
-        (
-            "baseline_digest",
-            text(|run| &run.conditions.baseline_digest),
-        ),
-        ("program_digest", text(|run| &run.program_digest)),
-        ("recording", text(|run| &run.recording)),
-        ("recording_digest", Values::Text(digests.collect())),
-        ("metric", Values::Text(metrics.collect())),
-        ("value", Values::Real(values.collect())),
-        ("verdict", Values::Text(verdicts.collect())),
-    ])
-}
-
-fn verdict((run, (metric, _)): &ResultRow<'_>, verdicts: &[VerdictRow]) -> Option<String> {
-    let same = |row: &&VerdictRow| {
-        row.conditions == run.conditions
-            && row.machine == run.machine
-            && row.release == run.release
-            && row.metric == *metric
-    };
-    verdicts.iter().find(same).map(|row| row.verdict.clone())
+    store.replace_verdicts(&compare::rows(&page::groups(campaign, store)?))?;
+    let (rows, columns) = store.export()?;
+    write_columns(out, "result", columns)?;
+    Ok(rows)
 }

@@ -3,6 +3,7 @@
 use crate::settings::{Program, RESULTS};
 use anyhow::{anyhow, ensure};
 use faultline_common::files::AtPath;
+use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
 use faultline_report::report::pace::Pace;
 use rusqlite::{Connection, Row, params};
@@ -49,6 +50,12 @@ const FORMAT_1: OlderFormat<'static> = OlderFormat {
     upgrade: "ALTER TABLE run ADD COLUMN consensus TEXT;
               ALTER TABLE run ADD COLUMN slot_seconds REAL",
 };
+
+/// A removed version has no verdict.
+const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outcome, validity, machine, kernel, consensus, slot_seconds,
+  plan_digest, baseline, baseline_digest, program_digest, recording, recording_digest, value.metric, value, verdict
+  FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
+  ORDER BY run, value.rowid";
 
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
@@ -358,6 +365,34 @@ impl Store {
             )?;
         }
         Ok(transaction.commit()?)
+    }
+
+    /// The number of rows, and their columns: a row for each run and metric.
+    pub(crate) fn export(&self) -> anyhow::Result<(usize, Columns)> {
+        let mut select = self.0.prepare(EXPORT)?;
+        let names = select.column_names().into_iter().map(str::to_owned);
+        let mut columns: Columns = names
+            .map(|name| {
+                let kind = match name.as_str() {
+                    "round" | "replicate" | "began_unix_ns" => Type::Integer,
+                    "slot_seconds" | "value" => Type::Real,
+                    _ => Type::Text,
+                };
+                (name, Values::of(kind))
+            })
+            .collect();
+        let (mut rows, mut count) = (select.query([])?, 0);
+        while let Some(row) = rows.next()? {
+            count += 1;
+            for (index, (_, values)) in columns.iter_mut().enumerate() {
+                match values {
+                    Values::Integer(values) => values.push(row.get(index)?),
+                    Values::Real(values) => values.push(row.get(index)?),
+                    Values::Text(values) => values.push(row.get(index)?),
+                }
+            }
+        }
+        Ok((count, columns))
     }
 }
 

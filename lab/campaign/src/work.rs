@@ -92,8 +92,8 @@ pub(crate) fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
-/// Takes every version as far as `run_round` does. Returns those that failed.
-/// With `only`, no published version is added, and these alone advance.
+/// Takes every version as far as `run_round` does. Returns those that failed. With `only`, no
+/// published version is added, and these alone advance.
 pub(crate) fn advance(
     campaign: &Campaign,
     store: &mut Store,

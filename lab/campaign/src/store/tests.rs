@@ -172,3 +172,41 @@ fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
     assert_eq!(runs.len(), 4);
     assert!(runs.iter().all(RunRow::is_complete));
 }
+
+#[test]
+fn an_export_has_a_row_for_each_value_with_its_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+    let row = RunRow {
+        release: "1.1.0".into(),
+        round: 2,
+        values: vec![("replay-p95".into(), 1.5), ("replay-p50".into(), 0.5)],
+        ..RunRow::default()
+    };
+    store.add_runs(&[row]).unwrap();
+    let verdict = VerdictRow {
+        release: "1.1.0".into(),
+        metric: "replay-p50".into(),
+        verdict: "worse".into(),
+        ..VerdictRow::default()
+    };
+    store.replace_verdicts(&[verdict]).unwrap();
+    let (rows, columns) = store.export().unwrap();
+    assert_eq!((rows, columns.len()), (2, 20));
+    let column = |name: &str| {
+        let mut named = columns.iter().filter(|(known, _)| known == name);
+        named.next().unwrap().1.clone()
+    };
+    let texts =
+        |texts: [Option<&str>; 2]| Values::Text(texts.map(|text| text.map(str::to_owned)).into());
+    assert_eq!(column("release"), texts([Some("1.1.0"); 2]));
+    assert_eq!(column("arm"), texts([Some("release"); 2]));
+    assert_eq!(column("round"), Values::Integer(vec![Some(2); 2]));
+    assert_eq!(column("slot_seconds"), Values::Real(vec![None; 2]));
+    assert_eq!(
+        column("metric"),
+        texts([Some("replay-p95"), Some("replay-p50")])
+    );
+    assert_eq!(column("value"), Values::Real(vec![Some(1.5), Some(0.5)]));
+    assert_eq!(column("verdict"), texts([None, Some("worse")]));
+}
