@@ -101,13 +101,6 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     Ok(())
 }
 
-pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
-    let rules = parse::<RuleFile>(root, file)?.rules();
-    Ok(rules
-        .flat_map(|rule| rule.annotations.into_values())
-        .collect())
-}
-
 pub(crate) fn expressions(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     let rules = parse::<RuleFile>(root, file)?.rules();
     Ok(rules.map(|rule| rule.expr).collect())

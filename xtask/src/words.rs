@@ -1,8 +1,7 @@
 //! Keeps words that the glossary replaces out of text for users: string literals, help of
 //! programs, pages, alerts, dashboards, units, the package and output of scripts.
 
-mod shipped;
-
+use crate::rules::RULES;
 use crate::run::{has_extension, is_production, production, read, tokens};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
@@ -11,6 +10,11 @@ use std::path::{Path, PathBuf};
 const TABLE: (&str, &str) = ("docs/GLOSSARY.md", "## Words to avoid\n");
 
 const PROGRAMS: [&str; 3] = ["crates", "daemon", "lab"];
+
+/// Folders and files that users read, except their comments. Units of systemd are others.
+const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
+const UNITS: [&str; 4] = ["service", "socket", "slice", "target"];
+const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
 pub(crate) fn check(
     root: &Path,
@@ -34,21 +38,39 @@ pub(crate) fn check(
 }
 
 fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
+    let is_in = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
     if is_page(file) {
         let text = prose(&read(root, file)?);
         return Ok(text.lines().map(str::to_owned).collect());
     }
-    if !PROGRAMS.iter().any(|folder| file.starts_with(folder)) || !is_production(file) {
-        return shipped::texts(root, file);
+    if is_in(&PROGRAMS) && is_production(file) {
+        // clap makes help from comments.
+        let with_comments = ["cli", "cli.rs", "args.rs"]
+            .iter()
+            .any(|name| file.iter().any(|part| part == *name));
+        let mut literals = Vec::new();
+        let tokens = tokens(production(&read(root, file)?))?;
+        collect(tokens, with_comments, &mut literals);
+        return Ok(literals);
     }
-    // clap makes help from comments.
-    let with_comments = ["cli", "cli.rs", "args.rs"]
-        .iter()
-        .any(|name| file.iter().any(|part| part == *name));
-    let mut literals = Vec::new();
-    let tokens = tokens(production(&read(root, file)?))?;
-    collect(tokens, with_comments, &mut literals);
-    Ok(literals)
+    if is_in(&SHIPPED) || UNITS.iter().any(|unit| has_extension(file, unit)) {
+        let text = read(root, file)?;
+        let lines = text.lines().filter(|line| !is_comment(line));
+        return Ok(lines.map(str::to_owned).collect());
+    }
+    if is_in(&SCRIPTS) {
+        let text = read(root, file)?;
+        let first = text.lines().next().unwrap_or_default();
+        let is_sourced = file.extension().is_none() && first.starts_with("# ");
+        if is_sourced || (first.starts_with("#!") && first.ends_with("sh")) {
+            return Ok(of_script(&text));
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
 }
 
 fn words_to_avoid(page: &str) -> anyhow::Result<Vec<String>> {
@@ -91,6 +113,36 @@ fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
     }
 }
 
+/// Quoted texts, here-documents of `cat`, and the indented comments that scripts print as usage.
+fn of_script(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(usage) = line.strip_prefix("#   ") {
+            found.push(usage.to_owned());
+        } else if let Some(end) = line.trim_start().strip_prefix("cat <<") {
+            let end = end.trim_matches(['\'', '"']);
+            let document = lines.by_ref().take_while(|line| *line != end);
+            found.extend(document.map(str::to_owned));
+        } else if !is_comment(line) {
+            found.extend(quoted(line));
+        }
+    }
+    found
+}
+
+fn quoted(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(['"', '\'']) {
+        let (quote, after) = rest.split_at(at).1.split_at(1);
+        let (text, behind) = after.split_once(quote).unwrap_or((after, ""));
+        found.push(text.to_owned());
+        rest = behind;
+    }
+    found
+}
+
 fn has(text: &str, word: &str) -> bool {
     let text = text.to_lowercase();
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -128,5 +180,33 @@ mod tests {
         let page = "## Words to avoid\n\n| word | use |\n| --- | --- |\n| told, tells | reports |\n| mend | fix |\n";
         assert_eq!(words_to_avoid(page).unwrap(), ["told", "tells", "mend"]);
         assert_eq!(prose("a `told` b\n```\ntold\n```\nc"), "a  b\n\nc");
+    }
+
+    #[test]
+    fn quoted_script_texts_are_found_but_not_comments() {
+        let script = "# nobody\n#   --usage\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
+                      cat <<'END'\nusage\nEND\nx=\"told\"\n";
+        assert_eq!(
+            of_script(script),
+            ["--usage", "$told", "it's beside", "a name", "usage", "told"]
+        );
+    }
+
+    #[test]
+    fn shipped_alerts_dashboards_units_and_scripts_have_checked_texts() {
+        let root = crate::root();
+        for file in [
+            "grafana/prometheus/rules/faultline.alerts.yml",
+            "grafana/dashboards/memory.json",
+            "systemd/system/faultlined.service",
+            "packaging/debian/control",
+            "packaging/debian/faultlined.postrm",
+            "scripts/guest/checks",
+            "scripts/guest/machine",
+            "scripts/install",
+            ".ci/run",
+        ] {
+            assert!(!texts(&root, Path::new(file)).unwrap().is_empty(), "{file}");
+        }
     }
 }
