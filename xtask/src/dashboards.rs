@@ -1,7 +1,6 @@
 //! Puts the Grafana dashboards in order, and checks them against the catalog, the rules and the
 //! runbooks.
 
-mod annotations;
 mod check;
 mod queries;
 

@@ -1,4 +1,3 @@
-use super::annotations::{self, Annotations};
 use super::queries::{self, DATA_SOURCE_VARIABLE, missing_labels, replace_variables};
 use crate::rules;
 use crate::rules::expression::Names;
@@ -41,7 +40,7 @@ pub(super) struct Dashboard {
     pub(super) uid: String,
     title: String,
     #[serde(default)]
-    annotations: Annotations,
+    annotations: Value,
     links: Vec<Link>,
     templating: Templating,
     panels: Vec<Panel>,
@@ -101,10 +100,23 @@ impl Dashboard {
     }
 
     /// Of its panels and annotations.
-    fn expressions(&self) -> impl Iterator<Item = &String> {
+    fn expressions(&self) -> impl Iterator<Item = &str> {
         let of_panels = self.panels().flat_map(|panel| &panel.targets);
         let of_panels = of_panels.map(|query| &query.expr);
-        of_panels.chain(self.annotations.expressions())
+        let of_annotations = self.annotations().map(|one| &one["expr"]);
+        of_panels
+            .map(String::as_str)
+            .chain(of_annotations.filter_map(Value::as_str))
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = &Value> {
+        elements(&self.annotations["list"])
+    }
+
+    /// As on a dashboard that selects one instance: annotations must otherwise be equal.
+    fn annotations_for_one_instance(&self) -> String {
+        let text = self.annotations.to_string();
+        text.replace(r#"=~\"$instance\""#, r#"=\"$instance\""#)
     }
 
     fn link(&self) -> Link {
@@ -166,16 +178,17 @@ pub(super) fn all(
         if others.collect::<BTreeSet<_>>() != dashboard.links.iter().cloned().collect() {
             wrong.push("the links above it are not those to all other dashboards".to_owned());
         }
+        if let Some(first) = dashboards.first()
+            && dashboard.annotations_for_one_instance() != first.annotations_for_one_instance()
+        {
+            wrong.push(format!("its annotations are not those of {}", first.uid));
+        }
         broken.extend(
             wrong
                 .into_iter()
                 .map(|what| format!("{}: {what}", dashboard.uid)),
         );
     }
-    let of_dashboards = dashboards
-        .iter()
-        .map(|one| (one.uid.as_str(), &one.annotations));
-    annotations::all(of_dashboards, &names, broken);
     provisioning(root, broken)?;
     reasons(root, dashboards, broken)
 }
@@ -204,13 +217,10 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
         for (name, panels) in all[which].as_object().into_iter().flatten() {
             let uid = format!("faultline-{name}");
             let dashboard = dashboards.iter().find(|dashboard| dashboard.uid == uid);
-            for (panel, reason) in panels.as_object().into_iter().flatten() {
+            for (panel, _) in panels.as_object().into_iter().flatten() {
                 let mut known = dashboard.into_iter().flat_map(Dashboard::panels);
                 if !known.any(|known| matches_panel(known, panel)) {
                     broken.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
-                }
-                if reason.as_str().unwrap_or_default().trim().is_empty() {
-                    broken.push(format!("{REASONS}: {name}, {panel}: no reason"));
                 }
             }
         }
@@ -228,16 +238,12 @@ fn matches_panel(panel: &Panel, words: &str) -> bool {
 
 fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut titles: Vec<&str> = dashboard
-        .panels()
-        .map(|panel| panel.title.as_str())
-        .collect();
-    titles.sort_unstable();
-    let twice = titles
-        .windows(2)
-        .filter(|pair| pair.first() == pair.last())
-        .filter_map(|pair| pair.first());
-    wrong.extend(twice.map(|title| format!("two panels are called {title:?}")));
+    let mut titles = BTreeSet::new();
+    for Panel { title, .. } in dashboard.panels() {
+        if !titles.insert(title) {
+            wrong.push(format!("two panels are called {title:?}"));
+        }
+    }
     let collapsed = dashboard
         .panels
         .iter()
@@ -277,6 +283,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
+    wrong.extend(check_annotations(dashboard, names));
     for expression in dashboard.expressions() {
         for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
@@ -284,6 +291,27 @@ fn check_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
             }
         }
         wrong.extend(queries::wrong_with(expression, is_list));
+    }
+    wrong
+}
+
+/// Events that a dashboard marks in its panels.
+fn check_annotations(dashboard: &Dashboard, names: &Names) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if dashboard.annotations().next().is_none() {
+        wrong.push("it has no annotations".to_owned());
+    }
+    for annotation in dashboard.annotations() {
+        let text = |key: &str| annotation[key].as_str().unwrap_or_default();
+        let expression = replace_variables(text("expr"));
+        let mut found = names.wrong_with_query(&expression);
+        found.extend(missing_labels(text("titleFormat"), &expression));
+        if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
+            found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
+        }
+        let name = text("name");
+        let found = found.into_iter();
+        wrong.extend(found.map(|what| format!("annotation {name:?}: {what}")));
     }
     wrong
 }
@@ -383,27 +411,16 @@ fn overrides(panel: &Panel) -> Vec<String> {
     wrong
 }
 
-/// Whether a series of this legend may have this name, whatever the values of its labels.
+/// Whether a series of this legend may have this name, whatever is from its first label to its last.
 fn may_be_legend(name: &str, legend: &str) -> bool {
-    let mut texts = legend.split("{{");
-    let before = texts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(before) else {
-        return false;
+    let Some((before, labels)) = legend.split_once("{{") else {
+        return name == legend;
     };
-    let texts: Vec<&str> = texts
-        .filter_map(|label| Some(label.split_once("}}")?.1))
-        .collect();
-    let Some((last, between)) = texts.split_last() else {
-        return rest.is_empty();
-    };
-    for text in between {
-        match rest.split_once(text) {
-            Some((_, after)) => rest = after,
-            None => return false,
-        }
-    }
-    rest.strip_suffix(last)
-        .is_some_and(|label| !label.is_empty())
+    let (_, after) = labels.rsplit_once("}}").unwrap_or_default();
+    let value = name
+        .strip_prefix(before)
+        .and_then(|rest| rest.strip_suffix(after));
+    value.is_some_and(|value| !value.is_empty())
 }
 
 /// Whether the words name a threshold for action: `Above 80 %`.
@@ -584,7 +601,6 @@ mod tests {
             ("up", "down"),
             ("of {{instance}}", "v1"),
             ("of {{instance}}", "of "),
-            ("{{instance}}, {{job}}", "v1"),
             ("", "job"),
         ] {
             assert!(told(legend, name).contains("no query shows"), "{legend}");
@@ -622,6 +638,26 @@ mod tests {
             "count by (d) (a)"
         );
         assert_eq!(choices(&asks("metrics(a)")), None);
+    }
+
+    #[test]
+    fn annotations_that_differ_between_dashboards_are_reported() {
+        let wrong = |change: fn(&mut Value)| {
+            let mut both = ["fleet", "host"].map(dashboard);
+            change(&mut both[1].annotations["list"]);
+            let mut broken = Vec::new();
+            all(&crate::root(), &both, &mut broken).unwrap();
+            let differs = |what: &&String| what.contains("annotations are not those of");
+            broken.iter().filter(differs).count()
+        };
+        assert_eq!(wrong(|_| ()), 0);
+        for change in [
+            (|list| *list = json!([])) as fn(&mut Value),
+            |list| list[0]["enable"] = json!(false),
+            |list| list[0]["expr"] = json!("max(up)"),
+        ] {
+            assert_eq!(wrong(change), 1);
+        }
     }
 
     #[test]
