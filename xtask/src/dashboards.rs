@@ -5,7 +5,7 @@ mod check;
 mod queries;
 
 use crate::rules;
-use crate::run::read;
+use crate::run::{self, read};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -17,8 +17,7 @@ const COLUMNS: u64 = 24;
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
         let text = normalized(&read(root, &file)?).with_context(|| file.display().to_string())?;
-        std::fs::write(root.join(&file), text)
-            .with_context(|| format!("{} cannot be written", file.display()))?;
+        run::write(root, &file, &text)?;
     }
     check(root)
 }

@@ -1,30 +1,30 @@
 //! Dependencies between packages of the workspace must match the table in ARCHITECTURE.md.
 
-use crate::run::{output, read};
-use anyhow::{Context, ensure};
-use std::collections::BTreeMap;
+use crate::run::{packages, read};
+use anyhow::Context;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const TABLE: (&str, &str) = ("ARCHITECTURE.md", "| folder | package | uses | what |\n");
+const PAGE: &str = "ARCHITECTURE.md";
+const HEAD: &str = "| folder | package | uses | what |\n";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) folder: String,
     package: String,
-    uses: Vec<String>,
+    uses: BTreeSet<String>,
 }
 
 pub(crate) fn read_table(root: &Path) -> anyhow::Result<Vec<Member>> {
-    let (page, head) = TABLE;
-    let text = read(root, Path::new(page))?;
+    let text = read(root, Path::new(PAGE))?;
     let (_, table) = text
-        .split_once(head)
-        .with_context(|| format!("{page}: no table that begins {head:?}"))?;
+        .split_once(HEAD)
+        .with_context(|| format!("{PAGE}: no table that begins {HEAD:?}"))?;
     let rows = table
         .lines()
         .skip(1)
         .take_while(|line| line.starts_with('|'));
-    rows.map(|row| member(row).with_context(|| format!("{page}: this is no member: {row}")))
+    rows.map(|row| member(row).with_context(|| format!("{PAGE}: this is no member: {row}")))
         .collect()
 }
 
@@ -50,64 +50,35 @@ pub(crate) fn check(
     members: &[Member],
     broken: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let metadata = output(
-        root,
-        "cargo",
-        &[
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ],
-    )?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo metadata names no packages")?;
-    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for package in packages {
+    let packages = packages(root, &["--no-deps", "--offline"])?;
+    let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for package in &packages {
         let dependencies = package["dependencies"].as_array().into_iter().flatten();
         let used = dependencies
-            .filter(|dependency| dependency["kind"] != "dev" && !dependency["path"].is_null());
+            .filter(|dependency| dependency["kind"] != "dev" && !dependency["path"].is_null())
+            .filter_map(|dependency| dependency["name"].as_str());
         let name = package["name"].as_str().unwrap_or_default();
-        found.insert(
-            name,
-            used.filter_map(|dependency| dependency["name"].as_str())
-                .collect(),
-        );
+        found.insert(name, used.map(str::to_owned).collect());
     }
-    ensure!(!found.is_empty(), "cargo metadata names no packages");
     for member in members {
-        let Some(used) = found.remove(member.package.as_str()) else {
-            broken.push(format!(
-                "{}: {} is no package of the workspace",
-                TABLE.0, member.package
-            ));
+        let package = &member.package;
+        let Some(used) = found.remove(package.as_str()) else {
+            broken.push(format!("{PAGE}: {package} is no package of the workspace"));
             continue;
         };
-        for name in used
-            .iter()
-            .filter(|name| !member.uses.iter().any(|allowed| allowed == *name))
-        {
+        for name in used.difference(&member.uses) {
             broken.push(format!(
-                "{} depends on {name}: {} does not say so",
-                member.package, TABLE.0
+                "{package} depends on {name}: {PAGE} does not say so"
             ));
         }
-        for name in member
-            .uses
-            .iter()
-            .filter(|name| !used.contains(&name.as_str()))
-        {
+        for name in member.uses.difference(&used) {
             broken.push(format!(
-                "{} does not depend on {name}, as {} says",
-                member.package, TABLE.0
+                "{package} does not depend on {name}, as {PAGE} says"
             ));
         }
     }
     for name in found.keys() {
-        broken.push(format!("{}: the table of members lacks {name}", TABLE.0));
+        broken.push(format!("{PAGE}: the table of members lacks {name}"));
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! docs/METRICS.md, from the catalog.
 
-use crate::run::read;
-use anyhow::{Context, bail};
+use crate::run;
 use faultline_metrics::{Kind, Metric, Section, metrics};
 use std::fmt::Write;
 use std::path::Path;
@@ -30,15 +29,11 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
 ";
 
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
-    let path = root.join(PAGE);
-    std::fs::write(&path, page()).with_context(|| format!("{} cannot be written", path.display()))
+    run::write(root, Path::new(PAGE), &page())
 }
 
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
-    if read(root, Path::new(PAGE))? != page() {
-        bail!("{PAGE} is not what the catalog says; run: cargo run -p xtask -- metrics-doc");
-    }
-    Ok(())
+    run::check_written(root, Path::new(PAGE), &page(), "metrics-doc")
 }
 
 fn page() -> String {

@@ -4,7 +4,7 @@
 //! 20 % too low with 60 s scrapes.
 
 use crate::rules::{RULES, expression, expressions, files};
-use crate::run::read;
+use crate::run::{self, read};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 
@@ -16,21 +16,14 @@ const HEAD: &str = "\
 
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for (file, text) in variants(root)? {
-        let path = root.join(file);
-        std::fs::write(&path, text)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        run::write(root, &file, &text)?;
     }
     Ok(())
 }
 
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     for (file, text) in variants(root)? {
-        if read(root, &file)? != text {
-            bail!(
-                "{} does not match the rules; run: cargo run -p xtask -- metricsql",
-                file.display()
-            );
-        }
+        run::check_written(root, &file, &text, "metricsql")?;
     }
     Ok(())
 }
@@ -41,11 +34,11 @@ fn variants(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
         let (text, replaced) = replace(&read(root, &file)?);
         let calls: usize = expressions(root, &file)?
             .iter()
-            .map(|one| expression::calls(one, &FUNCTIONS))
+            .map(|one| words(one).filter(is_function).count())
             .sum();
         if replaced != calls {
             bail!(
-                "{}: {replaced} calls were replaced, its expressions have {calls}",
+                "{}: {replaced} calls were replaced, its expressions name the functions {calls} times",
                 file.display()
             );
         }
@@ -59,18 +52,25 @@ fn variants(root: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
 
 const FUNCTIONS: [&str; 3] = ["changes", "delta", "increase"];
 
+fn is_function(word: &&str) -> bool {
+    FUNCTIONS.contains(word)
+}
+
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(|c: char| !expression::is_name(c))
+}
+
 /// The text without comments and empty lines, and how many calls were replaced.
 fn replace(text: &str) -> (String, usize) {
     let mut result = String::new();
     let mut replaced = 0;
-    let is_kept = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    for line in text.lines().filter(is_kept) {
+    let has_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    for line in text.lines().filter(has_code) {
         let mut parts = line.split('(').peekable();
         while let Some(part) = parts.next() {
             result.push_str(part);
             if parts.peek().is_some() {
-                let word = part.rsplit(|c: char| !expression::is_name(c)).next();
-                if word.is_some_and(|word| FUNCTIONS.contains(&word)) {
+                if words(part).next_back().filter(is_function).is_some() {
                     result.push_str("_prometheus");
                     replaced += 1;
                 }

@@ -1,5 +1,6 @@
 use anyhow::{Context, bail};
 use proc_macro2::TokenStream;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,9 +21,39 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+pub(crate) fn packages(root: &Path, options: &[&str]) -> anyhow::Result<Vec<Value>> {
+    let arguments = [&["metadata", "--format-version", "1"], options].concat();
+    let mut metadata: Value = serde_json::from_str(&output(root, "cargo", &arguments)?)?;
+    match metadata["packages"].take() {
+        Value::Array(packages) if !packages.is_empty() => Ok(packages),
+        _ => bail!("cargo metadata names no packages"),
+    }
+}
+
 pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(root.join(file))
         .with_context(|| format!("{} cannot be read", file.display()))
+}
+
+pub(crate) fn write(root: &Path, file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(root.join(file), text)
+        .with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// Fails unless the file has the text that `chore` writes.
+pub(crate) fn check_written(
+    root: &Path,
+    file: &Path,
+    text: &str,
+    chore: &str,
+) -> anyhow::Result<()> {
+    if read(root, file)? != text {
+        bail!(
+            "{} does not match its sources; run: cargo run -p xtask -- {chore}",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
 pub(crate) fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 type Id = (String, String);
+type Dependencies = BTreeMap<Id, BTreeSet<Id>>;
 
 pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<()> {
     println!("{:#}", document(root, program, target)?);
@@ -14,28 +15,23 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
 }
 
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
-    let linked = linked(root, program, target)?;
-    let arguments = ["metadata", "--locked", "--format-version", "1"];
-    let metadata = crate::run::output(root, "cargo", &arguments)?;
-    let metadata: Value = serde_json::from_str(&metadata)?;
-    let described: BTreeMap<Id, &Value> = metadata["packages"]
-        .as_array()
-        .context("cargo metadata names no packages")?
+    let (program, mut depends) = linked(root, program, target)?;
+    let packages = crate::run::packages(root, &["--locked"])?;
+    let described: BTreeMap<Id, &Value> = packages
         .iter()
         .map(|package| ((text(&package["name"]), text(&package["version"])), package))
         .collect();
     let sums = checksums(&crate::run::read(root, Path::new("Cargo.lock"))?);
     let mut components = Vec::new();
-    let mut depends = linked.depends.clone();
-    for id in depends.keys().filter(|id| **id != linked.program) {
+    for id in depends.keys().filter(|id| **id != program) {
         let package = described
             .get(id)
             .with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
         components.push(component(id, package, sums.get(id)));
     }
-    if let Some(id) = linked.depends.keys().find(|id| id.0 == "libsqlite3-sys") {
+    if let Some(id) = depends.keys().find(|id| id.0 == "libsqlite3-sys").cloned() {
         let manifest = described
-            .get(id)
+            .get(&id)
             .map(|package| text(&package["manifest_path"]))
             .unwrap_or_default();
         let header = Path::new(&manifest).with_file_name("sqlite3/sqlite3.h");
@@ -43,14 +39,14 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
             .with_context(|| format!("{} defines no SQLITE_VERSION", header.display()))?;
         components.push(sqlite_component(&version));
         depends
-            .entry(id.clone())
+            .entry(id)
             .or_default()
             .insert(("sqlite".to_owned(), version));
     }
     let package = described
-        .get(&linked.program)
+        .get(&program)
         .context("cargo metadata does not know the program")?;
-    let mut subject = component(&linked.program, package, None);
+    let mut subject = component(&program, package, None);
     subject["type"] = json!("application");
     Ok(json!({
         "bomFormat": "CycloneDX",
@@ -70,7 +66,7 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
 
 /// The packages that `cargo tree` lists. Only cargo's resolver knows what is linked with this
 /// program's features for this target.
-fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<Linked> {
+fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<(Id, Dependencies)> {
     let arguments = [
         "tree",
         "--locked",
@@ -85,43 +81,36 @@ fn linked(root: &Path, program: &str, target: &str) -> anyhow::Result<Linked> {
         "--target",
         target,
     ];
-    Linked::read(&crate::run::output(root, "cargo", &arguments)?)
+    read_tree(&crate::run::output(root, "cargo", &arguments)?)
 }
 
-#[derive(Debug)]
-struct Linked {
-    program: Id,
-    depends: BTreeMap<Id, BTreeSet<Id>>,
-}
-
-impl Linked {
-    /// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version.
-    fn read(tree: &str) -> anyhow::Result<Linked> {
-        let mut ancestors: Vec<Id> = Vec::new();
-        let mut depends: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
-        for line in tree.lines().filter(|line| !line.is_empty()) {
-            let mut parts = line.split('|');
-            let depth = parts.next().and_then(|depth| depth.parse::<usize>().ok());
-            let mut words = parts.next().unwrap_or_default().split(' ');
-            let name = words.next().filter(|name| !name.is_empty());
-            let version = words.next().and_then(|version| version.strip_prefix('v'));
-            let (Some(depth), Some(name), Some(version)) = (depth, name, version) else {
-                bail!("cargo tree says {line:?}, which is not depth|name vVERSION|");
-            };
-            let id = (name.to_owned(), version.to_owned());
-            ancestors.truncate(depth);
-            if let Some(user) = ancestors.last() {
-                depends.entry(user.clone()).or_default().insert(id.clone());
-            }
-            depends.entry(id.clone()).or_default();
-            ancestors.push(id);
+/// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version. The first is the
+/// program.
+fn read_tree(tree: &str) -> anyhow::Result<(Id, Dependencies)> {
+    let mut ancestors: Vec<Id> = Vec::new();
+    let mut depends = Dependencies::new();
+    for line in tree.lines().filter(|line| !line.is_empty()) {
+        let mut parts = line.split('|');
+        let depth = parts.next().and_then(|depth| depth.parse::<usize>().ok());
+        let mut words = parts.next().unwrap_or_default().split(' ');
+        let name = words.next().filter(|name| !name.is_empty());
+        let version = words.next().and_then(|version| version.strip_prefix('v'));
+        let (Some(depth), Some(name), Some(version)) = (depth, name, version) else {
+            bail!("cargo tree says {line:?}, which is not depth|name vVERSION|");
+        };
+        let id = (name.to_owned(), version.to_owned());
+        ancestors.truncate(depth);
+        if let Some(user) = ancestors.last() {
+            depends.entry(user.clone()).or_default().insert(id.clone());
         }
-        let program = ancestors
-            .into_iter()
-            .next()
-            .context("cargo tree says nothing")?;
-        Ok(Linked { program, depends })
+        depends.entry(id.clone()).or_default();
+        ancestors.push(id);
     }
+    let program = ancestors
+        .into_iter()
+        .next()
+        .context("cargo tree says nothing")?;
+    Ok((program, depends))
 }
 
 fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
@@ -204,16 +193,16 @@ mod tests {
     fn a_cargo_tree_becomes_a_dependency_graph() {
         let tree =
             "0|tool v0.1.0 (/here)|\n1|a v1.0.0|\n2|b v2.0.0|\n1|b v2.0.0| (*)\n1|c v3.0.0+x|\n";
-        let linked = Linked::read(tree).unwrap();
-        assert_eq!(linked.program, id("tool", "0.1.0"));
-        let on = |name: &str, version: &str| linked.depends[&id(name, version)].clone();
+        let (program, depends) = read_tree(tree).unwrap();
+        assert_eq!(program, id("tool", "0.1.0"));
+        let on = |name: &str, version: &str| depends[&id(name, version)].clone();
         assert_eq!(
             on("tool", "0.1.0"),
             [id("a", "1.0.0"), id("b", "2.0.0"), id("c", "3.0.0+x")].into()
         );
         assert_eq!(on("a", "1.0.0"), [id("b", "2.0.0")].into());
         assert!(on("b", "2.0.0").is_empty());
-        assert!(Linked::read("").is_err() && Linked::read("tool v1\n").is_err());
+        assert!(read_tree("").is_err() && read_tree("tool v1\n").is_err());
     }
 
     #[test]
