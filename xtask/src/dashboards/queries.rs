@@ -1,10 +1,8 @@
 //! Queries of a dashboard as Grafana sends them: variables, windows, links.
 
-use crate::rules::expression::{every, result_labels};
-use promql_parser::label::{MatchOp, Matchers};
+use crate::rules::expression::{every, for_each, result_labels};
+use promql_parser::label::{MatchOp, Matcher};
 use promql_parser::parser::{Expr, parse};
-use promql_parser::util::visitor::{ExprVisitor, walk_expr};
-use std::convert::Infallible;
 use std::time::Duration;
 
 pub(super) const DATA_SOURCE_VARIABLE: &str = "${datasource}";
@@ -40,60 +38,39 @@ pub(super) fn replace_variables(expression: &str) -> String {
 /// Wrong operators before variables, and windows that are too short. `is_list`: several values of
 /// the variable can be chosen. Grafana escapes only those for a regular expression.
 pub(super) fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut visitor = Visitor {
-        is_list,
-        wrong: Vec::new(),
+    let mut wrong = Vec::new();
+    let Ok(parsed) = parse(&replace_variables(expression)) else {
+        return wrong;
     };
-    if let Ok(parsed) = parse(&replace_variables(expression)) {
-        let Ok(_) = walk_expr(&mut visitor, &parsed);
-    }
-    visitor.wrong
-}
-
-#[derive(Debug)]
-struct Visitor<F> {
-    is_list: F,
-    wrong: Vec<String>,
-}
-
-impl<F: Fn(&str) -> bool> Visitor<F> {
-    fn matchers(&mut self, matchers: &Matchers) {
-        for matcher in every(matchers) {
-            let Some((_, variable)) = matcher.value.split_once('$') else {
-                continue;
-            };
-            let is_regex = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
-            let label = &matcher.name;
-            self.wrong.extend(match (is_regex, (self.is_list)(variable)) {
-                (true, false) => Some(format!(
-                    "{label}=~\"${variable}\": Grafana does not escape a single value; write {label}=\"${variable}\""
-                )),
-                (false, true) => Some(format!(
-                    "{label}=\"${variable}\": Grafana makes a regular expression of several values; write {label}=~\"${variable}\""
-                )),
-                _ => None,
-            });
+    for_each(&parsed, |part| {
+        let (selector, range) = match part {
+            Expr::VectorSelector(selector) => (selector, None),
+            Expr::MatrixSelector(matrix) => (&matrix.vs, Some(matrix.range)),
+            _ => return,
+        };
+        let matchers = every(&selector.matchers);
+        wrong.extend(matchers.filter_map(|matcher| wrong_operator(matcher, &is_list)));
+        if range.is_some_and(|range| range < MIN_WINDOW) {
+            wrong.push(format!(
+                "a window below four scrapes of 60 s; write [$__rate_interval]: {part}"
+            ));
         }
-    }
+    });
+    wrong
 }
 
-impl<F: Fn(&str) -> bool> ExprVisitor for Visitor<F> {
-    type Error = Infallible;
-
-    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
-        match expression {
-            Expr::VectorSelector(selector) => self.matchers(&selector.matchers),
-            Expr::MatrixSelector(selector) => {
-                self.matchers(&selector.vs.matchers);
-                if selector.range < MIN_WINDOW {
-                    self.wrong.push(format!(
-                        "a window below four scrapes of 60 s; write [$__rate_interval]: {selector}"
-                    ));
-                }
-            }
-            _ => {}
-        }
-        Ok(true)
+fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<String> {
+    let (_, variable) = matcher.value.split_once('$')?;
+    let is_regex = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
+    let label = &matcher.name;
+    match (is_regex, is_list(variable)) {
+        (true, false) => Some(format!(
+            "{label}=~\"${variable}\": Grafana does not escape a single value; write {label}=\"${variable}\""
+        )),
+        (false, true) => Some(format!(
+            "{label}=\"${variable}\": Grafana makes a regular expression of several values; write {label}=~\"${variable}\""
+        )),
+        _ => None,
     }
 }
 

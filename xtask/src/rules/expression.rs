@@ -3,7 +3,9 @@
 use super::shape;
 use faultline_metrics::{Kind, metrics};
 use promql_parser::label::{Labels, Matcher, Matchers};
-use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, parse};
+use promql_parser::parser::{
+    BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, VectorSelector, parse,
+};
 use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -141,64 +143,31 @@ pub(crate) fn every(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
     alternatives.chain(&matchers.matchers)
 }
 
-fn used_names(expression: &Expr) -> UsedNames {
-    let mut used_names = UsedNames::default();
-    let Ok(_) = walk_expr(&mut used_names, expression);
-    used_names
-}
-
-/// How often an expression calls one of these functions.
-pub(crate) fn calls(expression: &str, functions: &[&str]) -> usize {
-    struct Calls<'a>(&'a [&'a str], usize);
-    impl ExprVisitor for Calls<'_> {
+/// Calls `visit` for the expression and all its parts.
+pub(crate) fn for_each(expression: &Expr, visit: impl FnMut(&Expr)) {
+    struct Visitor<F>(F);
+    impl<F: FnMut(&Expr)> ExprVisitor for Visitor<F> {
         type Error = Infallible;
 
         fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
-            if let Expr::Call(call) = expression {
-                self.1 += usize::from(self.0.contains(&call.func.name));
-            }
+            (self.0)(expression);
             Ok(true)
         }
     }
-    let mut calls = Calls(functions, 0);
-    if let Ok(parsed) = parse(expression) {
-        let Ok(_) = walk_expr(&mut calls, &parsed);
-    }
-    calls.1
+    let Ok(_) = walk_expr(&mut Visitor(visit), expression);
+}
+
+fn used_names(expression: &Expr) -> UsedNames {
+    let mut used_names = UsedNames::default();
+    for_each(expression, |part| used_names.add(part));
+    used_names
 }
 
 impl UsedNames {
-    fn select(&mut self, name: Option<&String>, matchers: &Matchers) {
-        self.selected.push(Selected {
-            name: name.cloned().unwrap_or_default(),
-            labels: every(matchers)
-                .map(|matcher| matcher.name.clone())
-                .collect(),
-        });
-    }
-
-    fn list(&mut self, labels: &Labels) {
-        self.listed.extend(labels.labels.iter().cloned());
-    }
-
-    fn list_modifier(&mut self, modifier: Option<&LabelModifier>) {
-        if let Some(modifier) = modifier {
-            self.list(modifier.labels());
-        }
-    }
-}
-
-impl ExprVisitor for UsedNames {
-    type Error = Infallible;
-
-    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
+    fn add(&mut self, expression: &Expr) {
         match expression {
-            Expr::VectorSelector(selector) => {
-                self.select(selector.name.as_ref(), &selector.matchers)
-            }
-            Expr::MatrixSelector(selector) => {
-                self.select(selector.vs.name.as_ref(), &selector.vs.matchers)
-            }
+            Expr::VectorSelector(selector) => self.select(selector),
+            Expr::MatrixSelector(selector) => self.select(&selector.vs),
             Expr::Aggregate(aggregate) => self.list_modifier(aggregate.modifier.as_ref()),
             Expr::Binary(BinaryExpr {
                 modifier: Some(modifier),
@@ -213,7 +182,25 @@ impl ExprVisitor for UsedNames {
             }
             _ => {}
         }
-        Ok(true)
+    }
+
+    fn select(&mut self, selector: &VectorSelector) {
+        self.selected.push(Selected {
+            name: selector.name.clone().unwrap_or_default(),
+            labels: every(&selector.matchers)
+                .map(|matcher| matcher.name.clone())
+                .collect(),
+        });
+    }
+
+    fn list(&mut self, labels: &Labels) {
+        self.listed.extend(labels.labels.iter().cloned());
+    }
+
+    fn list_modifier(&mut self, modifier: Option<&LabelModifier>) {
+        if let Some(modifier) = modifier {
+            self.list(modifier.labels());
+        }
     }
 }
 

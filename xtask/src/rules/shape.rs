@@ -23,39 +23,46 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance_level", &["job", "instance", "level"]),
 ];
 
-/// The labels of a vector, and those by which its series differ. A scalar has neither.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Shape {
-    Scalar,
-    Raw,
-    Aggregated { labels: Set, key: Set },
+/// The labels of a vector, and those by which its series differ. A scalar has no shape.
+#[derive(Debug, Clone, Default)]
+struct Shape {
+    labels: Set,
+    key: Set,
+    /// It has the labels of the target, too.
+    is_raw: bool,
 }
 
 impl Shape {
     fn of(labels: Set) -> Self {
-        Self::Aggregated {
+        Self {
             key: labels.clone(),
             labels,
+            is_raw: false,
         }
     }
 
-    fn mapped(self, change: impl Fn(&mut Set)) -> Self {
-        let Self::Aggregated {
-            mut labels,
-            mut key,
-        } = self
-        else {
-            return self;
-        };
-        change(&mut labels);
-        change(&mut key);
-        Self::Aggregated { labels, key }
+    fn raw() -> Self {
+        Self {
+            is_raw: true,
+            ..Self::default()
+        }
+    }
+
+    fn mapped(mut self, change: impl Fn(&mut Set)) -> Self {
+        change(&mut self.labels);
+        change(&mut self.key);
+        self
+    }
+
+    fn with_labels(mut self, extra: &Labels) -> Self {
+        self.labels.extend(set(extra));
+        self
     }
 }
 
 pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
     let mut check = Check::default();
-    if check.shape(expression) == Shape::Raw {
+    if check.shape(expression).is_some_and(|shape| shape.is_raw) {
         check.wrong.push(format!(
             "the result has the labels of the target; aggregate it, as by max by (job, instance): {expression}"
         ));
@@ -65,10 +72,8 @@ pub(crate) fn wrong_with(expression: &Expr) -> Vec<String> {
 
 /// `None` for a scalar and for series with target labels.
 pub(crate) fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
-    match Check::default().shape(expression) {
-        Shape::Aggregated { labels, .. } => Some(labels),
-        Shape::Scalar | Shape::Raw => None,
-    }
+    let shape = Check::default().shape(expression)?;
+    (!shape.is_raw).then_some(shape.labels)
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
@@ -84,60 +89,62 @@ struct Check {
 }
 
 impl Check {
-    fn shape(&mut self, expression: &Expr) -> Shape {
+    fn shape(&mut self, expression: &Expr) -> Option<Shape> {
         match expression {
-            Expr::NumberLiteral(_) | Expr::StringLiteral(_) => Shape::Scalar,
-            Expr::VectorSelector(selector) => selected(selector.name.as_deref()),
-            Expr::MatrixSelector(selector) => selected(selector.vs.name.as_deref()),
+            Expr::NumberLiteral(_) | Expr::StringLiteral(_) => None,
+            Expr::VectorSelector(selector) => Some(selected(selector.name.as_deref())),
+            Expr::MatrixSelector(selector) => Some(selected(selector.vs.name.as_deref())),
             Expr::Paren(inner) => self.shape(&inner.expr),
             Expr::Unary(inner) => self.shape(&inner.expr),
             Expr::Subquery(SubqueryExpr { expr, .. }) => self.shape(expr),
             Expr::Call(call) => self.call_shape(call),
-            Expr::Aggregate(aggregate) => self.aggregate_shape(aggregate),
+            Expr::Aggregate(aggregate) => Some(self.aggregate_shape(aggregate)),
             Expr::Binary(binary) => self.binary_shape(binary),
-            Expr::Extension(_) => Shape::Raw,
+            Expr::Extension(_) => Some(Shape::raw()),
         }
     }
 
-    fn call_shape(&mut self, call: &Call) -> Shape {
+    fn call_shape(&mut self, call: &Call) -> Option<Shape> {
         let arguments = call.args.args.iter();
-        let shapes: Vec<Shape> = arguments.map(|argument| self.shape(argument)).collect();
-        let vector = shapes.into_iter().find(|shape| *shape != Shape::Scalar);
+        let shapes: Vec<Option<Shape>> = arguments.map(|argument| self.shape(argument)).collect();
+        let vector = shapes.into_iter().flatten().next();
         match call.func.name {
-            name if name.starts_with("absent") => absent(call),
-            _ if call.func.return_type == ValueType::Scalar => Shape::Scalar,
-            "histogram_quantile" | "histogram_fraction" => vector
-                .unwrap_or(Shape::Raw)
-                .mapped(|labels| _ = labels.remove("le")),
+            name if name.starts_with("absent") => Some(absent(call)),
+            _ if call.func.return_type == ValueType::Scalar => None,
+            "histogram_quantile" | "histogram_fraction" => {
+                Some(vector?.mapped(|labels| _ = labels.remove("le")))
+            }
             "label_replace" | "label_join" => {
                 let target = call.args.args.get(1).and_then(|name| match name.as_ref() {
                     Expr::StringLiteral(text) => Some(text.val.clone()),
                     _ => None,
                 });
-                vector
-                    .unwrap_or(Shape::Raw)
-                    .mapped(|labels| labels.extend(target.clone()))
+                Some(vector?.mapped(|labels| labels.extend(target.clone())))
             }
             // Without a vector: time(), vector(1).
-            _ => vector.unwrap_or_else(|| Shape::of(Set::new())),
+            _ => Some(vector.unwrap_or_default()),
         }
     }
 
     fn aggregate_shape(&mut self, aggregate: &AggregateExpr) -> Shape {
-        let inner = self.shape(&aggregate.expr);
+        let mut inner = self.shape(&aggregate.expr).unwrap_or_default();
         let operator = aggregate.op.id();
         let picks = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
         // `sum without (x)` keeps target labels, so it does not add up duplicates.
         let adds_up = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
-        if inner == Shape::Raw && adds_up && !picks && ![T_MAX, T_MIN, T_GROUP].contains(&operator)
-        {
+        if inner.is_raw && adds_up && !picks && ![T_MAX, T_MIN, T_GROUP].contains(&operator) {
             self.wrong.push(format!(
                 "{} counts a doubled target twice; aggregate by max by (job, instance, ...) before: {aggregate}",
                 aggregate.op
             ));
         }
         if picks {
-            return topk_shape(inner, aggregate);
+            // `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
+            let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
+            if let (true, Some(LabelModifier::Include(by))) = (one, &aggregate.modifier) {
+                inner.key = set(by);
+            }
+            return inner;
         }
         let mut shape = match &aggregate.modifier {
             Some(LabelModifier::Include(by)) => Shape::of(set(by)),
@@ -154,7 +161,7 @@ impl Check {
         shape
     }
 
-    fn binary_shape(&mut self, binary: &BinaryExpr) -> Shape {
+    fn binary_shape(&mut self, binary: &BinaryExpr) -> Option<Shape> {
         let is_plain = binary
             .modifier
             .as_ref()
@@ -164,28 +171,24 @@ impl Check {
             // has their shape.
             return self.shape(&binary.lhs);
         }
-        let (left, right) = (self.shape(&binary.lhs), self.shape(&binary.rhs));
-        if right == Shape::Scalar {
-            return left;
-        }
-        if left == Shape::Scalar {
-            return right;
-        }
-        self.refuse_raw(&binary.lhs, &left);
-        self.refuse_raw(&binary.rhs, &right);
-        let (
-            Shape::Aggregated {
-                labels: left,
-                key: left_key,
-            },
-            Shape::Aggregated {
-                labels: right,
-                key: right_key,
-            },
-        ) = (left, right)
-        else {
-            return Shape::Raw;
+        let (left, right) = match (self.shape(&binary.lhs), self.shape(&binary.rhs)) {
+            (Some(left), Some(right)) => (left, right),
+            (left, right) => return left.or(right),
         };
+        for (side, shape) in [(&binary.lhs, &left), (&binary.rhs, &right)] {
+            if shape.is_raw {
+                self.wrong.push(format!(
+                    "an operand has the labels of the target; aggregate it, as by max by (job, instance): {side}"
+                ));
+            }
+        }
+        if left.is_raw || right.is_raw {
+            return Some(Shape::raw());
+        }
+        Some(self.matched_shape(binary, left, right))
+    }
+
+    fn matched_shape(&mut self, binary: &BinaryExpr, left: Shape, right: Shape) -> Shape {
         let matching = binary
             .modifier
             .as_ref()
@@ -193,38 +196,27 @@ impl Check {
         match binary.modifier.as_ref().map(|modifier| &modifier.card) {
             // `or` adds series of the right side.
             Some(VectorMatchCardinality::ManyToMany) if binary.op.id() == T_LOR => {
-                Shape::of(left.into_iter().chain(right).collect())
+                Shape::of(left.labels.into_iter().chain(right.labels).collect())
             }
-            Some(VectorMatchCardinality::ManyToMany) => Shape::Aggregated {
-                labels: left,
-                key: left_key,
-            },
+            Some(VectorMatchCardinality::ManyToMany) => left,
             Some(VectorMatchCardinality::ManyToOne(extra)) => {
-                self.check_unique(&binary.rhs, &right_key, matching);
-                many_to_one(left, left_key, extra)
+                self.check_unique(&binary.rhs, &right.key, matching);
+                left.with_labels(extra)
             }
             Some(VectorMatchCardinality::OneToMany(extra)) => {
-                self.check_unique(&binary.lhs, &left_key, matching);
-                many_to_one(right, right_key, extra)
+                self.check_unique(&binary.lhs, &left.key, matching);
+                right.with_labels(extra)
             }
             Some(VectorMatchCardinality::OneToOne) | None => {
-                if matching.is_none() && left != right {
+                if matching.is_none() && left.labels != right.labels {
                     self.wrong.push(format!(
                         "no series match: the sides have different labels: {binary}"
                     ));
                 }
-                self.check_unique(&binary.lhs, &left_key, matching);
-                self.check_unique(&binary.rhs, &right_key, matching);
-                one_to_one(left, matching)
+                self.check_unique(&binary.lhs, &left.key, matching);
+                self.check_unique(&binary.rhs, &right.key, matching);
+                one_to_one(left.labels, matching)
             }
-        }
-    }
-
-    fn refuse_raw(&mut self, side: &Expr, shape: &Shape) {
-        if *shape == Shape::Raw {
-            self.wrong.push(format!(
-                "an operand has the labels of the target; aggregate it, as by max by (job, instance): {side}"
-            ));
         }
     }
 
@@ -268,13 +260,6 @@ fn absent(call: &Call) -> Shape {
     Shape::of(equal.map(|matcher| matcher.name.clone()).collect())
 }
 
-fn many_to_one(labels: Set, key: Set, extra: &Labels) -> Shape {
-    Shape::Aggregated {
-        labels: labels.into_iter().chain(set(extra)).collect(),
-        key,
-    }
-}
-
 fn one_to_one(mut labels: Set, matching: Option<&LabelModifier>) -> Shape {
     labels.retain(|label| match matching {
         Some(LabelModifier::Include(on)) => on.labels.contains(label),
@@ -290,21 +275,7 @@ fn set(labels: &Labels) -> Set {
 
 fn selected(name: Option<&str>) -> Shape {
     name.and_then(labels_of_record)
-        .map_or(Shape::Raw, Shape::of)
-}
-
-/// `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
-fn topk_shape(inner: Shape, aggregate: &AggregateExpr) -> Shape {
-    let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
-    match (inner, &aggregate.modifier) {
-        (Shape::Aggregated { labels, .. }, Some(LabelModifier::Include(by))) if one => {
-            Shape::Aggregated {
-                labels,
-                key: set(by),
-            }
-        }
-        (inner, _) => inner,
-    }
+        .map_or_else(Shape::raw, Shape::of)
 }
 
 #[cfg(test)]
