@@ -370,7 +370,7 @@ impl Store {
     /// The number of rows, and their columns: a row for each run and metric.
     pub(crate) fn export(&self) -> anyhow::Result<(usize, Columns)> {
         let mut select = self.0.prepare(EXPORT)?;
-        let names = select.column_names().into_iter().map(str::to_owned);
+        let names = select.column_names().map(str::to_owned);
         let mut columns: Columns = names
             .map(|name| {
                 let kind = match name.as_str() {
