@@ -2,18 +2,17 @@
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups v1 or v2).
 
 mod cgroup;
-mod compare;
-mod cpus;
 mod device;
 mod direct;
 mod files;
 mod gate;
+mod limits;
 mod program;
 mod systemd;
 mod unified;
-mod wait;
 
 pub use direct::{CgroupRoots, Direct};
+pub use limits::{CpuSet, IoLimit, Limits};
 pub use systemd::Systemd;
 
 use anyhow::{Result, bail};
@@ -135,37 +134,6 @@ pub struct Job {
     pub grace: Duration,
 }
 
-/// `None`: no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Limits {
-    /// Bytes, without swap.
-    pub memory_max: Option<u64>,
-    pub memory_high: Option<u64>,
-    pub swap_max: Option<u64>,
-    pub cpus: Option<CpuSet>,
-    pub io: Vec<IoLimit>,
-}
-
-/// Ascending and distinct, in the kernel's format (`0-3,8`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(into = "String")]
-pub struct CpuSet(Vec<u32>);
-
-/// Limits of one block device; `None`: no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct IoLimit {
-    /// Device node, such as `/dev/nvme0n1`, or a file on it.
-    pub device: PathBuf,
-    /// Per second.
-    pub read_bytes: Option<u64>,
-    /// Per second.
-    pub write_bytes: Option<u64>,
-    /// Per second.
-    pub read_operations: Option<u64>,
-    /// Per second.
-    pub write_operations: Option<u64>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -214,6 +182,8 @@ pub struct Pressure {
 /// make the slice a child of another slice with foreign limits.
 const NAME_PREFIX: &str = "faultline";
 
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Maps an error so that its text begins with this path.
 pub(crate) fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
@@ -223,26 +193,20 @@ pub(crate) fn at<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyh
     }
 }
 
-impl IoLimit {
-    /// The amounts are in the order of the fields.
-    pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
-        let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
-        IoLimit {
-            device,
-            read_bytes,
-            write_bytes,
-            read_operations,
-            write_operations,
+/// Calls `poll` until it returns a value; `None` after about `timeout`. Only the pauses count, not
+/// the time of `poll`.
+fn wait<T>(timeout: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    let mut left = timeout;
+    loop {
+        if let Some(found) = poll()? {
+            return Ok(Some(found));
         }
-    }
-
-    fn amounts(&self) -> [Option<u64>; 4] {
-        [
-            self.read_bytes,
-            self.write_bytes,
-            self.read_operations,
-            self.write_operations,
-        ]
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let pause = POLL_INTERVAL.min(left);
+        std::thread::sleep(pause);
+        left -= pause;
     }
 }
 
@@ -264,18 +228,15 @@ impl fmt::Display for GroupName {
 
 impl GroupName {
     pub(crate) fn check(&self) -> Result<()> {
-        let fits = |part: &&String| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-        };
-        match [&self.scope, &self.run, &self.part]
-            .into_iter()
-            .find(|part| !fits(part))
-        {
-            Some(part) => bail!("{part:?} is no name of a group: write a-z, 0-9 and _"),
-            None => Ok(()),
+        let mut parts = [&self.scope, &self.run, &self.part].into_iter();
+        parts.try_for_each(|part| Self::check_part(part))
+    }
+
+    fn check_part(part: &str) -> Result<()> {
+        let fits = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        if part.is_empty() || !part.bytes().all(fits) {
+            bail!("{part:?} is no name of a group: write a-z, 0-9 and _");
         }
+        Ok(())
     }
 }

@@ -10,8 +10,7 @@ mod v2;
 
 use super::gate::Gate;
 use super::program::User;
-use super::wait::wait;
-use super::{Abilities, Job, Launched, Launcher, Limits, device, files, program};
+use super::{Abilities, Job, Launched, Launcher, Limits, device, files, program, wait};
 use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;

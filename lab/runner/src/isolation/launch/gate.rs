@@ -1,7 +1,5 @@
-use super::Job;
 use super::program::User;
-use super::wait::wait;
-use crate::isolation::launch::at;
+use super::{Job, at, wait};
 use anyhow::{Result, bail};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat};
 use rustix::io::Errno;

@@ -1,5 +1,4 @@
-use super::Job;
-use crate::isolation::launch::at;
+use super::{Job, at};
 use anyhow::{Result, anyhow, bail};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

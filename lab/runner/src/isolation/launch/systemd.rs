@@ -8,8 +8,7 @@ mod service;
 
 use super::cgroup::has_word;
 use super::program::{self, User};
-use super::wait::wait;
-use super::{Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX, device, files};
+use super::{Abilities, GroupName, Job, Launched, Launcher, NAME_PREFIX, device, files, wait};
 use anyhow::{Result, bail};
 use bus::Bus;
 use faultline_kernel::HostRoot;
@@ -86,9 +85,9 @@ impl Systemd {
             &job.limits,
         )?;
 
-        let mut service = Service::begin(self.bus.clone(), &job.name, &slice_properties)?;
-        service.open_slice(&self.cgroup)?;
-        let differences = job.limits.differences(&service.limits_as(&job.limits.io)?);
+        let bus = self.bus.clone();
+        let mut service = Service::begin(bus, &self.cgroup, job, &slice_properties)?;
+        let differences = job.limits.differences(&service.limits()?);
         if !differences.is_empty() {
             bail!("{}.slice: {}", job.name, differences.join("; "));
         }
@@ -115,13 +114,8 @@ impl Launcher for Systemd {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        // Checks for special characters of the pattern.
-        GroupName {
-            scope: scope.to_owned(),
-            run: "r".to_owned(),
-            part: "p".to_owned(),
-        }
-        .check()?;
+        // It must have no special characters of a pattern.
+        GroupName::check_part(scope)?;
         let units = self.bus.list(&format!("{NAME_PREFIX}.{scope}.*"))?;
         let groups: BTreeSet<String> = units.iter().map(|unit| group(unit).to_owned()).collect();
         Ok(groups.into_iter().collect())

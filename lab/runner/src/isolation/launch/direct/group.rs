@@ -1,8 +1,9 @@
 use super::parent::Cgroups;
 use super::{controllers, v1, v2};
 use crate::isolation::launch::cgroup::{folders, is_gone, processes, signal, write};
-use crate::isolation::launch::wait::wait;
-use crate::isolation::launch::{Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified};
+use crate::isolation::launch::{
+    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX, at, unified, wait,
+};
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};

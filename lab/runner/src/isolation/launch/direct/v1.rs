@@ -1,5 +1,5 @@
 use crate::isolation::launch::cgroup::{read, value, write};
-use crate::isolation::launch::compare::in_pages;
+use crate::isolation::launch::limits::in_pages;
 use crate::isolation::launch::{Evidence, IoLimit, Limits, at, unified};
 use anyhow::{Result, bail};
 use faultline_kernel::parse::{cgroup_limit, cgroup_memory_stat, number};

@@ -1,4 +1,4 @@
-use super::super::wait::wait;
+use crate::isolation::launch::{End, wait};
 use anyhow::{Result, anyhow};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,8 +10,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time for systemd to return after it re-executes itself, as in upgrades.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-
-pub(super) const CLD_EXITED: i32 = 1;
 
 pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
 
@@ -105,8 +103,8 @@ impl Bus {
 
     /// systemd's own variables, which every service inherits.
     pub(super) fn environment(&self) -> Result<Vec<String>> {
-        zbus::block_on(self.manager.environment())
-            .map_err(|error| describe_error("systemd", &error))
+        let variables = self.call("systemd", async |manager| manager.environment().await)?;
+        Ok(variables.unwrap_or_default())
     }
 
     pub(super) fn version(&self) -> Result<Option<u32>> {
@@ -130,40 +128,37 @@ impl Bus {
 
     /// Changes properties until the next boot.
     pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<()> {
-        let set =
-            self.call(async |manager| manager.set_unit_properties(unit, true, properties).await);
-        set.map_err(|error| describe_error(unit, &error))
+        self.call(unit, async |manager| {
+            manager.set_unit_properties(unit, true, properties).await
+        })
+        .map(drop)
     }
 
     /// Queues the stop. A missing unit is no error.
     pub(super) fn stop(&self, unit: &str) -> Result<()> {
-        ignore_missing(
-            unit,
-            self.call(async |manager| manager.stop_unit(unit, "replace").await),
-        )
+        self.call(unit, async |manager| {
+            manager.stop_unit(unit, "replace").await
+        })
+        .map(drop)
     }
 
     /// `who` is `main` or `all`. A missing process is no error.
     pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<()> {
-        ignore_missing(
-            unit,
-            self.call(async |manager| manager.kill_unit(unit, who, signal).await),
-        )
+        self.call(unit, async |manager| {
+            manager.kill_unit(unit, who, signal).await
+        })
+        .map(drop)
     }
 
     pub(super) fn reset(&self, unit: &str) -> Result<()> {
-        ignore_missing(
-            unit,
-            self.call(async |manager| manager.reset_failed_unit(unit).await),
-        )
+        self.call(unit, async |manager| manager.reset_failed_unit(unit).await)
+            .map(drop)
     }
 
+    /// The reference may belong to a program that has ended.
     pub(super) fn release(&self, unit: &str) -> Result<()> {
-        match self.call(async |manager| manager.unref_unit(unit).await) {
-            // The reference may belong to a program that has ended.
-            Ok(()) | Err(zbus::Error::MethodError(..)) => Ok(()),
-            Err(error) => Err(describe_error(unit, &error)),
-        }
+        self.call(unit, async |manager| manager.unref_unit(unit).await)
+            .map(drop)
     }
 
     /// Sorted names of matching units that are loaded, including failed ones.
@@ -175,33 +170,29 @@ impl Bus {
             "deactivating",
             "failed",
         ];
-        let listed =
-            self.call(async |manager| manager.list_units_by_patterns(&states, &[pattern]).await);
-        let listed = listed.map_err(|error| describe_error(pattern, &error))?;
-        let mut names: Vec<String> = listed.into_iter().map(|(name, ..)| name).collect();
+        let listed = self.call(pattern, async |manager| {
+            manager.list_units_by_patterns(&states, &[pattern]).await
+        })?;
+        let listed = listed.into_iter().flatten();
+        let mut names: Vec<String> = listed.map(|(name, ..)| name).collect();
         names.sort();
         Ok(names)
     }
 
     pub(super) fn unit(&self, unit: &str) -> Result<Option<Unit>> {
-        let found = self.call(async |manager| {
+        self.call(unit, async |manager| {
             let path = manager.get_unit(unit).await?;
             let values = ValuesProxy::new(manager.inner().connection(), path).await?;
             values.get_all("").await.map(Unit)
-        });
-        match found {
-            Err(error) if is_gone(&error) => Ok(None),
-            found => found
-                .map(Some)
-                .map_err(|error| describe_error(unit, &error)),
-        }
+        })
     }
 
-    /// Retries; only for idempotent calls.
+    /// Retries; only for idempotent calls. `None` if the unit or its process does not exist.
     fn call<T>(
         &self,
+        unit: &str,
         call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
-    ) -> zbus::Result<T> {
+    ) -> Result<Option<T>> {
         let mut absent = zbus::Error::InvalidReply;
         let answered = wait(RECONNECT_TIMEOUT, || {
             Ok(match zbus::block_on(call(&self.manager)) {
@@ -211,15 +202,13 @@ impl Bus {
                 }
                 answered => Some(answered),
             })
-        });
-        answered.ok().flatten().unwrap_or(Err(absent))
-    }
-}
-
-fn ignore_missing<T>(unit: &str, answer: zbus::Result<T>) -> Result<()> {
-    match answer {
-        Err(error) if !is_gone(&error) => Err(describe_error(unit, &error)),
-        _ => Ok(()),
+        })?;
+        match answered.unwrap_or(Err(absent)) {
+            Err(error) if is_gone(&error) => Ok(None),
+            answer => answer
+                .map(Some)
+                .map_err(|error| describe_error(unit, &error)),
+        }
     }
 }
 
@@ -229,24 +218,16 @@ impl Unit {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        let job = self
-            .0
-            .get("Job")
-            .and_then(|job| job.downcast_ref::<(u32, OwnedObjectPath)>().ok());
+        let job = self.get::<(u32, OwnedObjectPath)>("Job");
         job.is_none_or(|(id, _)| id == 0)
     }
 
     /// Whether the service's program was executed. A short-lived one may never have been active.
     /// Exit codes from 200 on mean that systemd could not execute it.
     pub(super) fn was_executed(&self) -> bool {
-        let at = self
-            .0
-            .get("ActiveEnterTimestampMonotonic")
-            .and_then(|at| at.downcast_ref::<u64>().ok());
+        let at = self.get::<u64>("ActiveEnterTimestampMonotonic");
         at.is_some_and(|at| at > 0)
-            || self
-                .ended()
-                .is_some_and(|(code, status)| code != CLD_EXITED || status < 200)
+            || matches!(self.ended(), Some(End::Code(..200) | End::Signal(_)))
     }
 
     /// Relative to the root of the hierarchy.
@@ -260,33 +241,30 @@ impl Unit {
 
     /// Current or last process of the service.
     pub(super) fn main_pid(&self) -> Option<u32> {
-        let pid = |name| {
-            self.0
-                .get(name)
-                .and_then(|pid| pid.downcast_ref::<u32>().ok())
-                .filter(|pid| *pid > 1)
-        };
+        let pid = |name| self.get::<u32>(name).filter(|pid| *pid > 1);
         pid("MainPID").or_else(|| pid("ExecMainPID"))
     }
 
-    /// A `CLD_` code of `waitid(2)`, and the exit code or signal.
-    pub(super) fn ended(&self) -> Option<(i32, i32)> {
-        let number = |name| {
-            self.0
-                .get(name)
-                .and_then(|number| number.downcast_ref::<i32>().ok())
-        };
-        number("ExecMainCode")
-            .filter(|code| *code > 0)
-            .zip(number("ExecMainStatus"))
+    pub(super) fn ended(&self) -> Option<End> {
+        let status = self.get("ExecMainStatus")?;
+        // A `CLD_` code of `waitid(2)`.
+        match self.get::<i32>("ExecMainCode")? {
+            1 => Some(End::Code(status)),
+            2 | 3 => Some(End::Signal(status)),
+            _ => None,
+        }
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)?
-            .downcast_ref::<&str>()
-            .ok()
-            .filter(|text| !text.is_empty())
+        self.get(name).filter(|text: &&str| !text.is_empty())
+    }
+
+    /// `None` if the value has another type.
+    fn get<'v, T>(&'v self, name: &str) -> Option<T>
+    where
+        T: TryFrom<&'v Variant<'v>, Error: Into<zbus::Error>>,
+    {
+        self.0.get(name)?.downcast_ref().ok()
     }
 }
 
@@ -303,7 +281,7 @@ fn is_gone(error: &zbus::Error) -> bool {
     match error {
         zbus::Error::MethodError(name, ..) => {
             let kind = name.as_str().strip_prefix("org.freedesktop.systemd1.");
-            matches!(kind, Some("NoSuchUnit" | "NoSuchProcess"))
+            matches!(kind, Some("NoSuchUnit" | "NoSuchProcess" | "NotReferenced"))
         }
         zbus::Error::FDO(error) => {
             matches!(
@@ -401,7 +379,7 @@ mod tests {
         let unit = unit(&ended);
         assert_eq!(
             (unit.main_pid(), unit.ended(), unit.result()),
-            (Some(77), Some((2, 9)), Some("oom-kill"))
+            (Some(77), Some(End::Signal(9)), Some("oom-kill"))
         );
         assert!(unit.is_down() && unit.is_settled() && unit.was_executed());
     }
@@ -410,7 +388,7 @@ mod tests {
     fn an_immediately_exiting_program_was_executed_but_a_missing_one_was_not() {
         for (status, executed) in [(0_i32, true), (3, true), (203, false), (217, false)] {
             let ended = [
-                ("ExecMainCode", Variant::from(CLD_EXITED)),
+                ("ExecMainCode", Variant::from(1_i32)),
                 ("ExecMainStatus", Variant::from(status)),
             ];
             assert_eq!(unit(&ended).was_executed(), executed, "{status}");

@@ -29,15 +29,22 @@ const SET_BY_SYSTEMD: [&str; 16] = [
 /// Added to the job's grace before systemd kills.
 const KILL_MARGIN: Duration = Duration::from_secs(30);
 
+pub(super) fn property(
+    name: &'static str,
+    value: impl Into<Variant<'static>>,
+) -> (&'static str, Variant<'static>) {
+    (name, value.into())
+}
+
 pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> {
-    let mut properties: Properties = vec![("Description", Variant::from(description))];
+    let mut properties: Properties = vec![property("Description", description)];
     for name in [
         "CPUAccounting",
         "MemoryAccounting",
         "IOAccounting",
         "TasksAccounting",
     ] {
-        properties.push((name, Variant::from(true)));
+        properties.push(property(name, true));
     }
     let memory = [
         ("MemoryMax", limits.memory_max),
@@ -45,13 +52,13 @@ pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> 
         ("MemorySwapMax", limits.swap_max),
     ];
     for (name, bytes) in memory {
-        properties.extend(bytes.map(|bytes| (name, Variant::from(bytes))));
+        properties.extend(bytes.map(|bytes| property(name, bytes)));
     }
     properties.extend(
         limits
             .cpus
             .as_ref()
-            .map(|cpus| ("AllowedCPUs", Variant::from(mask(cpus.numbers())))),
+            .map(|cpus| property("AllowedCPUs", mask(cpus.numbers()))),
     );
     let kinds = [
         "IOReadBandwidthMax",
@@ -67,7 +74,7 @@ pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties> 
             }
         }
         if !devices.is_empty() {
-            properties.push((name, Variant::from(devices)));
+            properties.push(property(name, devices));
         }
     }
     Ok(properties)
@@ -108,39 +115,36 @@ pub(super) fn service(
         .as_deref()
         .map_or(Ok("/".to_owned()), |folder| utf8(folder.as_os_str()))?;
     let mut properties: Properties = vec![
-        ("Description", Variant::from(arguments.join(" "))),
-        ("Slice", Variant::from(slice.to_owned())),
-        ("Type", Variant::from("exec")),
-        (
-            "ExecStartEx",
-            Variant::from(vec![(program, arguments, no_expansion)]),
-        ),
-        ("WorkingDirectory", Variant::from(folder)),
-        ("StandardInput", Variant::from("null")),
-        ("StandardOutputFileToAppend", Variant::from(output.clone())),
-        ("StandardErrorFileToAppend", Variant::from(output)),
-        ("TasksMax", Variant::from(u64::MAX)),
+        property("Description", arguments.join(" ")),
+        property("Slice", slice.to_owned()),
+        property("Type", "exec"),
+        property("ExecStartEx", vec![(program, arguments, no_expansion)]),
+        property("WorkingDirectory", folder),
+        property("StandardInput", "null"),
+        property("StandardOutputFileToAppend", output.clone()),
+        property("StandardErrorFileToAppend", output),
+        property("TasksMax", u64::MAX),
         // One OOM-killed process ends the run, even if a shell would continue.
-        ("OOMPolicy", Variant::from("stop")),
-        ("KillMode", Variant::from("control-group")),
-        ("SendSIGKILL", Variant::from(true)),
+        property("OOMPolicy", "stop"),
+        property("KillMode", "control-group"),
+        property("SendSIGKILL", true),
         // `AddRef` keeps the unit until this program has read its result; `CollectMode` unloads it
         // if this program is gone.
-        ("AddRef", Variant::from(true)),
-        ("CollectMode", Variant::from("inactive-or-failed")),
+        property("AddRef", true),
+        property("CollectMode", "inactive-or-failed"),
     ];
-    properties.extend(job.user.clone().map(|user| ("User", Variant::from(user))));
+    properties.extend(job.user.clone().map(|user| property("User", user)));
     if has_exit_type {
         // Remaining processes survive the program; the caller decides.
-        properties.push(("ExitType", Variant::from("cgroup")));
+        properties.push(property("ExitType", "cgroup"));
     }
     // Normally the caller kills; this applies if the caller is gone.
     let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
-    properties.push(("TimeoutStopUSec", Variant::from(stop)));
+    properties.push(property("TimeoutStopUSec", stop));
     let longest = job
         .longest
         .and_then(|longest| u64::try_from(longest.as_micros()).ok());
-    properties.extend(longest.map(|longest| ("RuntimeMaxUSec", Variant::from(longest))));
+    properties.extend(longest.map(|longest| property("RuntimeMaxUSec", longest)));
     properties.extend(rlimits(job));
     properties.extend(environment(job, global)?);
     Ok(properties)
@@ -160,10 +164,10 @@ fn rlimits(job: &Job) -> Properties {
         .map_or_else(|| inherited_limit(Resource::Nofile), |files| (files, files));
     let locked = inherited_limit(Resource::Memlock);
     vec![
-        ("LimitNOFILESoft", Variant::from(files.0)),
-        ("LimitNOFILE", Variant::from(files.1)),
-        ("LimitMEMLOCKSoft", Variant::from(locked.0)),
-        ("LimitMEMLOCK", Variant::from(locked.1)),
+        property("LimitNOFILESoft", files.0),
+        property("LimitNOFILE", files.1),
+        property("LimitMEMLOCKSoft", locked.0),
+        property("LimitMEMLOCK", locked.1),
     ]
 }
 
@@ -187,8 +191,8 @@ fn environment(job: &Job, global: &[String]) -> Result<Properties> {
     unset.sort();
     unset.dedup();
     Ok(vec![
-        ("Environment", Variant::from(set_variables)),
-        ("UnsetEnvironment", Variant::from(unset)),
+        property("Environment", set_variables),
+        property("UnsetEnvironment", unset),
     ])
 }
 

@@ -1,14 +1,13 @@
-use super::bus::{Bus, CLD_EXITED, Properties, Unit};
+use super::bus::{Bus, Properties, Unit};
+use super::properties::property;
 use super::{KILL, UNIT_TIMEOUT};
-use crate::isolation::launch::compare::in_pages;
 use crate::isolation::launch::gate::Gate;
+use crate::isolation::launch::limits::in_pages;
 use crate::isolation::launch::program::User;
-use crate::isolation::launch::wait::wait;
-use crate::isolation::launch::{End, Evidence, GroupName, IoLimit, Job, Launched, Limits, unified};
+use crate::isolation::launch::{End, Evidence, IoLimit, Job, Launched, Limits, unified, wait};
 use anyhow::{Result, anyhow, bail};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
-use zbus::Variant;
 
 /// Time for the kernel to have a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,37 +29,36 @@ pub(super) struct Service {
 
 impl Service {
     /// Creates the slice with its limits. After an error nothing is left.
-    pub(super) fn begin(bus: Bus, name: &GroupName, limits: &Properties) -> Result<Service> {
-        let slice = format!("{name}.slice");
-        bus.start(&slice, limits)?;
-        let name = format!("{name}.service");
-        let (root, folder) = (PathBuf::new(), PathBuf::new());
-        Ok(Service {
+    pub(super) fn begin(
+        bus: Bus,
+        root: &Path,
+        job: &Job,
+        properties: &Properties,
+    ) -> Result<Service> {
+        let slice = format!("{}.slice", job.name);
+        bus.start(&slice, properties)?;
+        let mut service = Service {
             bus,
             slice,
-            name,
-            root,
-            folder,
-            requested: Vec::new(),
+            name: format!("{}.service", job.name),
+            root: root.to_owned(),
+            folder: PathBuf::new(),
+            requested: job.limits.io.clone(),
             gate: None,
             pid: 0,
             removed: false,
-        })
+        };
+        service.folder = service.slice_folder()?;
+        Ok(service)
     }
 
-    pub(super) fn open_slice(&mut self, root: &Path) -> Result<()> {
-        let unit = self.wait_until_settled(&self.slice)?;
+    fn slice_folder(&self) -> Result<PathBuf> {
+        let slice = &self.slice;
+        let unit = self.wait_until_settled(slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
-        let path =
-            path.ok_or_else(|| anyhow!("{}: systemd has not made its cgroup", self.slice))?;
-        self.root = root.to_owned();
-        self.folder = cgroup_folder(root, path)
-            .ok_or_else(|| anyhow!("{}: {path:?} is no folder of a cgroup", self.slice))?;
-        Ok(())
-    }
-
-    pub(super) fn limits_as(&self, requested: &[IoLimit]) -> Result<Limits> {
-        unified::limits(&self.folder, requested)
+        let path = path.ok_or_else(|| anyhow!("{slice}: systemd has not made its cgroup"))?;
+        cgroup_folder(&self.root, path)
+            .ok_or_else(|| anyhow!("{slice}: {path:?} is no folder of a cgroup"))
     }
 
     pub(super) fn start(
@@ -69,7 +67,6 @@ impl Service {
         user: Option<User>,
         properties: &Properties,
     ) -> Result<()> {
-        self.requested.clone_from(&job.limits.io);
         self.gate = Gate::make(job, user)?;
         // A missing folder would otherwise be reported only as an exit code.
         job.open_output()?;
@@ -138,7 +135,7 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits> {
-        let mut limits = self.limits_as(&self.requested)?;
+        let mut limits = unified::limits(&self.folder, &self.requested)?;
         if let Some(folder) = self.service_folder()? {
             let moved = unified::memory_high(&folder)?;
             limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
@@ -166,7 +163,7 @@ impl Launched for Service {
     }
 
     fn ended(&mut self) -> Result<Option<End>> {
-        Ok(end(&self.unit()?))
+        Ok(self.unit()?.ended())
     }
 
     fn is_empty(&mut self) -> Result<bool> {
@@ -182,7 +179,7 @@ impl Launched for Service {
         let unit = self.unit()?;
         let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
         Ok(Evidence {
-            end: end(&unit),
+            end: unit.ended(),
             result,
             ..unified::evidence(&self.folder)?
         })
@@ -228,10 +225,8 @@ pub(super) fn set_memory_high(bus: &Bus, service: &str, bytes: Option<u64>) -> R
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
     }
-    bus.set(
-        service,
-        &vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))],
-    )?;
+    let limit = property("MemoryHigh", bytes.unwrap_or(u64::MAX));
+    bus.set(service, &vec![limit])?;
     Ok(true)
 }
 
@@ -267,14 +262,6 @@ fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     (plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
-fn end(unit: &Unit) -> Option<End> {
-    match unit.ended()? {
-        (CLD_EXITED, code) => Some(End::Code(code)),
-        (2 | 3, signal) => Some(End::Signal(signal)),
-        _ => None,
-    }
-}
-
 /// systemd's own exit codes: systemd.exec(5).
 fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
     let program = job
@@ -285,18 +272,18 @@ fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
     let why = match unit.ended() {
-        Some((CLD_EXITED, 200)) => match &job.folder {
+        Some(End::Code(200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
         },
-        Some((CLD_EXITED, 203)) => format!("it cannot be executed by {user}"),
-        Some((CLD_EXITED, 205)) => format!(
+        Some(End::Code(203)) => format!("it cannot be executed by {user}"),
+        Some(End::Code(205)) => format!(
             "its number of open files cannot be set to {:?}",
             job.open_files
         ),
-        Some((CLD_EXITED, 209)) => format!("{} cannot be written", job.output.display()),
-        Some((CLD_EXITED, 216 | 217)) => format!("there is no user {user}"),
-        Some((_, status)) => format!(
+        Some(End::Code(209)) => format!("{} cannot be written", job.output.display()),
+        Some(End::Code(216 | 217)) => format!("there is no user {user}"),
+        Some(End::Code(status) | End::Signal(status)) => format!(
             "systemd says {} ({status})",
             unit.result().unwrap_or("nothing")
         ),

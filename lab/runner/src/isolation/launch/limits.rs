@@ -1,4 +1,60 @@
-use super::{IoLimit, Limits};
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// `None`: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Bytes, without swap.
+    pub memory_max: Option<u64>,
+    pub memory_high: Option<u64>,
+    pub swap_max: Option<u64>,
+    pub cpus: Option<CpuSet>,
+    pub io: Vec<IoLimit>,
+}
+
+/// Ascending and distinct, in the kernel's format (`0-3,8`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct CpuSet(Vec<u32>);
+
+/// Limits of one block device; `None`: no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IoLimit {
+    /// Device node, such as `/dev/nvme0n1`, or a file on it.
+    pub device: PathBuf,
+    /// Per second.
+    pub read_bytes: Option<u64>,
+    /// Per second.
+    pub write_bytes: Option<u64>,
+    /// Per second.
+    pub read_operations: Option<u64>,
+    /// Per second.
+    pub write_operations: Option<u64>,
+}
+
+impl IoLimit {
+    /// The amounts are in the order of the fields.
+    pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
+        let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
+        IoLimit {
+            device,
+            read_bytes,
+            write_bytes,
+            read_operations,
+            write_operations,
+        }
+    }
+
+    pub(super) fn amounts(&self) -> [Option<u64>; 4] {
+        [
+            self.read_bytes,
+            self.write_bytes,
+            self.read_operations,
+            self.write_operations,
+        ]
+    }
+}
 
 impl Limits {
     /// Sentences about requested limits that `actual`, read back from the kernel, does not match.
@@ -27,7 +83,7 @@ pub(super) fn in_pages(bytes: u64) -> u64 {
     bytes / page * page
 }
 
-fn difference<T: PartialEq + std::fmt::Display>(
+fn difference<T: PartialEq + fmt::Display>(
     what: &str,
     requested: Option<T>,
     effective: Option<T>,
@@ -72,10 +128,66 @@ const NAMES: [&str; 4] = [
     "write_operations",
 ];
 
+impl CpuSet {
+    /// Numbers may be at most 8191.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut cpus = Vec::new();
+        for part in text.trim().split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |text: &str| {
+                let number = text
+                    .trim()
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|number| *number < 8192);
+                number.ok_or_else(|| {
+                    format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8")
+                })
+            };
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(format!(
+                    "{part:?} is no range of CPUs: the smaller number comes first, as in 0-3"
+                ));
+            }
+            cpus.extend(first..=last);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        if cpus.is_empty() {
+            Err(format!(
+                "{text:?} has no CPU: write numbers and ranges, as in 0-3,8"
+            ))
+        } else {
+            Ok(CpuSet(cpus))
+        }
+    }
+
+    pub fn numbers(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl From<CpuSet> for String {
+    fn from(cpus: CpuSet) -> String {
+        cpus.to_string()
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.0.chunk_by(|a, b| a + 1 == *b);
+        let ranges = runs.filter_map(|run| match (run.first()?, run.last()?) {
+            (first, last) if first == last => Some(first.to_string()),
+            (first, last) => Some(format!("{first}-{last}")),
+        });
+        f.write_str(&ranges.collect::<Vec<_>>().join(","))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isolation::CpuSet;
 
     #[test]
     fn rounded_limits_are_equal_and_ignored_limits_differ() {
@@ -130,5 +242,14 @@ mod tests {
             "read_bytes of /c: asked for no limit, the kernel says 1",
         ];
         assert_eq!(requested.differences(&effective), expected);
+    }
+
+    #[test]
+    fn cpu_lists_are_parsed_and_printed_in_kernel_format() {
+        assert_eq!(CpuSet::parse("8,0-2,1").unwrap().to_string(), "0-2,8");
+        assert_eq!(CpuSet::parse("3").unwrap().numbers(), [3]);
+        for bad in ["", "a", "1-", "3-1", "9000", "-1"] {
+            assert!(CpuSet::parse(bad).is_err(), "{bad:?}");
+        }
     }
 }
