@@ -1,16 +1,20 @@
 //! Gives every run the same cold page cache. A cgroup is not charged for pages that were cached
 //! before, so with them a run would have more memory than its limit.
 
-mod fincore;
-
 use crate::isolation::folders::RetainedEntry;
 use crate::isolation::launch::at;
 use crate::isolation::tree::{Folder, WalkEntry, allocated_bytes, files};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = "fincore";
+
+/// Bytes of paths in one command line; the kernel allows about 2 MiB including the environment.
+const MAX_PATH_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dropped {
@@ -47,7 +51,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
+        rustix::fs::syncfs(&folder.fd).map_err(at(&folder.path))?;
         files(&folder, &mut |found| {
             match found {
                 WalkEntry::File(file, stat, path) => {
@@ -89,13 +93,7 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
 /// `fincore` is not installed, or a folder cannot be walked.
 pub fn residency(folders: &[&Path]) -> Result<Residency> {
     let page = rustix::param::page_size() as u64;
-    let (mut found, mut batch) = (Residency::default(), fincore::Batch::default());
-    let count = |found: &mut Residency, batch: &mut fincore::Batch| {
-        let (resident, files) = batch.count()?;
-        found.resident = found.resident.saturating_add(resident);
-        found.files += files;
-        Ok(())
-    };
+    let (mut found, mut batch) = (Residency::default(), Batch::default());
     for folder in folders {
         let Some(folder) = open_top(folder)? else {
             continue;
@@ -110,13 +108,13 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
             found.pages = found.pages.saturating_add(length.div_ceil(page));
 
             if batch.add(path) {
-                count(&mut found, &mut batch)
+                batch.count(&mut found)
             } else {
                 Ok(())
             }
         })?;
     }
-    count(&mut found, &mut batch)?;
+    batch.count(&mut found)?;
     Ok(found)
 }
 
@@ -125,5 +123,90 @@ fn open_top(folder: &Path) -> Result<Option<Folder>> {
         Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(folder)(error)),
+    }
+}
+
+/// Counts cached pages with `fincore` of util-linux, which uses `mmap` and `mincore` and loads
+/// nothing. Decision 14 explains why non-blocking reads are not used.
+#[derive(Default)]
+struct Batch {
+    paths: Vec<PathBuf>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, path: PathBuf) -> bool {
+        self.bytes += path.as_os_str().len() + 9;
+        self.paths.push(path);
+        self.bytes >= MAX_PATH_BYTES
+    }
+
+    /// Adds the cached pages of the batch, and its files that still exist; empties it.
+    fn count(&mut self, found: &mut Residency) -> Result<()> {
+        let paths = std::mem::take(self).paths;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let printed = run(&paths).map_err(|error| {
+            anyhow!(match error.kind() {
+                io::ErrorKind::NotFound => format!(
+                    "{PROGRAM} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
+                     on older systems util-linux"
+                ),
+                _ => format!("{PROGRAM}: {error}"),
+            })
+        })?;
+        let (resident, files) = parse(&printed).map_err(|line| {
+            anyhow!("{PROGRAM} says {line:?} where a number of pages was expected")
+        })?;
+        found.resident = found.resident.saturating_add(resident);
+        found.files += files;
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it reads and ends at once; it is none of the programs of a run"
+)]
+fn run(paths: &[PathBuf]) -> io::Result<String> {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--raw", "--noheadings", "--output", "PAGES", "--"])
+        .args(paths)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    // `fincore` fails if one file is missing, but still reports the others.
+    Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
+}
+
+fn parse(text: &str) -> Result<(u64, u64), String> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.try_fold((0_u64, 0), |(pages, files), line| {
+        match line.parse::<u64>() {
+            Ok(number) => Ok((pages.saturating_add(number), files + 1)),
+            Err(_) => Err(line.chars().take(80).collect()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fincore_pages_are_summed_and_other_output_is_an_error() {
+        assert_eq!(parse("12\n0\n 7 \n"), Ok((19, 3)));
+        assert_eq!(parse(""), Ok((0, 0)));
+        assert_eq!(parse("12\nPAGES\n"), Err("PAGES".to_owned()));
+    }
+
+    #[test]
+    fn a_batch_is_full_before_the_kernel_would_refuse_it() {
+        let mut batch = Batch::default();
+        let added = (0..100_000)
+            .take_while(|number| !batch.add(format!("/mnt/ledger/{number:08}").into()))
+            .count();
+        assert!((5_000..50_000).contains(&added), "{added}");
     }
 }

@@ -3,13 +3,10 @@
 
 mod clear;
 mod guard;
-mod keep;
-mod lock;
 mod marker;
 mod restore;
 
 pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
-pub use guard::{FolderUser, users};
-pub use lock::{FolderLock, InUse, Purpose, lock_folder};
+pub use guard::{FolderLock, FolderUser, InUse, Purpose, lock_folder, users};
 pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, measure, restore, set_folder_owner};

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -29,10 +29,10 @@ const FILE_FLAGS: OFlags = OFlags::RDONLY
 
 #[derive(Debug)]
 pub(crate) struct Folder {
-    fd: OwnedFd,
-    path: PathBuf,
-    device: u64,
-    inode: u64,
+    pub(crate) fd: OwnedFd,
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
 }
 
 #[derive(Debug)]
@@ -72,22 +72,6 @@ impl Folder {
             device: stat.st_dev,
             inode: stat.st_ino,
         })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn inode(&self) -> u64 {
-        self.inode
-    }
-
-    pub(crate) fn device(&self) -> u64 {
-        self.device
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     pub(crate) fn join(&self, name: &CStr) -> PathBuf {

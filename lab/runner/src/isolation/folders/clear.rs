@@ -1,4 +1,4 @@
-use super::{guard, keep, marker};
+use super::{guard, marker};
 use crate::isolation::launch::at;
 use crate::isolation::tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind};
 use anyhow::{Result, bail};
@@ -11,6 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// Limit of [`would_clear`]'s list: a ledger may have a million files.
 pub const LISTED: usize = 10_000;
+
+/// Larger than a keypair file with each of its 64 numbers on an indented line.
+const MAX_KEYPAIR_BYTES: u64 = 4096;
+
+const KEYPAIR_LENGTH: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleared {
@@ -93,13 +98,7 @@ impl Walk {
         if !self.deletes {
             self.locks.extend(guard::lock(folder)?);
         }
-        for name in folder.names()? {
-            let is_excluded = name.as_c_str() == guard::LOCK
-                || (depth == 0
-                    && [marker::NAME, marker::LOST_AND_FOUND].contains(&name.as_c_str()));
-            if is_excluded {
-                continue;
-            }
+        for name in marker::content(folder, depth)? {
             let Some(stat) = folder.stat(&name)? else {
                 continue;
             };
@@ -131,7 +130,7 @@ impl Walk {
         if !self.deletes {
             return Ok(());
         }
-        match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
+        match rustix::fs::unlinkat(&folder.fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It contains retained entries, which are reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
@@ -148,11 +147,11 @@ impl Walk {
     }
 
     fn file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
-        if let Some(why) = keep::reason(folder, name, stat)? {
+        if let Some(why) = protection(folder, name, stat)? {
             return self.keep(folder, name, why);
         }
         if self.deletes {
-            match rustix::fs::unlinkat(folder.fd(), name, AtFlags::empty()) {
+            match rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::ISDIR) => {
@@ -181,4 +180,43 @@ impl Walk {
         });
         Ok(())
     }
+}
+
+/// Why a file is not deleted; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
+/// file cannot be read, because it may be a keypair.
+pub(super) fn protection(
+    folder: &Folder,
+    name: &CStr,
+    stat: &Stat,
+) -> Result<Option<&'static str>> {
+    if let Some(why) = by_name(name.to_bytes()) {
+        return Ok(Some(why));
+    }
+    let small =
+        u64::try_from(stat.st_size).is_ok_and(|size| (1..=MAX_KEYPAIR_BYTES).contains(&size));
+    if kind(stat) != FileType::RegularFile || !small {
+        return Ok(None);
+    }
+    let text = folder.read(name, MAX_KEYPAIR_BYTES)?;
+    Ok(text
+        .is_some_and(|text| is_keypair(&text))
+        .then_some("a keypair"))
+}
+
+fn by_name(name: &[u8]) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+    if name.starts_with(b"tower") {
+        Some("a tower file")
+    } else if name.ends_with(b".json") && (has(b"keypair") || has(b"identity")) {
+        Some("a keypair by its name")
+    } else {
+        None
+    }
+}
+
+fn is_keypair(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
+        && serde_json::from_slice::<Vec<u8>>(text)
+            .is_ok_and(|numbers| numbers.len() == KEYPAIR_LENGTH)
 }

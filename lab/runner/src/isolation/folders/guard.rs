@@ -1,11 +1,15 @@
+//! Who uses a folder: validators, other processes, and other experiments.
+
 use crate::isolation::launch::at;
 use crate::isolation::tree::{Folder, OpenResult, canonical_or_same};
 use anyhow::{Result, bail};
+use faultline_common::lock::flock_with_retries;
 use faultline_kernel::{HostRoot, only_line};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
 use std::fmt;
+use std::fs::{File, read_dir, read_link};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -50,20 +54,23 @@ pub fn users(root: &HostRoot, folder: &Path) -> Vec<FolderUser> {
 
 fn folder_user(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderUser> {
     let process = root.procfs.join(pid.to_string());
-    let descriptors = std::fs::read_dir(process.join("fd"))
+    let open = open_files(&process).map(|(_, path)| path);
+    let path = read_link(process.join("exe"))
         .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let below = |path: &PathBuf| path.starts_with(folder) && !path.is_dir();
-    let mut links = std::iter::once(process.join("exe")).chain(descriptors);
-    let path = links.find_map(|link| std::fs::read_link(link).ok().filter(below))?;
+        .chain(open)
+        .find(|path| path.starts_with(folder) && !path.is_dir())?;
     let name = root.read_proc(&format!("{pid}/comm"), only_line);
     Some(FolderUser {
         pid,
         name: name.unwrap_or_else(|_| "gone".to_owned()),
         path,
     })
+}
+
+/// The descriptors of a process, each with its path.
+fn open_files(process: &Path) -> impl Iterator<Item = (OsString, PathBuf)> {
+    let descriptors = read_dir(process.join("fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| Some((entry.file_name(), read_link(entry.path()).ok()?)))
 }
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
@@ -82,4 +89,69 @@ pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>> {
         }
         Err(errno) => Err(at(&folder.join(LOCK))(errno)),
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Exclusive: to clear, fill and run in the folder.
+    Work,
+    /// Shared: to copy from the folder.
+    Source,
+}
+
+/// Held until it is dropped or the process ends. Executed programs do not inherit it.
+#[derive(Debug)]
+pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
+
+/// Another process has the lock.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InUse(pub String);
+
+/// Locks a folder, marked or not, under any of its paths. The error names the holder if it can be
+/// seen.
+pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
+    let file = File::open(folder).map_err(at(folder))?;
+    let operation = match purpose {
+        Purpose::Work => FlockOperation::NonBlockingLockExclusive,
+        Purpose::Source => FlockOperation::NonBlockingLockShared,
+    };
+    match flock_with_retries(&file, operation) {
+        Ok(()) => Ok(FolderLock(file)),
+        Err(Errno::WOULDBLOCK) => {
+            let who = holder(root, folder)
+                .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
+            let folder = folder.display();
+            let what = format!("{folder} is in use by another experiment: {who}; wait for it");
+            Err(InUse(what).into())
+        }
+        Err(errno) => Err(at(folder)(errno)),
+    }
+}
+
+fn holder(root: &HostRoot, folder: &Path) -> Option<String> {
+    let folder = canonical_or_same(folder);
+    let holds = |process: &Path| {
+        open_files(process)
+            .filter(|(_, path)| *path == folder)
+            .any(|(descriptor, _)| {
+                let info = std::fs::read_to_string(process.join("fdinfo").join(descriptor));
+                let is_lock = |line: &str| line.starts_with("lock:") && line.contains("FLOCK");
+                info.is_ok_and(|info| info.lines().any(is_lock))
+            })
+    };
+    let pid = root
+        .pids()
+        .ok()?
+        .into_iter()
+        .find(|pid| holds(&root.procfs.join(pid.to_string())))?;
+    let words = std::fs::read(root.procfs.join(format!("{pid}/cmdline"))).unwrap_or_default();
+    let words =
+        String::from_utf8_lossy(words.trim_ascii_end().strip_suffix(b"\0").unwrap_or(&words))
+            .replace('\0', " ");
+    Some(if words.is_empty() {
+        format!("process {pid}")
+    } else {
+        format!("process {pid} (`{words}`)")
+    })
 }

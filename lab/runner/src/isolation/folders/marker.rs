@@ -1,10 +1,11 @@
+use super::guard;
 use crate::isolation::launch::at;
 use crate::isolation::tree::Folder;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -12,10 +13,10 @@ use std::time::Duration;
 
 pub const MARKER: &str = ".faultline-experiment";
 
-pub(super) const NAME: &CStr = c".faultline-experiment";
+const NAME: &CStr = c".faultline-experiment";
 
 /// Created by `mkfs` on some file systems.
-pub(super) const LOST_AND_FOUND: &CStr = c"lost+found";
+const LOST_AND_FOUND: &CStr = c"lost+found";
 
 const KIND: &str = "faultline-experiment";
 
@@ -64,7 +65,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init> {
     write(&open, now)?;
     // An entry may have been added meanwhile.
     if let Err(error) = refuse_unless_empty(&open) {
-        let _ = rustix::fs::unlinkat(open.fd(), NAME, AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&open.fd, NAME, AtFlags::empty());
         return Err(error);
     }
     Ok(if created { Init::Created } else { Init::Marked })
@@ -95,6 +96,16 @@ pub(super) fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(NAME)?.is_some())
 }
 
+/// Names of the entries that are deleted or copied. `depth` is 0 in the folder itself.
+pub(super) fn content(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
+    let mut names = folder.names()?;
+    names.retain(|name| {
+        let name = name.as_c_str();
+        name != NAME && name != guard::LOCK && (depth > 0 || name != LOST_AND_FOUND)
+    });
+    Ok(names)
+}
+
 fn inspect(folder: &Folder) -> Result<bool> {
     if !has_marker(folder)? {
         return Ok(false);
@@ -111,7 +122,7 @@ fn inspect(folder: &Folder) -> Result<bool> {
     };
     match serde_json::from_slice::<Marker>(&text) {
         Ok(marker) if marker.kind != KIND => Err(invalid_marker("it is another kind of file")),
-        Ok(marker) if marker.inode != folder.inode() => {
+        Ok(marker) if marker.inode != folder.inode => {
             Err(invalid_marker("it was copied here from another folder"))
         }
         Ok(_) => Ok(true),
@@ -130,7 +141,7 @@ fn refuse_unless_empty(folder: &Folder) -> Result<()> {
         return Ok(());
     };
     let (shown, first, count) = (
-        folder.path().display(),
+        folder.path.display(),
         first.to_string_lossy(),
         other_entries().count(),
     );
@@ -146,18 +157,18 @@ fn write(folder: &Folder, now: Duration) -> Result<()> {
         kind: KIND.to_owned(),
         about: ABOUT.to_owned(),
         created_unix: now.as_secs(),
-        inode: folder.inode(),
+        inode: folder.inode,
     };
     let mut text = serde_json::to_vec_pretty(&marker).map_err(at(&path))?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder.fd(), NAME, flags, Mode::from_raw_mode(0o644));
+    let file = rustix::fs::openat(&folder.fd, NAME, flags, Mode::from_raw_mode(0o644));
     let mut file = File::from(file.map_err(at(&path))?);
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     written
-        .and_then(|()| Ok(rustix::fs::fsync(folder.fd())?))
+        .and_then(|()| Ok(rustix::fs::fsync(&folder.fd)?))
         .map_err(|error| {
-            let _ = rustix::fs::unlinkat(folder.fd(), NAME, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&folder.fd, NAME, AtFlags::empty());
             at(&path)(error)
         })
 }

@@ -1,7 +1,7 @@
 mod copy;
 
-use super::clear::RetainedEntry;
-use super::{guard, keep, marker};
+use super::clear::{RetainedEntry, protection};
+use super::marker;
 use crate::isolation::launch::at;
 use crate::isolation::tree::{
     Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os,
@@ -85,7 +85,7 @@ pub fn restore(
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
-        rustix::fs::syncfs(folder.fd()).map_err(at(folder.path()))?;
+        rustix::fs::syncfs(&folder.fd).map_err(at(&folder.path))?;
     }
     Ok(restore_run.restored)
 }
@@ -93,8 +93,8 @@ pub fn restore(
 /// Fails if one folder contains the other: a copy into its own source would not end.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let (from, to) = (
-        canonical_or_same(source.path()),
-        canonical_or_same(ledger.path()),
+        canonical_or_same(&source.path),
+        canonical_or_same(&ledger.path),
     );
     if from.starts_with(&to) || to.starts_with(&from) {
         bail!(
@@ -112,7 +112,7 @@ fn check_free_bytes(
     ledger: &Folder,
     snapshots: Option<&Folder>,
 ) -> Result<()> {
-    let other_disk = snapshots.filter(|folder| folder.device() != ledger.device());
+    let other_disk = snapshots.filter(|folder| folder.device != ledger.device);
     let archives = if other_disk.is_some() {
         what.archives
     } else {
@@ -123,10 +123,10 @@ fn check_free_bytes(
         (other_disk, archives),
     ] {
         let Some(folder) = folder else { continue };
-        let output = rustix::fs::fstatvfs(folder.fd()).map_err(at(folder.path()))?;
+        let output = rustix::fs::fstatvfs(&folder.fd).map_err(at(&folder.path))?;
         let free = output.f_bavail.saturating_mul(output.f_frsize);
         if free < bytes && !copy::can_clone(from, folder) {
-            let (shown, from) = (folder.path().display(), from.path().display());
+            let (shown, from) = (folder.path.display(), from.path.display());
             bail!("{shown} has {free} bytes free, {from} needs {bytes}: free space, or keep less");
         }
     }
@@ -140,7 +140,7 @@ fn measure_source(folder: &Folder) -> Result<Source> {
 }
 
 fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
-    for name in names(folder, depth)? {
+    for name in marker::content(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
@@ -161,20 +161,6 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
-    let is_excluded = |name: &CString| {
-        let name = name.as_c_str();
-        name == marker::NAME
-            || name == guard::LOCK
-            || (depth == 0 && name == marker::LOST_AND_FOUND)
-    };
-    Ok(folder
-        .names()?
-        .into_iter()
-        .filter(|name| !is_excluded(name))
-        .collect())
 }
 
 fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
@@ -200,7 +186,7 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
 /// run would differ.
 fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
-    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new()).map_err(at(&path))?;
+    let target = rustix::fs::readlinkat(&folder.fd, name, Vec::new()).map_err(at(&path))?;
     let mut level = Some(depth);
     for part in Path::new(os(&target)).components() {
         level = match part {
@@ -229,7 +215,7 @@ fn is_archive(name: &CStr) -> bool {
 
 fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
-    rustix::fs::fchown(folder.fd(), user, group).map_err(at(folder.path()))
+    rustix::fs::fchown(&folder.fd, user, group).map_err(at(&folder.path))
 }
 
 struct RestoreRun<'a> {
@@ -240,7 +226,7 @@ struct RestoreRun<'a> {
 
 impl RestoreRun<'_> {
     fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
-        for name in names(from, depth)? {
+        for name in marker::content(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
             };
@@ -272,7 +258,7 @@ impl RestoreRun<'_> {
         (stat, depth): (&Stat, usize),
     ) -> Result<()> {
         let path = to.join(name);
-        match rustix::fs::mkdirat(to.fd(), name, Mode::RWXU) {
+        match rustix::fs::mkdirat(&to.fd, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(at(&path)(errno)),
         }
@@ -286,7 +272,7 @@ impl RestoreRun<'_> {
         if let Some(owner) = self.owner {
             change_owner(&inside, owner)?;
         }
-        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode)).map_err(at(&path))
+        rustix::fs::fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(at(&path))
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
@@ -304,19 +290,19 @@ impl RestoreRun<'_> {
             return self.keep_existing(to, name, &existing);
         }
         let target = link(from, name, depth)?;
-        rustix::fs::symlinkat(&target, to.fd(), name).map_err(at(&to.join(name)))?;
+        rustix::fs::symlinkat(&target, &to.fd, name).map_err(at(&to.join(name)))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
         };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(to.fd(), name, user, group, flags).map_err(at(&to.join(name)))
+        rustix::fs::chownat(&to.fd, name, user, group, flags).map_err(at(&to.join(name)))
     }
 
     /// Keeps an existing keypair or tower file: an older tower file must not replace a newer one.
     /// Fails on any other existing entry.
     fn keep_existing(&mut self, to: &Folder, name: &CStr, existing: &Stat) -> Result<()> {
         let path = to.join(name);
-        match keep::reason(to, name, existing)? {
+        match protection(to, name, existing)? {
             Some(why) => {
                 self.restored.left.push(RetainedEntry { path, why });
                 Ok(())

@@ -73,11 +73,11 @@ fn a_symbolic_link_is_refused_as_the_root_of_a_walk() {
 #[test]
 fn a_walk_shows_each_regular_file_once() {
     let (_scene, folder) = scene();
-    fs::write(folder.path().join("folder/deep"), "text").unwrap();
+    fs::write(folder.path.join("folder/deep"), "text").unwrap();
     let mut seen = Vec::new();
     files(&folder, &mut |found| {
         if let WalkEntry::File(_, _, path) = found {
-            seen.push(path.strip_prefix(folder.path()).unwrap().to_owned());
+            seen.push(path.strip_prefix(&folder.path).unwrap().to_owned());
         }
         Ok(())
     })

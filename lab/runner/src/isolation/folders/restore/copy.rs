@@ -7,13 +7,7 @@ use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-
-const CHUNK_BYTES: usize = 64 << 20;
-
-/// For file systems between which the kernel cannot copy.
-const BUFFER_BYTES: usize = 1 << 20;
+use std::io::{self, Read};
 
 pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
@@ -34,8 +28,8 @@ pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>
     };
     let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let target =
-        rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(to_error)?;
+    let target = rustix::fs::openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
+    let target = File::from(target.map_err(to_error)?);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
     if !cloned {
@@ -54,9 +48,8 @@ pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>
 /// Whether reflinks from one folder to the other work.
 pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let open_unnamed = |folder: &Folder| {
-        rustix::fs::openat(folder.fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok()
-    };
+    let open_unnamed =
+        |folder: &Folder| rustix::fs::openat(&folder.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok();
     let (Some(source), Some(target)) = (open_unnamed(from), open_unnamed(to)) else {
         return false;
     };
@@ -64,7 +57,7 @@ pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
         && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
 }
 
-fn copy_data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
+fn copy_data(source: &File, target: &File, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
@@ -87,61 +80,19 @@ fn copy_data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
     rustix::fs::ftruncate(target, size)
 }
 
-fn copy_range(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
-    let (mut read, mut written) = (start, start);
-    while read < end {
-        let length = usize::try_from(end - read)
-            .unwrap_or(CHUNK_BYTES)
-            .min(CHUNK_BYTES);
-        match rustix::fs::copy_file_range(
-            source,
-            Some(&mut read),
-            target,
-            Some(&mut written),
-            length,
-        ) {
-            Ok(0) => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
-                return copy_with_buffer(source, target, read, end);
-            }
-            Err(errno) => return Err(errno),
-        }
+/// Lets the kernel copy where it can: [`io::copy`] falls back to a buffer.
+fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), Errno> {
+    for file in [source, target] {
+        rustix::fs::seek(file, SeekFrom::Start(start))?;
     }
-    Ok(())
-}
-
-fn copy_with_buffer(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
-    let to_error = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    let (mut source, mut target) = (
-        source.try_clone().map_err(to_error)?,
-        File::from(target.try_clone().map_err(to_error)?),
-    );
-    for file in [&source, &target] {
-        rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
-    }
-    let (mut buffer, mut remaining) = (vec![0; BUFFER_BYTES], end - start);
-    while remaining > 0 {
-        let chunk_bytes = usize::try_from(remaining)
-            .unwrap_or(BUFFER_BYTES)
-            .min(BUFFER_BYTES);
-        let part = buffer.get_mut(..chunk_bytes).unwrap_or_default();
-        let count = match source.read(part) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(to_error(error)),
-        };
-        target
-            .write_all(part.get(..count).unwrap_or_default())
-            .map_err(to_error)?;
-        remaining -= count as u64;
-    }
-    Ok(())
+    let copied = io::copy(&mut source.take(end - start), &mut &*target);
+    copied
+        .map(drop)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Sets the owner first, because `chown` clears mode bits.
-fn set_owner_and_mode(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
+fn set_owner_and_mode(target: &File, stat: &Stat, owner: Option<Owner>) -> Result<(), Errno> {
     if let Some((user, group)) = owner.map(Owner::ids) {
         rustix::fs::fchown(target, user, group)?;
     }
