@@ -73,6 +73,16 @@ impl Signals {
         Ok(())
     }
 
+    /// [`Signals::wait`] as whether a signal asks to end.
+    pub fn end_requested(
+        &mut self,
+        also: Option<BorrowedFd<'_>>,
+        timeout: Duration,
+    ) -> io::Result<bool> {
+        let received = self.wait(also, timeout)?;
+        Ok(received.into_iter().any(ReceivedSignal::is_end_request))
+    }
+
     /// Received signals except SIGCHLD. The wait ends with the first signal (including SIGCHLD),
     /// when `also` is readable, or after `timeout`, which is below 1 s.
     pub fn wait(

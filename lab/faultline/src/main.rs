@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Try(args) => try_command::run(&args),
-        Command::Record(args) => record::run(&args, clock::now()),
+        Command::Record(args) => record::run(&args, clock::unix_ns()),
         Command::Report(args) => answered(report_command::report_command(&args)),
         Command::Doctor(args) => record::doctor(&args),
         Command::Hold(args) => Ok(record::gate(&args)),
@@ -48,12 +48,8 @@ fn main() -> ExitCode {
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
         Command::Campaign(args) => campaign::run(&args),
-        Command::Cache(args) => {
-            cache::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code))
-        }
-        Command::Bench(args) => {
-            bench::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code))
-        }
+        Command::Cache(args) => cache::run(&args).and_then(printed),
+        Command::Bench(args) => bench::run(&args).and_then(printed),
         Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
         Command::Manual(args) => faultline_cli_docs::write(Cli::command(), "1", &args.folder)
@@ -67,7 +63,11 @@ fn main() -> ExitCode {
 }
 
 fn answered(answer: anyhow::Result<String>) -> anyhow::Result<u8> {
-    print(&answer?).map(|()| 0)
+    printed((answer?, 0))
+}
+
+fn printed((answer, code): (String, u8)) -> anyhow::Result<u8> {
+    print(&answer).map(|()| code)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

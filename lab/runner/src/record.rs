@@ -2,30 +2,28 @@
 
 pub mod args;
 mod daemon;
-mod demo;
 mod exec_shim;
-mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use demo::record_demo;
+pub use daemon::record_demo;
 pub use exec_shim::{doctor, gate, gate_text, open, output_of, ran};
 
 use crate::record::args::RecordArgs;
 use crate::record::recorder::{
-    Addresses, DEFAULT_INTERVAL, Target, Task, in_path, metrics_config, metrics_variables,
+    Addresses, Target, Task, in_path, metrics_config, metrics_variables, progress,
 };
 use anyhow::Context;
-use daemon::{Daemon, has_ended};
+use daemon::{Daemon, has_ended, summary};
 use faultline_common::args::UsageError;
 use faultline_common::output::say;
-use faultline_common::signals::{ReceivedSignal, Signals};
+use faultline_common::signals::Signals;
 use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use wrapped::GatedCommand;
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
@@ -33,11 +31,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
-pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
+pub fn run(args: &RecordArgs, now_ns: i64) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let out = match &args.out {
         Some(out) => out.clone(),
-        None => default_name(args, now),
+        None => default_name(args, now_ns),
     };
     if out.symlink_metadata().is_ok() {
         anyhow::bail!(
@@ -93,7 +91,7 @@ impl RecordJob<'_> {
         let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
         self.announce(
             &addresses,
-            &format!("{} (process {})", command.name(), command.pid()),
+            &format!("{} (process {})", command.name, command.pid()),
         );
         let variables = if self.args.no_metrics {
             Vec::new()
@@ -102,7 +100,7 @@ impl RecordJob<'_> {
                 std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
             })
         };
-        file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
+        daemon.wait_for_process(&mut self.signals)?;
         command.go(&variables)?;
         let mut monitor = Monitor {
             followed,
@@ -115,7 +113,7 @@ impl RecordJob<'_> {
             if let Some(code) = command.ended()? {
                 break code;
             }
-            monitor.check(&mut daemon, &self.out);
+            monitor.check(&mut daemon);
         };
         match self.finish(daemon, monitor.daemon_ended) {
             Ok(()) => Ok(code),
@@ -145,20 +143,17 @@ impl RecordJob<'_> {
             ..Monitor::default()
         };
         loop {
-            let received = self.signals.wait(Some(process.as_fd()), POLL_INTERVAL)?;
-            if has_ended(&process)
-                || received
-                    .iter()
-                    .any(|signal: &ReceivedSignal| signal.is_end_request())
-            {
+            let waited_for = Some(process.as_fd());
+            let is_stopped = self.signals.end_requested(waited_for, POLL_INTERVAL)?;
+            if is_stopped || has_ended(&process) {
                 break;
             }
             anyhow::ensure!(
                 daemon.ended()?.is_none(),
                 "faultlined has ended:\n{}",
-                daemon.tail()
+                daemon.log.tail()
             );
-            monitor.check(&mut daemon, &self.out);
+            monitor.check(&mut daemon);
         }
         if has_ended(&process) {
             self.finish(daemon, monitor.daemon_ended)?
@@ -190,14 +185,12 @@ impl RecordJob<'_> {
             Ok((addresses, followed)) => Ok((daemon, addresses, followed)),
             Err(error) => {
                 drop(daemon);
-                file::remove_without_process(&self.out);
+                if progress(&self.out).is_ok_and(|progress| !progress.process) {
+                    let _ = std::fs::remove_file(&self.out);
+                }
                 Err(error)
             }
         }
-    }
-
-    fn interval(&self) -> Duration {
-        self.args.interval.unwrap_or(DEFAULT_INTERVAL)
     }
 
     fn announce(&self, addresses: &Addresses, process: &str) {
@@ -235,13 +228,13 @@ impl RecordJob<'_> {
             "the recording {} has no end: faultlined ended before the command",
             self.out.display()
         );
-        file::wait_for_exit(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
+        daemon.wait_for_exit(&mut self.signals)?;
         self.end(daemon)
     }
 
     fn end(&mut self, daemon: Daemon) -> anyhow::Result<()> {
         daemon.end(&mut self.signals)?;
-        say(&file::summary(&self.out)?);
+        say(&summary(&self.out)?);
         Ok(())
     }
 }
@@ -262,15 +255,15 @@ impl Monitor {
     /// Sources whose problems affect the recording; those of others are normal on some machines.
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
-    fn check(&mut self, daemon: &mut Daemon, out: &Path) {
-        for warning in daemon.warnings() {
+    fn check(&mut self, daemon: &mut Daemon) {
+        for warning in daemon.log.warnings() {
             say(&format!("faultlined: {warning}"));
         }
         if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.ended()) {
             self.daemon_ended = true;
             say(&format!(
                 "faultlined ended ({status}); the command continues without it:\n{}",
-                daemon.tail()
+                daemon.log.tail()
             ));
         }
         self.checks = self.checks.wrapping_add(1);
@@ -282,7 +275,7 @@ impl Monitor {
                 ));
                 self.followed = now;
             }
-            self.report_problems(recorded_problems(out));
+            self.report_problems(recorded_problems(&daemon.out));
         }
     }
 
@@ -320,7 +313,7 @@ fn program_exists(program: &OsStr) -> bool {
 }
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
-fn default_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
+fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
     // What a shell would read as more than a name becomes `_`.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
     let arm = args.labels.iter().find(|(key, _)| key == "arm");
@@ -338,14 +331,7 @@ fn default_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
         (None, None, Some(pid)) => format!("pid-{pid}"),
         (None, None, None) => "run".to_owned(),
     };
-    let since = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    format!(
-        "{name}-{}.fltl",
-        faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
-    )
-    .into()
+    format!("{name}-{}.fltl", faultline_text::stamp(now_ns)).into()
 }
 
 #[cfg(test)]
@@ -359,7 +345,7 @@ mod tests {
             let command = RecordArgs::augment_args(Command::new("record"));
             let matches = command.get_matches_from(["record"].iter().chain(words));
             let args = RecordArgs::from_arg_matches(&matches).unwrap();
-            let name = default_name(&args, SystemTime::UNIX_EPOCH);
+            let name = default_name(&args, 0);
             name.display()
                 .to_string()
                 .replace("-19700101T000000Z.fltl", "")

@@ -1,25 +1,31 @@
 use super::exec_shim;
 use crate::record::recorder::{
-    Addresses, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Task,
-    USAGE_EXIT_CODE,
+    Addresses, DEFAULT_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, PROGRAM,
+    ReadyFile, Task, USAGE_EXIT_CODE, polls_to_write, progress,
 };
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use faultline_common::args::UsageError;
+use faultline_common::clock;
 use faultline_common::files::AtPath;
 use faultline_common::signals::Signals;
+use faultline_recording::{Progress, Recording};
+use faultline_text::{counted, time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// Polls for the daemon's end if a complete recording is not needed any more.
 const POLLS_TO_GIVE_UP: u32 = 100;
 
 pub(super) struct Daemon {
     child: Child,
-    log: Log,
+    pub(super) log: Log,
+    pub(super) out: PathBuf,
+    polls_to_write: u32,
     ready: ReadyFile,
     ended: Option<ExitStatus>,
 }
@@ -44,6 +50,8 @@ impl Daemon {
         Ok(Daemon {
             child,
             log,
+            out: task.out.to_owned(),
+            polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_INTERVAL)),
             ready,
             ended: None,
         })
@@ -77,13 +85,10 @@ impl Daemon {
             if process.is_some_and(has_ended) {
                 bail!("the process ended before the recording began");
             }
-            if signals
-                .wait(None, POLL_INTERVAL)?
-                .iter()
-                .any(|signal| signal.is_end_request())
-            {
-                bail!("stopped by a signal before the recording began");
-            }
+            ensure!(
+                !signals.end_requested(None, POLL_INTERVAL)?,
+                "stopped by a signal before the recording began"
+            );
         }
         bail!(
             "{PROGRAM} does not follow the process after half a minute:\n{}",
@@ -100,12 +105,36 @@ impl Daemon {
         Ok(self.ended)
     }
 
-    pub(super) fn warnings(&mut self) -> Vec<String> {
-        self.log.warnings()
+    /// Waits until the recording has the process, so that even a short-lived command has its start
+    /// and end in it. Gives up after some intervals, because a partial recording is better than none.
+    /// Fails if a signal asks to end.
+    pub(super) fn wait_for_process(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        for _ in 0..self.polls_to_write {
+            if self.progress().process || self.ended()?.is_some() {
+                break;
+            }
+            ensure!(
+                !signals.end_requested(None, POLL_INTERVAL)?,
+                "stopped by a signal before the command began"
+            );
+        }
+        Ok(())
     }
 
-    pub(super) fn tail(&self) -> String {
-        self.log.tail()
+    /// Waits until the recording has the process's exit: the last tick precedes it, so the daemon may
+    /// be ended. Gives up after some intervals.
+    pub(super) fn wait_for_exit(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        for _ in 0..self.polls_to_write {
+            if self.progress().ended || self.ended()?.is_some() {
+                break;
+            }
+            signals.wait(None, POLL_INTERVAL)?;
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        progress(&self.out).unwrap_or_default()
     }
 
     /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
@@ -141,6 +170,64 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Records the simulated validator of daemon `program`. Passes the page's address to
+/// `on_started`. Returns a summary, or `None` after a stop signal.
+pub fn record_demo(
+    program: &Path,
+    task: &Task<'_>,
+    duration: Duration,
+    signals: &mut Signals,
+    on_started: impl FnOnce(&str),
+) -> anyhow::Result<Option<String>> {
+    let mut daemon = Daemon::start(program, task)?;
+    let (addresses, _) = daemon.wait_until_following(None, signals)?;
+    on_started(&addresses.metrics);
+    let began = clock::uptime();
+    let mut stopped = false;
+    while !stopped && clock::uptime().saturating_sub(began) < duration {
+        ensure!(
+            daemon.ended()?.is_none(),
+            "{PROGRAM} has ended:\n{}",
+            daemon.log.tail()
+        );
+        stopped = signals.end_requested(None, POLL_INTERVAL)?;
+    }
+    let log = daemon.log.tail();
+    daemon.end(signals)?;
+    if stopped {
+        return Ok(None);
+    }
+    let path = task.out.display();
+    let info = Recording::open(task.out).and_then(|recording| recording.info());
+    ensure!(
+        info.is_ok_and(|info| info.first_tick.is_some()),
+        "{path} has no sample: {PROGRAM} could not write it:\n{log}"
+    );
+    summary(task.out).map(Some)
+}
+
+pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
+    let info = Recording::open(out)?.info()?;
+    let mut tables = info.tables.iter();
+    let ticks = tables.find(|table| table.name == "tick");
+    let ticks = ticks.map_or(0, |table| table.rows);
+    let ends = info.first_tick.zip(info.last_tick);
+    let nanos = ends.map_or(0, |(first, last)| {
+        // The wall clock may have been set during the recording.
+        if first.session == last.session {
+            last.uptime_ns.saturating_sub(first.uptime_ns)
+        } else {
+            last.unix_ns.saturating_sub(first.unix_ns)
+        }
+    });
+    Ok(format!(
+        "{}: {} over {}",
+        out.display(),
+        counted(ticks as f64, "tick"),
+        time(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
+    ))
 }
 
 /// True for a zombie.

@@ -38,6 +38,14 @@ pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
     pairs.chain([GATE_END]).flatten().copied().collect()
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the function with which the lab starts programs"
+)]
+fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}
+
 /// Command of a program that ends with this process and waits at the pipe `gate`.
 pub(super) fn gated(
     program: &Path,
@@ -45,11 +53,7 @@ pub(super) fn gated(
     gate: Option<&Path>,
 ) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "one of the three functions with which the lab starts programs"
-    )]
-    let mut command = Command::new(own);
+    let mut command = command(own);
     command.args(["hold", "--parent", &std::process::id().to_string()]);
     if let Some(gate) = gate {
         command.arg("--gate").arg(gate);
@@ -60,11 +64,7 @@ pub(super) fn gated(
 
 /// Standard error, and whether the exit status was 0. Kills the program after about ten seconds.
 pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "one of the three functions with which the lab starts programs"
-    )]
-    let mut command = Command::new(program);
+    let mut command = command(program);
     command
         .args(arguments)
         .stdin(Stdio::null())
@@ -213,11 +213,7 @@ fn exec_program(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
     let Some((program, arguments)) = words.split_first() else {
         return GIVEN_UP;
     };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "one of the three functions with which the lab starts programs"
-    )]
-    let mut command = Command::new(program);
+    let mut command = command(program);
     command.args(arguments);
     for (name, value) in &variables {
         command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));

@@ -14,7 +14,7 @@ use std::process::{Child, ExitStatus};
 /// A command that waits at its gate. If it is dropped before [`Self::go`], the command never runs.
 pub(super) struct GatedCommand {
     child: Child,
-    name: String,
+    pub(super) name: String,
     gate: Option<File>,
     _read_end: OwnedFd,
     ended: Option<ExitStatus>,
@@ -44,10 +44,6 @@ impl GatedCommand {
 
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Executes the command with these variables. Fails if the child was killed meanwhile.

@@ -2,6 +2,7 @@ use super::Addresses;
 use anyhow::{Context, ensure};
 use faultline_recording::with_suffix;
 use serde::Deserialize;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -77,16 +78,13 @@ impl Ready {
 }
 
 fn of(text: &[u8]) -> anyhow::Result<Ready> {
-    #[derive(Deserialize)]
-    struct FormatField {
-        format: u32,
-    }
-    let FormatField { format } = serde_json::from_slice(text)?;
+    let json: Value = serde_json::from_slice(text)?;
+    let format = &json["format"];
     ensure!(
-        format == FORMAT,
+        *format == FORMAT,
         "its format is {format}; this program reads {FORMAT}: install both programs of one version"
     );
-    Ok(serde_json::from_slice(text)?)
+    Ok(Ready::deserialize(json)?)
 }
 
 #[cfg(test)]
