@@ -117,9 +117,9 @@ impl Prediction {
             reasons: prepared.reasons(),
             recorded_seconds,
             slots: observed.len() as u64,
-            unknown: { curve.unknown.iter() }.map(|size| size.entries).collect(),
             enough_entries: replay_us.and_then(|us| curve.knee(prepared.entries, us)),
             sizes: curve.sizes,
+            unknown: curve.unknown,
         })
     }
 }

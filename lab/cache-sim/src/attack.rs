@@ -5,13 +5,7 @@ use crate::trace::{Call, Program, Slot, Trace};
 /// that is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
 /// programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
-    let mut attacked = Trace::new(trace.meta().clone());
-    for program in trace.programs() {
-        attacked.add_program(*program)?;
-    }
-    for set in 0..trace.sets() {
-        attacked.add_set(trace.set(u32::try_from(set).unwrap_or(u32::MAX)))?;
-    }
+    let mut attacked = trace.without_slots();
     let attacker = Program {
         address: None,
         loader: None,
@@ -56,9 +50,6 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
                 ..*change
             })?;
         }
-    }
-    for load in trace.loads() {
-        attacked.add_load(*load)?;
     }
     Ok(attacked)
 }

@@ -6,12 +6,9 @@
 mod arc;
 mod gdsf;
 mod heap;
-mod lfu;
-mod list;
 mod min;
 mod queues;
 mod s3fifo;
-mod sieve;
 mod tinylfu;
 
 use crate::agave::Rule;
@@ -22,12 +19,11 @@ use std::str::FromStr;
 
 pub(crate) use arc::Arc;
 pub(crate) use gdsf::Gdsf;
-pub(crate) use lfu::Lfu;
-pub(crate) use list::QueuePolicy;
+pub(crate) use heap::Lfu;
 pub(crate) use min::Min;
 pub use min::least_misses_by_bytes;
+pub(crate) use queues::{QueuePolicy, Sieve};
 pub(crate) use s3fifo::S3Fifo;
-pub(crate) use sieve::Sieve;
 pub(crate) use tinylfu::WTinyLfu;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,16 +108,21 @@ pub(crate) trait Replacement {
     fn has(&self, program: u32) -> bool;
 }
 
-pub(crate) struct PolicyCache<'a, R> {
-    policy: R,
+pub(crate) struct PolicyCache<'a> {
+    policy: Box<dyn Replacement + 'a>,
     trace: &'a Trace,
     budget: Budget,
     compile_us: &'a [u64],
     known: Vec<bool>,
 }
 
-impl<'a, R: Replacement> PolicyCache<'a, R> {
-    pub(crate) fn new(policy: R, trace: &'a Trace, budget: Budget, compile_us: &'a [u64]) -> Self {
+impl<'a> PolicyCache<'a> {
+    pub(crate) fn new(
+        policy: Box<dyn Replacement + 'a>,
+        trace: &'a Trace,
+        budget: Budget,
+        compile_us: &'a [u64],
+    ) -> Self {
         PolicyCache {
             policy,
             trace,
@@ -132,7 +133,7 @@ impl<'a, R: Replacement> PolicyCache<'a, R> {
     }
 }
 
-impl<R: Replacement> Cache for PolicyCache<'_, R> {
+impl Cache for PolicyCache<'_> {
     fn slot(&mut self, _: SlotPosition) {}
 
     #[inline]

@@ -63,19 +63,11 @@ pub struct Size {
     pub code_bytes: Option<Range>,
 }
 
-/// Mean misses from an empty and from a full cache, at a size where they differ too much.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UnknownSize {
-    pub entries: u64,
-    pub empty: f64,
-    pub full: f64,
-}
-
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<Size>,
     /// Sizes at which the cache's content at the start decides.
-    pub unknown: Vec<UnknownSize>,
+    pub unknown: Vec<u64>,
 }
 
 pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
@@ -85,6 +77,7 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
         ));
     }
     let mut curve = Curve::default();
+    let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
         let from_full = match plan.begin {
             RecordingStart::ValidatorStart => None,
@@ -98,21 +91,20 @@ pub fn predict(plan: &Plan, mut done: impl FnMut(u64)) -> Result<Curve, Error> {
         };
         let empty = size.misses.mean;
         match from_full.filter(|full| depends_on_start(empty, *full)) {
-            Some(full) => curve.unknown.push(UnknownSize {
-                entries,
-                empty,
-                full,
-            }),
+            Some(full) => {
+                curve.unknown.push(entries);
+                start_unknown.get_or_insert(Error::StartUnknown {
+                    entries,
+                    empty,
+                    full,
+                });
+            }
             None => curve.sizes.push(size),
         }
         done(entries);
     }
-    match curve.unknown.first() {
-        Some(first) if curve.sizes.is_empty() => Err(Error::StartUnknown {
-            entries: first.entries,
-            empty: first.empty,
-            full: first.full,
-        }),
+    match start_unknown {
+        Some(error) if curve.sizes.is_empty() => Err(error),
         _ => Ok(curve),
     }
 }

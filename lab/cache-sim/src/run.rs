@@ -1,7 +1,7 @@
 use crate::agave::ProgramCache;
 use crate::cache::{Budget, Cache, Counts, SlotPosition};
 use crate::error::Error;
-use crate::policy::{self, Limits, Policy, PolicyCache, Setting};
+use crate::policy::{self, Limits, Policy, PolicyCache, Replacement, Setting};
 use crate::trace::{Call, Trace};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,53 +41,31 @@ pub struct Outcome {
 impl Simulation<'_> {
     pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill)?;
-        let Policy::Agave(rule) = self.setting.policy else {
-            return Ok(self.run_other_policy(budget, each_slot));
-        };
-        let mut cache = ProgramCache::new(rule, self.trace, budget, self.compile_us, self.seed);
-        if self.start == InitialContent::Full {
-            cache.fill(&most_used(self.trace));
-        }
-        Ok(self.drive(&mut cache, rule.fees_only, each_slot))
-    }
-
-    fn run_other_policy(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
         let limits = Limits {
             capacity: budget.target,
             weights: budget.weights.clone(),
         };
-        match self.setting.policy {
-            Policy::Agave(_) | Policy::Min => {
-                let fees_only = self.setting.fees_only;
-                self.run_plain(
-                    policy::Min::new(limits, self.trace, fees_only),
-                    budget,
-                    each_slot,
-                )
+        let (trace, compile_us, fees_only) = (self.trace, self.compile_us, self.setting.fees_only);
+        let policy: Box<dyn Replacement> = match self.setting.policy {
+            Policy::Agave(rule) => {
+                let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
+                if self.start == InitialContent::Full {
+                    cache.fill(&most_used(trace));
+                }
+                return Ok(self.drive(&mut cache, rule.fees_only, each_slot));
             }
-            Policy::Lru => self.run_plain(policy::QueuePolicy::lru(limits), budget, each_slot),
-            Policy::Fifo => self.run_plain(policy::QueuePolicy::fifo(limits), budget, each_slot),
-            Policy::Lfu => self.run_plain(policy::Lfu::new(limits), budget, each_slot),
-            Policy::Sieve => self.run_plain(policy::Sieve::new(limits), budget, each_slot),
-            Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(limits), budget, each_slot),
-            Policy::Arc => self.run_plain(policy::Arc::new(limits), budget, each_slot),
-            Policy::WTinyLfu => self.run_plain(policy::WTinyLfu::new(limits), budget, each_slot),
-            Policy::Gdsf => self.run_plain(
-                policy::Gdsf::new(limits, self.compile_us),
-                budget,
-                each_slot,
-            ),
-        }
-    }
-
-    fn run_plain<R: policy::Replacement>(
-        &self,
-        cache: R,
-        budget: Budget,
-        each_slot: impl FnMut(u64, Counts),
-    ) -> Outcome {
-        let mut cache = PolicyCache::new(cache, self.trace, budget, self.compile_us);
-        self.drive(&mut cache, self.setting.fees_only, each_slot)
+            Policy::Lru => Box::new(policy::QueuePolicy::lru(limits)),
+            Policy::Fifo => Box::new(policy::QueuePolicy::fifo(limits)),
+            Policy::Lfu => Box::new(policy::Lfu::new(limits)),
+            Policy::Sieve => Box::new(policy::Sieve::new(limits)),
+            Policy::S3Fifo => Box::new(policy::S3Fifo::new(limits)),
+            Policy::Arc => Box::new(policy::Arc::new(limits)),
+            Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(limits)),
+            Policy::Gdsf => Box::new(policy::Gdsf::new(limits, compile_us)),
+            Policy::Min => Box::new(policy::Min::new(limits, trace, fees_only)),
+        };
+        let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
+        Ok(self.drive(&mut cache, fees_only, each_slot))
     }
 
     pub(crate) fn drive<C: Cache>(

@@ -152,6 +152,17 @@ impl Trace {
         }
     }
 
+    /// A trace with the same programs, sets and loads.
+    pub(crate) fn without_slots(&self) -> Self {
+        Trace {
+            programs: self.programs.clone(),
+            set_ends: self.set_ends.clone(),
+            ids: self.ids.clone(),
+            loads: self.loads.clone(),
+            ..Trace::new(self.meta.clone())
+        }
+    }
+
     /// Fails beyond 2^31 programs, and for a program of 2^32 bytes.
     pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
         check_value(program.bytes.unwrap_or(0), "bytes of a program")?;
@@ -287,13 +298,7 @@ impl Trace {
     /// Empty for an unknown set.
     #[inline]
     pub fn set(&self, set: u32) -> &[u32] {
-        let at = set as usize;
-        let begin = at
-            .checked_sub(1)
-            .and_then(|before| self.set_ends.get(before))
-            .copied()
-            .unwrap_or(0);
-        let end = self.set_ends.get(at).copied().unwrap_or(begin);
+        let (begin, end) = ends_of(&self.set_ends, set as usize);
         self.ids.get(begin as usize..end as usize).unwrap_or(&[])
     }
 
@@ -302,12 +307,7 @@ impl Trace {
     }
 
     pub fn calls_of(&self, slot_index: usize) -> &[Call] {
-        let begin = slot_index
-            .checked_sub(1)
-            .and_then(|before| self.slot_ends.get(before))
-            .copied()
-            .unwrap_or(0);
-        let end = self.slot_ends.get(slot_index).copied().unwrap_or(begin);
+        let (begin, end) = ends_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
     }
 
@@ -326,6 +326,14 @@ impl Trace {
     pub fn loads(&self) -> &[Load] {
         &self.loads
     }
+}
+
+/// Begin and end of a part, from the ends of all parts; both equal for an unknown one.
+#[inline]
+fn ends_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
+    let before = part.checked_sub(1).and_then(|before| ends.get(before));
+    let begin = before.copied().unwrap_or_default();
+    (begin, ends.get(part).copied().unwrap_or(begin))
 }
 
 fn check_value(number: u64, of: &str) -> Result<(), Error> {

@@ -78,7 +78,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
         (1, 1),
         "{curve:?}"
     );
-    assert_eq!(curve.unknown[0].entries, 200);
+    assert_eq!(curve.unknown[0], 200);
 }
 
 #[test]

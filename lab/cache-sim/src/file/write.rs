@@ -22,15 +22,8 @@ pub struct Writer<W> {
 impl<W: Write> Writer<W> {
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
-        let mut writer = Writer {
-            out,
-            programs: 0,
-            sets: 0,
-            slots: 0,
-            changes: 0,
-            loads: 0,
-        };
         let meta = trace.meta();
+        let mut writer = Writer::append(out, &Trace::new(meta.clone()));
         let mut content = vec![index_of(&SOURCES, &meta.source)];
         for text in [&meta.cluster, &meta.version] {
             put(&mut content, text.len() as u64);

@@ -6,23 +6,20 @@ use super::{Limits, Replacement};
 /// was just loaded may be evicted itself.
 pub(crate) struct Gdsf<'a> {
     heap: Heap,
-    limits: Limits,
+    capacity: u64,
     compile_us: &'a [u64],
     uses: Vec<u32>,
-    weight: u64,
     age: f64,
     clock: u64,
 }
 
 impl<'a> Gdsf<'a> {
     pub(crate) fn new(limits: Limits, compile_us: &'a [u64]) -> Self {
-        let programs = limits.weights.len();
         Gdsf {
-            heap: Heap::new(programs),
-            limits,
+            uses: vec![0; limits.weights.len()],
+            heap: Heap::new(limits.weights),
+            capacity: limits.capacity,
             compile_us,
-            uses: vec![0; programs],
-            weight: 0,
             age: 0.0,
             clock: 0,
         }
@@ -33,7 +30,7 @@ impl<'a> Gdsf<'a> {
         let at = program as usize;
         let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
         let priority =
-            self.age + f64::from(self.uses[at]) * cost as f64 / self.limits.weights[at] as f64;
+            self.age + f64::from(self.uses[at]) * cost as f64 / self.heap.weights[at] as f64;
         // The bits of positive floats have the order of the numbers.
         self.heap.set(program, (priority.to_bits(), self.clock));
     }
@@ -47,13 +44,10 @@ impl Replacement for Gdsf<'_> {
             return true;
         }
         self.uses[program as usize] = 1;
-        self.weight += self.limits.weights[program as usize];
         self.update_priority(program);
-        while self.weight > self.limits.capacity {
-            let Some(((priority, _), evicted)) = self.heap.pop() else {
-                break;
-            };
-            self.weight -= self.limits.weights[evicted as usize];
+        while self.heap.weight > self.capacity
+            && let Some(((priority, _), _)) = self.heap.pop()
+        {
             self.age = f64::from_bits(priority);
             *evictions += 1;
         }

@@ -1,15 +1,23 @@
+use super::{Limits, Replacement};
+
 const NOWHERE: u32 = u32::MAX;
 
+/// Programs of a cache by their priority, the lowest first.
 pub(super) struct Heap {
     items: Vec<((u64, u64), u32)>,
     positions: Vec<u32>,
+    pub(super) weights: Vec<u64>,
+    /// Of all programs in it.
+    pub(super) weight: u64,
 }
 
 impl Heap {
-    pub(super) fn new(programs: usize) -> Self {
+    pub(super) fn new(weights: Vec<u64>) -> Self {
         Heap {
             items: Vec::new(),
-            positions: vec![NOWHERE; programs],
+            positions: vec![NOWHERE; weights.len()],
+            weights,
+            weight: 0,
         }
     }
 
@@ -31,6 +39,7 @@ impl Heap {
         };
         if index == self.items.len() {
             self.items.push((key, program));
+            self.weight += self.weights[program as usize];
             self.positions[program as usize] = index as u32;
         }
         self.items[index].0 = key;
@@ -43,6 +52,7 @@ impl Heap {
         self.swap(0, last);
         let least = self.items.pop()?;
         self.positions[least.1 as usize] = NOWHERE;
+        self.weight -= self.weights[least.1 as usize];
         self.down(0);
         Some(least)
     }
@@ -75,5 +85,41 @@ impl Heap {
             self.swap(index, least);
             index = least;
         }
+    }
+}
+
+pub(crate) struct Lfu {
+    heap: Heap,
+    capacity: u64,
+    clock: u64,
+}
+
+impl Lfu {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Lfu {
+            heap: Heap::new(limits.weights),
+            capacity: limits.capacity,
+            clock: 0,
+        }
+    }
+}
+
+impl Replacement for Lfu {
+    fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
+        self.clock += 1;
+        if let Some((uses, _)) = self.heap.key(program) {
+            self.heap.set(program, (uses + 1, self.clock));
+            return true;
+        }
+        let weight = self.heap.weights[program as usize];
+        while self.heap.weight + weight > self.capacity && self.heap.pop().is_some() {
+            *evictions += 1;
+        }
+        self.heap.set(program, (1, self.clock));
+        false
+    }
+
+    fn has(&self, program: u32) -> bool {
+        self.heap.has(program)
     }
 }

@@ -10,8 +10,7 @@ const NEVER: u32 = u32::MAX;
 /// is a bound for Agave, too.
 pub(crate) struct Min {
     heap: Heap,
-    limits: Limits,
-    weight: u64,
+    capacity: u64,
     /// For each lookup, the transaction of the next lookup of the same program.
     next: Vec<u32>,
     lookup: usize,
@@ -21,9 +20,8 @@ impl Min {
     pub(crate) fn new(limits: Limits, trace: &Trace, fees_only: bool) -> Self {
         let next = next_uses(trace, fees_only, &limits);
         Min {
-            heap: Heap::new(limits.weights.len()),
-            limits,
-            weight: 0,
+            heap: Heap::new(limits.weights),
+            capacity: limits.capacity,
             next,
             lookup: 0,
         }
@@ -36,18 +34,11 @@ impl Replacement for Min {
         self.lookup += 1;
         let was_there = self.heap.has(program);
         self.heap.set(program, (u64::from(NEVER - next), 0));
-        if !was_there {
-            self.weight += self.limits.weights[program as usize];
-        }
         was_there
     }
 
     fn end_transaction(&mut self, evictions: &mut u64) {
-        while self.weight > self.limits.capacity {
-            let Some((_, evicted)) = self.heap.pop() else {
-                return;
-            };
-            self.weight -= self.limits.weights[evicted as usize];
+        while self.heap.weight > self.capacity && self.heap.pop().is_some() {
             *evictions += 1;
         }
     }

@@ -27,13 +27,7 @@ impl Trace {
             .iter()
             .flat_map(|at| at * block..((at + 1) * block).min(slots))
             .collect();
-        let mut half = Trace {
-            programs: self.programs.clone(),
-            set_ends: self.set_ends.clone(),
-            ids: self.ids.clone(),
-            loads: self.loads.clone(),
-            ..Trace::new(self.meta.clone())
-        };
+        let mut half = self.without_slots();
         let numbers = self.slots.iter().skip(slots - chosen.len());
         for ((index, slot), from) in (0..).zip(numbers).zip(chosen) {
             let Slot {
