@@ -1,6 +1,7 @@
 //! Requests the status on a separate thread, so that a host that does not answer delays no keys.
 
 use crate::address::Address;
+use crate::args::TopArgs;
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use faultline_net::unrequested_coding;
 use faultline_status::{Status, VERSION};
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use ureq::Agent;
@@ -62,13 +63,6 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Limit of a request, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Access {
-    /// User, and the file with the password.
-    pub(crate) login: Option<(String, PathBuf)>,
-    pub(crate) ca_file: Option<PathBuf>,
-}
-
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -77,13 +71,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(
-        address: &Address,
-        access: &Access,
-        interval: Duration,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn new(address: &Address, args: &TopArgs) -> anyhow::Result<Self> {
         let config = Config::builder()
-            .timeout_global(Some(REQUEST_TIMEOUT.max(interval)))
+            .timeout_global(Some(REQUEST_TIMEOUT.max(args.interval)))
             // The page is on this host or this network, which a proxy for the web cannot reach.
             .proxy(None)
             .max_redirects(0)
@@ -91,7 +81,7 @@ impl Client {
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
             true => config
-                .tls_config(tls::client_config(access.ca_file.as_deref())?)
+                .tls_config(tls::client_config(args.ca.as_deref())?)
                 .build(),
             false => config.build(),
         };
@@ -99,15 +89,12 @@ impl Client {
             Some(path) => http::unix_agent(config, path.clone()),
             None => http::agent(config),
         };
-        let authorization = access
-            .login
-            .as_ref()
-            .map(|(user, file)| authorization(user, file))
-            .transpose()?;
+        let login = args.user.as_ref().zip(args.password_file.as_ref());
+        let login = login.map(|(user, file)| authorization(user, file));
         Ok(Client {
             agent,
             url: address.url.clone(),
-            authorization,
+            authorization: login.transpose()?,
         })
     }
 

@@ -21,7 +21,7 @@ use faultline_common::clock;
 use faultline_common::output::{print, say};
 use faultline_metrics::Source;
 use faultline_status::Status;
-use fetch::{Access, Client, Fetcher};
+use fetch::{Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
 use state::State;
@@ -43,15 +43,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
         Some(text) => Address::read(text).map_err(UsageError)?,
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
-    let login = args.user.clone().zip(args.password_file.clone());
-    let access = Access {
-        login,
-        ca_file: args.ca.clone(),
-    };
-    if access.login.is_some() && !address.is_safe_for_password() {
+    if args.user.is_some() && !address.is_safe_for_password() {
         say("the password crosses the network in the clear: an https address would keep it");
     }
-    let client = Client::new(&address, &access, args.interval)?;
+    let client = Client::new(&address, args)?;
     let variable = |name: &str| std::env::var(name).ok();
     let theme = Theme::of_environment(variable);
     let session = Session::new(State::new(args.interval));

@@ -71,29 +71,20 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                 .max(Duration::from_secs(1)),
         )
     };
-    match (&state.error, state.received_at) {
-        (Some(error), Some(_)) => {
+    let has_values = state.received_at.is_some();
+    match (&state.error, &state.status.stale) {
+        (Some(error), _) => {
             let since = seconds(error.since.uptime);
-            (
-                format!(
-                    "NO ANSWER for {since}, the values are older: {}",
-                    error.what
-                ),
-                theme.bad(),
-            )
+            let effect = match has_values {
+                true => "the values are older",
+                false => "retrying",
+            };
+            let words = format!("NO ANSWER for {since}, {effect}: {}", error.what);
+            (words, theme.bad())
         }
-        (Some(error), None) => {
-            let since = seconds(error.since.uptime);
-            (
-                format!("NO ANSWER for {since}, retrying: {}", error.what),
-                theme.bad(),
-            )
-        }
-        (None, None) => ("asking ..".to_owned(), theme.faint()),
-        (None, Some(_)) => match &state.status.stale {
-            Some(stale) => (format!("faultlined HANGS: {stale}"), theme.bad()),
-            None => source_summary(scene, width),
-        },
+        (None, _) if !has_values => ("asking ..".to_owned(), theme.faint()),
+        (None, Some(stale)) => (format!("faultlined HANGS: {stale}"), theme.bad()),
+        (None, None) => source_summary(scene, width),
     }
 }
 
