@@ -60,7 +60,7 @@ impl Range {
 
     /// The same width around another mean: that of the best model instead of the resampled models.
     pub fn centred(self, mean: f64) -> Self {
-        Self::around(mean, self.high - self.mean)
+        Self::of_half_width(mean, self.high - self.mean)
     }
 
     pub fn scaled(self, factor: f64) -> Self {
@@ -73,10 +73,10 @@ impl Range {
 
     fn from_moments(mean: f64, variance: f64, n: f64) -> Self {
         let sd = variance.sqrt();
-        Self::around(mean, student_t_95(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt())
+        Self::of_half_width(mean, student_t_95(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt())
     }
 
-    fn around(mean: f64, half_width: f64) -> Self {
+    fn of_half_width(mean: f64, half_width: f64) -> Self {
         Range {
             mean,
             low: (mean - half_width).max(0.0),

@@ -98,8 +98,8 @@ fn fitting(words: &[Span<'static>], width: u16) -> Line<'static> {
     };
     let mut fitting: Vec<Span<'static>> = words.iter().take_while(fits).cloned().collect();
     if let (true, Some(first)) = (fitting.is_empty(), words.first()) {
-        let kept = usize::from(width).saturating_sub(2);
-        let start: String = first.content.chars().take(kept).collect();
+        let length = usize::from(width).saturating_sub(2);
+        let start: String = first.content.chars().take(length).collect();
         fitting.push(Span::styled(start + "..", first.style));
     }
     Line::from(fitting)
