@@ -6,6 +6,7 @@
 mod answer;
 pub mod args;
 mod canonical;
+mod changes;
 mod codec;
 mod compare;
 mod compression;
@@ -97,7 +98,7 @@ pub mod fuzzing {
     pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
     pub fn samples(path: &Path) -> anyhow::Result<usize> {
-        Ok(match store::read(path)? {
+        Ok(match store::read::<crate::compression::Outcome>(path)? {
             Stored::Compression(_) => 0,
             Stored::Requests(results) => results.samples.len(),
         })

@@ -67,7 +67,7 @@ pub(crate) fn report(results: &Results) -> Report {
         section(
             "answers",
             "Answers compared",
-            paragraphs(&answer_comparison(results)),
+            tables::paragraphs(&answer_comparison(results)),
         ),
         section(
             "distribution",
@@ -262,13 +262,6 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
         ));
     }
     all
-}
-
-pub(crate) fn paragraphs(text: &str) -> Vec<Block> {
-    text.lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| Block::Text(line.to_owned()))
-        .collect()
 }
 
 #[cfg(test)]

@@ -158,3 +158,10 @@ pub(crate) fn settings(results: &Results) -> Vec<Block> {
     let notes = header.notes.iter().cloned().map(Block::Text);
     notes.chain([Block::Table(out)]).collect()
 }
+
+pub(crate) fn paragraphs(text: &str) -> Vec<Block> {
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| Block::Text(line.to_owned()))
+        .collect()
+}

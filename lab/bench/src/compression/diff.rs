@@ -2,8 +2,8 @@
 //! own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
+use crate::changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
 use crate::compare::interval_label;
-use crate::diff::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict};
 use anyhow::ensure;
 use faultline_stats::arms::Direction;
 use faultline_stats::block::{Reliability, ratio_of_intervals};

@@ -2,8 +2,8 @@
 
 use crate::compare::{Comparison, one};
 use crate::disk;
-use crate::page::paragraphs;
 use crate::render::unreliable_suffix;
+use crate::report_tables::paragraphs;
 use crate::results::{Results, lines, ms};
 use faultline_pages::cells::{self, known, words};
 use faultline_pages::model::Block;

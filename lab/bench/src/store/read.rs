@@ -1,7 +1,6 @@
 //! Reads results from an untrusted file.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
-use crate::compression::Outcome;
 use crate::plan::MAX_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample, Timing};
 use anyhow::{Context as _, anyhow, ensure};
@@ -19,13 +18,14 @@ const KIND: DatabaseKind = DatabaseKind {
     format: FORMAT,
 };
 
-pub(crate) enum Stored {
-    Compression(Outcome),
-    Requests(Results),
+/// `C` is the outcome of `bench compression`.
+pub(crate) enum Stored<C> {
+    Compression(C),
+    Requests(Box<Results>),
 }
 
 /// Reads the results of a finished, unfinished or killed run.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Stored> {
+pub(crate) fn read<C: DeserializeOwned>(path: &Path) -> anyhow::Result<Stored<C>> {
     let database =
         ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
     let header = |_, row: &Row<'_>| Ok(row.get(0)?);
@@ -41,7 +41,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Stored> {
         return Ok(Stored::Compression(parsed(&header).at(path)?));
     }
     let results = parsed(&header).and_then(|header| results(&database, header));
-    Ok(Stored::Requests(results.at(path)?))
+    Ok(Stored::Requests(Box::new(results.at(path)?)))
 }
 
 #[derive(Deserialize)]

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 fn read(path: &Path) -> anyhow::Result<Results> {
-    match super::read(path)? {
-        Stored::Requests(results) => Ok(results),
+    match super::read::<serde::de::IgnoredAny>(path)? {
+        Stored::Requests(results) => Ok(*results),
         Stored::Compression(_) => anyhow::bail!("of compression"),
     }
 }
