@@ -4,7 +4,7 @@ import difflib
 import pathlib
 import re
 
-from rust import SourceError, pairs_of, split, tokens_of
+from rust import pairs_of, split, tokens_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -36,22 +36,17 @@ def fields_of_metrics():
 
 def fields_of_known():
     """The same for the datapoints that have a type in crates/agave."""
-    folder, types = ROOT / "crates/agave/src", {}
-    for path in (folder / "points/kinds.rs", folder / "points/recorded.rs"):
+    folder = ROOT / "crates/agave/src/points"
+    for path in (folder / "kinds.rs", folder / "recorded.rs"):
         tokens = tokens_of(path.read_text(), path.name)
         pairs = pairs_of(tokens, path.name)
-        for at in (at for at, token in enumerate(tokens) if token == "{"):
-            head = at - 3 if tokens[at - 2] == "in" else at - 1
-            members = split(tokens[at + 1 : pairs[at]])
-            # name: type = "key" | "key"
-            if members and all(member[1::2][:2] == [":", "="] for member in members):
-                keys = [[key.strip('"') for key in member[4::2]] for member in members]
-                types[tokens[head]] = keys
-    for name, kind in re.findall(r'"(\S+)" => \w+\((\w+)\),', (folder / "points.rs").read_text()):
-        if kind not in types:
-            raise SourceError(f"crates/agave/src/points.rs: the fields of {kind} are not found")
-        for keys in types[kind]:
-            yield from ((name, key, keys) for key in keys)
+        for at, token in enumerate(tokens):
+            # "name" => Type { member: type = "key" | "key", }, or Type in "table"
+            if token == "=>" and tokens[at - 1].kind == "string":
+                begin = tokens.index("{", at)
+                for member in split(tokens[begin + 1 : pairs[begin]]):
+                    keys = [key.strip('"') for key in member[4::2]]
+                    yield from ((tokens[at - 1].strip('"'), key, keys) for key in keys)
 
 
 def read_entry(entry):
