@@ -17,7 +17,7 @@ fuzz_target!(|text: &[u8]| {
                 mount
                     .super_options
                     .split(',')
-                    .all(|option| mount.has_option(option))
+                    .all(|option| mount.has_super_option(option))
             );
         }
     }

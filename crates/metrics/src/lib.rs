@@ -29,4 +29,4 @@ pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
 pub use reading::{Labels, Reading, ReadingList, Text, Value};
-pub use tick::{AMBIGUOUS, Batch, Problem, Source, Stamp, Status, Tick};
+pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, Source, Stamp, Status, Tick};

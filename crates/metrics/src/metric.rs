@@ -67,19 +67,19 @@ pub struct Section {
 ///     "key" as "value",                 the series with this value of the metric's label
 ///     us "key",                         a field in microseconds, for a metric of seconds
 ///     "key" where "tag" = "value",      only of points with this tag or text field
-///     points 1                          a number for each point
-///     zero "key"                        nothing, but the series is there at 0
+///     points 1                          this for each point
+///     zero "key"                        0, so that the series is present
 /// }
 /// ```
 ///
-/// With `of "datapoint" by "slot"` a slot that comes again adds only what exceeds its highest count.
+/// With `of "datapoint" by "slot"` a repeated slot adds only the excess over its highest count.
 ///
 /// A series is absent before the first point. With `initially 0 of` it is there at 0.
 macro_rules! section {
     ($title:literal, $about:literal; $(
         $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal from $origin:literal
         $($(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
-            $($scale:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
+            $($prefix:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
         ),* })*;
     )*) => {
         #[allow(unused_imports, reason = "a section need not be made of datapoints")]
@@ -100,7 +100,7 @@ macro_rules! section {
                     initial: optional!($($initial)?),
                     slot: optional!($($slot)?),
                     fields: &[$(Field {
-                        amount: amount!($($scale)? $amount),
+                        amount: amount!($($prefix)? $amount),
                         only: &[$(($tag, $only)),*],
                         labels: &[$($($value),+)?],
                     }),*],

@@ -80,10 +80,10 @@ impl NativeBuckets {
 /// The bucket of a finite value above the zero threshold. It compares exponent and fraction,
 /// because a logarithm may be off by one near a bound.
 fn bucket_index(seconds: f64) -> i32 {
-    const FRACTION: u64 = (1 << 52) - 1;
+    const FRACTION_MASK: u64 = (1 << 52) - 1;
     let bits = seconds.to_bits();
     let exponent = (bits >> 52) as i32 - 1023;
-    let fraction = f64::from_bits((bits & FRACTION) | 1.0_f64.to_bits());
+    let fraction = f64::from_bits((bits & FRACTION_MASK) | 1.0_f64.to_bits());
     exponent * BUCKETS_PER_DOUBLING
         + BOUND_FACTORS.partition_point(|bound| *bound < fraction) as i32
 }

@@ -61,7 +61,7 @@ crate::named_enum! {
 }
 
 /// Start of a search's problem that only the operator can solve. `2 validators found:` follows, and who they are.
-pub const AMBIGUOUS: &str = "ambiguous: ";
+pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {

@@ -49,7 +49,7 @@ pub(crate) fn length(path: &Path) -> u64 {
 }
 
 /// The connection's file, which may be a copy of `path`.
-fn opened(conn: &Connection, path: &Path) -> PathBuf {
+fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
@@ -105,10 +105,10 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), E
     let conn = open_immutable(absolute).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     // The newest header may be only in the log or journal.
-    let more = SIDE_FILES
+    let has_side_files = SIDE_FILES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
-    if more || application == Ok(kind.application_id) {
+    if has_side_files || application == Ok(kind.application_id) {
         return Ok(());
     }
     application.at(path)?;
@@ -155,7 +155,7 @@ pub(crate) fn check_format(
         if number("page_count")? == 0 {
             // SQLite treats a file of a few bytes as empty.
             let found = "too short for an SQLite database".to_owned();
-            let (empty, path) = (length(&opened(conn, path)) == 0, path.to_owned());
+            let (empty, path) = (length(&opened_path(conn, path)) == 0, path.to_owned());
             return Err(if empty {
                 Error::Empty { path }
             } else {
@@ -186,7 +186,7 @@ pub(crate) fn check_format(
     Ok(())
 }
 
-pub(crate) fn list<'a>(
+pub(crate) fn column_list<'a>(
     present: &PresentTables,
     table: &str,
     names: impl Iterator<Item = &'a str>,

@@ -39,7 +39,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Refused`] if it has anything but the format's plain tables. The file may be
-    /// untrusted: its size bounds time and memory, beyond which every method returns
+    /// untrusted: its size limits time and memory; beyond them, every method returns
     /// [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let (conn, present, copied) = open::open(path, &RECORDING, present)?;

@@ -6,7 +6,7 @@ use faultline_metrics::{Metric, Stamp};
 use faultline_text::{percent, seconds, short};
 use serde::{Deserialize, Serialize};
 
-/// Seconds. A validator pushes every ten seconds.
+/// A validator pushes every ten seconds.
 const LATE_PUSH_SECONDS: f64 = 30.0;
 
 /// Counts are numbers of entries.
@@ -32,7 +32,7 @@ impl ProgramCacheStatus {
             .filter(|(observed, configured)| observed != configured);
         let difference_note = difference_note.map(|(observed, configured)| {
             format!(
-                "Evictions begin at {} entries; its version or the configuration says {}.",
+                "The evictions show a capacity of {} entries; the version or the configuration says {}.",
                 short(observed),
                 short(configured)
             )
@@ -96,7 +96,7 @@ pub(crate) fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
     let is_validator = is_followed && readings.has_phases();
-    // A program that ran exec before has an older start than the daemon.
+    // A validator may be older than the daemon: exec keeps a start time.
     let of_daemon = now.uptime.as_secs_f64();
     let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));
     let program = of_validator.map_or("daemon", |_| "validator");

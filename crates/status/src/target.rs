@@ -4,7 +4,7 @@ use crate::part::StatusItem;
 use crate::part::Tone::{self, Bad, Good, Warn};
 use crate::readings::{Readings, label};
 use faultline_metrics::metrics::{cgroup, daemon, process as p, validator as v};
-use faultline_metrics::{AMBIGUOUS, Reading, Source, Stamp};
+use faultline_metrics::{AMBIGUOUS_PREFIX, Reading, Source, Stamp};
 use faultline_text::{moment, seconds, short};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ const UNKNOWN_EXPLANATION: &str = "It has not shown for a while that its slot ad
 /// The phase says little during the migration.
 const MIGRATING_EXPLANATION: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
 
-/// Label value of `agave_process_state`, text if the state needs attention, text of the fact.
+/// Label value of `agave_process_state`, warning if it needs one, text of `Main thread`.
 type State = (&'static str, Option<&'static str>, &'static str);
 
 static STATES: [State; 8] = [
@@ -186,7 +186,7 @@ impl Target {
     pub fn headline(&self) -> &str {
         let problem = self.search_problem.as_deref();
         let several =
-            problem.and_then(|problem| problem.strip_prefix(AMBIGUOUS)?.split(':').next());
+            problem.and_then(|problem| problem.strip_prefix(AMBIGUOUS_PREFIX)?.split(':').next());
         let name = self.name.as_deref().or(several);
         name.unwrap_or("waiting for a validator")
     }
@@ -275,12 +275,12 @@ fn restarts_item(restarts: &BTreeMap<String, f64>) -> Option<StatusItem> {
 fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp) -> Vec<Fact> {
     let start = readings.number(&p::START_TIME);
     // After a step of the wall clock, the start time and the present time are not comparable.
-    let was_set = readings
+    let clock_was_set = readings
         .number(&daemon::CLOCK_STEPS)
         .is_some_and(|steps| steps > 0.0);
     let running = start
         .map(|start| now.unix_seconds() - start)
-        .filter(|running| *running >= 0.0 && !was_set);
+        .filter(|running| *running >= 0.0 && !clock_was_set);
     let main_thread = state(readings).map(|(.., words)| match is_frozen(readings) {
         true => "held by the freezer of its cgroup",
         false => *words,

@@ -31,7 +31,7 @@ const MAX_QUEUED_JOBS: usize = 8;
 const COPY_PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]
-pub struct Parts {
+pub struct FlightContext {
     pub clock: Clock,
     pub folder: PathBuf,
     pub config: config::Flight,
@@ -44,7 +44,7 @@ pub struct Parts {
 ///
 /// # Errors
 /// The folder cannot be created or marked.
-pub fn build(parts: Parts, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
+pub fn build(parts: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
     if let Err(error) = folder::prepare(&parts.folder)
         && !error.is_full
     {
@@ -76,7 +76,7 @@ pub fn name(host_name: &str) -> String {
 }
 
 pub struct Saver {
-    parts: Parts,
+    parts: FlightContext,
     jobs: Receiver<SaveJob>,
 }
 
@@ -98,7 +98,7 @@ impl Saver {
     }
 
     fn save(&self, job: &SaveJob, reason: &str) -> Outcome {
-        let Parts {
+        let FlightContext {
             folder,
             name,
             config,
@@ -109,7 +109,7 @@ impl Saver {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
         let bytes = length("") + length("-wal");
-        folder::free_space(folder, config, bytes, job.origin)?;
+        folder::make_space(folder, config, bytes, job.origin)?;
         let path = folder::free_name(folder, name, reason, job.at)
             .ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();

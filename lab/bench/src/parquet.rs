@@ -4,7 +4,7 @@ use faultline_pages::export::{Columns, Values, named, write_columns};
 use faultline_text::counted;
 use std::path::Path;
 
-/// The file gets its final name only when it is complete. Returns a line of its path and `rows`.
+/// The file gets its final name only when it is complete. Returns the line `PATH: rows`.
 pub(crate) fn write(
     path: &Path,
     table: &str,
@@ -31,7 +31,8 @@ fn request_columns(results: &Results) -> Columns {
         Values::Text(results.samples.iter().map(of).collect())
     };
     let cell_of = |sample: &Sample| &results.cells[sample.cell];
-    let good = |of: &dyn Fn(&Timing) -> u64| integer_column(&|sample| sample.timing().map(of));
+    let timing_column =
+        |of: &dyn Fn(&Timing) -> u64| integer_column(&|sample| sample.timing().map(of));
     let arm = |sample: &Sample| Some(cell_of(sample).arm.clone());
     let subject = |sample: &Sample| Some(cell_of(sample).subject.clone());
     let mut columns = named([
@@ -45,12 +46,15 @@ fn request_columns(results: &Results) -> Columns {
     ]);
     for (index, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
-        columns.push((name, good(&|timing| timing.phases[index])));
+        columns.push((name, timing_column(&|timing| timing.phases[index])));
     }
     columns.extend(named([
-        ("decode_cpu_ns", good(&|timing| timing.decode_cpu_ns)),
-        ("sent", good(&|timing| timing.sent)),
-        ("received", good(&|timing| timing.received)),
+        (
+            "decode_cpu_ns",
+            timing_column(&|timing| timing.decode_cpu_ns),
+        ),
+        ("sent", timing_column(&|timing| timing.sent)),
+        ("received", timing_column(&|timing| timing.received)),
         (
             "failure",
             text_column(&|sample| sample.result.clone().err()),

@@ -22,7 +22,7 @@ use faultline_common::clock;
 use faultline_common::progress::Progress;
 use faultline_common::signals::Signals;
 use futures_util::future::{Either, select};
-use pace::{Attempt, POLL_INTERVAL, Pace, Repeat};
+use pace::{LastAttempt, POLL_INTERVAL, Pace, Retried};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -198,11 +198,11 @@ impl Engine {
                 let cell = &plan.cells[scheduled.cell];
                 let send = async |_| perform(cell).await;
                 let node = plan.node(cell.link);
-                let attempted = shared.pace.send_with_retries(node, at, Repeat::All, send);
+                let attempted = shared.pace.send_with_retries(node, at, Retried::All, send);
                 let Some(attempted) = attempted.await else {
                     break;
                 };
-                shared.record_answer(&scheduled, Attempt { at, ..attempted }, None);
+                shared.record_answer(&scheduled, LastAttempt { at, ..attempted }, None);
             }
             Ok(())
         })
@@ -331,7 +331,7 @@ impl Shared {
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,
-        attempted: Attempt<Timing>,
+        attempted: LastAttempt<Timing>,
         answer: Option<(Option<u64>, &[u8])>,
     ) {
         let round = self.plan.round_of(scheduled.number);
@@ -362,9 +362,9 @@ impl Shared {
 
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     let repeat = if shared.plan.rate.is_none() {
-        Repeat::All
+        Retried::All
     } else {
-        Repeat::None
+        Retried::None
     };
     while let Some((scheduled, at)) = shared.next().await {
         let cell = &shared.plan.cells[scheduled.cell];
@@ -372,7 +372,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         if shared.pace.is_paused(node, at) {
             shared.record_answer(
                 &scheduled,
-                Attempt {
+                LastAttempt {
                     answer: Err(Failure::NotSent),
                     at,
                     refused: 0,

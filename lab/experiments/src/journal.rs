@@ -84,7 +84,7 @@ pub struct Planned {
     #[serde(default)]
     pub file: PathBuf,
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`]; empty if blocks have runners.
+    /// [`faultline_runner::isolation::Launcher::name`]; empty with runners per block.
     pub launcher: String,
     pub turns: Vec<Turn>,
 }

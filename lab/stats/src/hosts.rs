@@ -6,7 +6,7 @@ use crate::paired::{over_pairs, ratio_test};
 use crate::summary::{largest, mean, mean_and_variance, varies};
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
-/// Equal ones have neither an interval nor a test.
+/// If all are equal, there is no interval or test.
 /// A block is (reference, other); it is ignored if a value is not finite.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let is_finite = |(a, b): &&(f64, f64)| a.is_finite() && b.is_finite();
@@ -14,9 +14,9 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
     let ratios = log_ratios(&blocks);
-    let amounts = largest(&a).max(largest(&b));
+    let magnitude = largest(&a).max(largest(&b));
     let of_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
-    let of_differences = Some(&*differences).filter(|values| varies(values, amounts));
+    let of_differences = Some(&*differences).filter(|values| varies(values, magnitude));
     let tested = if ratios.is_some() {
         of_ratios
     } else {
@@ -41,16 +41,17 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// The mean of an arm on another host over that on the first, of the logarithms. Intervals are for
-/// single runs, estimated from the variation of ratios within `blocks`. `None` if a value is not
+/// An arm's geometric mean on another host over that on the first. The interval is from the
+/// variation of single runs, estimated from ratios within `blocks`. `None` if a value is not
 /// positive, with fewer than two blocks, or if their ratios are equal.
 pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option<Interval> {
     let of_runs = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = of_runs(other)? - of_runs(first)?;
     let runs = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
     let within = log_ratios(blocks)?;
-    let error = sd_of_runs(&within).filter(|_| varies(&within, 1.0))? * runs.sqrt();
-    let half_width = t_quantile(f64::midpoint(1.0, LEVEL), blocks.len() as f64 - 1.0)? * error;
+    let standard_error = sd_of_runs(&within).filter(|_| varies(&within, 1.0))? * runs.sqrt();
+    let half_width =
+        t_quantile(f64::midpoint(1.0, LEVEL), blocks.len() as f64 - 1.0)? * standard_error;
     let [value, low, high] = [value, value - half_width, value + half_width].map(f64::exp);
     Some(Interval {
         value,
@@ -64,10 +65,10 @@ pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option
 fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let runs = log_ratios.len() as f64;
-    let error = (variance / runs).sqrt();
-    let p = |distance: f64| t_above(distance / error, runs - 1.0);
+    let standard_error = (variance / runs).sqrt();
+    let p = |distance: f64| t_above(distance / standard_error, runs - 1.0);
     let p = p(mean - (1.0 - margin).ln())?.max(p((1.0 + margin).ln() - mean)?);
-    let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && error > 0.0 && margin > 0.0;
+    let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && standard_error > 0.0 && margin > 0.0;
     is_tested.then_some(p)
 }
 

@@ -89,13 +89,13 @@ impl VoteAccounts {
     }
 }
 
-/// Unit of `epochCredits` entries without a marker.
+/// Unit of an `epochCredits` list without marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// After the migration: vote credits up to this epoch, lamports later. `None`: all entries are
-    /// lamports, as from five epochs after the migration on.
+    /// Vote credits up to the migration's epoch, lamports later. `None`: only lamports, as in lists
+    /// from five epochs after the migration on.
     LamportsAfter(Option<u64>),
 }
 
@@ -204,7 +204,7 @@ impl EpochCredits {
             .find(|of| of.epoch == epoch)
     }
 
-    fn add(&mut self, epoch: u64, earned: u64, is_marked: bool) {
+    fn add(&mut self, epoch: u64, earned: u64, after_marker: bool) {
         let [before, newest] = &mut self.newest;
         if newest.is_none_or(|newest| newest.epoch != epoch) {
             *before = newest.replace(EpochEarnings {
@@ -213,7 +213,7 @@ impl EpochCredits {
             });
         }
         if let Some(newest) = newest {
-            if is_marked {
+            if after_marker {
                 newest.marked = Some(earned);
             } else {
                 newest.unmarked = Some(earned);
@@ -231,17 +231,17 @@ impl EpochCredits {
 impl<'de> Deserialize<'de> for EpochCredits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let entries = json::list::<(u64, u64, u64), D, MAX_ENTRIES>(deserializer)?;
-        let (mut credits, mut is_marked) = (EpochCredits::default(), false);
+        let (mut credits, mut after_marker) = (EpochCredits::default(), false);
         for (epoch, end, begin) in entries {
             if (epoch, end, begin) == MIGRATION_MARKER {
                 credits.mark();
-                is_marked = true;
+                after_marker = true;
                 continue;
             }
-            if is_marked {
+            if after_marker {
                 credits.migration_epoch.get_or_insert(epoch);
             }
-            credits.add(epoch, end.saturating_sub(begin), is_marked);
+            credits.add(epoch, end.saturating_sub(begin), after_marker);
         }
         Ok(credits)
     }
@@ -301,11 +301,11 @@ pub struct BlockProduction {
     pub range: SlotRange,
 }
 
-/// Both ends included.
+/// Its end is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
-    /// Defaults to the first slot of the epoch.
+    /// By default the epoch's first slot.
     pub first_slot: u64,
 }
 

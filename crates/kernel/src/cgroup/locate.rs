@@ -194,7 +194,8 @@ impl Search<'_> {
                 .any(|controller| controller == name)
         }) {
             Some(entry) => {
-                let mounted = |mount: &Mount| mount.fs_type == "cgroup" && mount.has_option(name);
+                let mounted =
+                    |mount: &Mount| mount.fs_type == "cgroup" && mount.has_super_option(name);
                 self.folder(
                     CgroupVersion::V1,
                     entry,

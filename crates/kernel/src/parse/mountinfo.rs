@@ -9,7 +9,7 @@ use crate::text::{number, rows, words};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     pub id: u64,
-    /// Id of the parent mount, which is not in the list for the topmost mount.
+    /// Id of the parent mount; that of the topmost mount is not in the list.
     pub parent: u64,
     /// Major 0 if the file system has no device number: tmpfs, overlay, and btrfs, whose disk is
     /// only in `source`.
@@ -28,13 +28,13 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Also after the kernel remounted it because of errors.
+    /// Also if errors made the kernel remount it read-only.
     pub fn is_read_only(&self) -> bool {
         let mut all = self.options.split(',').chain(self.super_options.split(','));
         all.any(|option| option == "ro" || option == "emergency_ro")
     }
 
-    pub fn has_option(&self, name: &str) -> bool {
+    pub fn has_super_option(&self, name: &str) -> bool {
         self.super_options.split(',').any(|option| option == name)
     }
 }
@@ -62,7 +62,7 @@ pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
                 && mount.id != current.id
                 && path.starts_with(&mount.mount_point)
         };
-        // The topmost first; of two at one path the later one covers the other.
+        // The shortest path first; of equal ones the later covers the other.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
         match mounts.iter().rev().filter(is_ancestor).min_by_key(depth) {
             Some(next) => current = next,
@@ -126,7 +126,7 @@ mod tests {
         let mounts = parse(include_bytes!("../../tests/text/linux-6.18/mountinfo")).unwrap();
         let memory = mounts
             .iter()
-            .find(|mount| mount.fs_type == "cgroup" && mount.has_option("memory"))
+            .find(|mount| mount.fs_type == "cgroup" && mount.has_super_option("memory"))
             .unwrap();
         assert_eq!(memory.mount_point, PathBuf::from("/sys/fs/cgroup/memory"));
         let unified = mounts
@@ -142,7 +142,9 @@ mod tests {
         let mounts = parse(line).unwrap();
         assert_eq!(mounts[0].root, PathBuf::from("/mnt1"));
         assert_eq!(mounts[0].mount_point, PathBuf::from("/mnt 2"));
-        assert!(mounts[0].has_option("nsdelegate") && !mounts[0].has_option("delegate"));
+        assert!(
+            mounts[0].has_super_option("nsdelegate") && !mounts[0].has_super_option("delegate")
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use super::{length, opened, with_suffix};
+use super::{length, opened_path, with_suffix};
 use crate::error::{AttachPath, Error};
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
         Err(error) => return Err(detect_truncation(path, Error::sqlite(path, error))),
     };
     let size = u64::try_from(number("page_size").at(path)?).unwrap_or(0);
-    let file = opened(conn, path);
+    let file = opened_path(conn, path);
     let (have, want) = (length(&file), pages.saturating_mul(size));
     if have >= want || size == 0 {
         return Ok(want);

@@ -76,8 +76,8 @@ impl Recording {
             what: table.to_owned(),
         })?;
         let names = spec.columns.iter().map(|column| column.name);
-        let list = file::list(&self.present, spec.name, names);
-        let select = format!("SELECT {list} FROM {}", spec.name);
+        let column_list = file::column_list(&self.present, spec.name, names);
+        let select = format!("SELECT {column_list} FROM {}", spec.name);
         Ok(self.has(spec.name).then_some((spec, select)))
     }
 }

@@ -35,7 +35,8 @@ impl Recording {
         };
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
             let of_tick = |name: &str| -> Result<Option<u64>, Error> {
-                let column = file::list(&self.present, "validator_sample", std::iter::once(name));
+                let column =
+                    file::column_list(&self.present, "validator_sample", std::iter::once(name));
                 let value = self.number(&format!(
                     "SELECT {column} FROM validator_sample WHERE tick = {}",
                     tick.id

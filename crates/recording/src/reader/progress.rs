@@ -76,7 +76,7 @@ impl Recording {
         };
         let mut newest = None;
         if self.has("daemon_sample") {
-            let column = file::list(
+            let column = file::column_list(
                 &self.present,
                 "daemon_sample",
                 ["last_push_timestamp_seconds"].into_iter(),

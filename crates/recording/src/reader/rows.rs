@@ -131,8 +131,8 @@ impl Recording {
             return Ok(columns);
         }
         let wanted = std::iter::once("tick").chain(names.iter().copied());
-        let list = file::list(&self.present, table.name(), wanted);
-        let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
+        let column_list = file::column_list(&self.present, table.name(), wanted);
+        let sql = format!("SELECT {column_list} FROM {} ORDER BY tick", table.name());
         columns.ticks = self.all(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
@@ -263,7 +263,7 @@ impl Recording {
     }
 
     fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
-        let fields = file::list(
+        let fields = file::column_list(
             &self.present,
             P::SPEC.name,
             P::SPEC.fields.iter().map(|(name, _)| *name),

@@ -118,7 +118,7 @@ impl PreparedRecorder {
             recorder = recorder.with(Box::new(recording_file));
         }
         if let (Some(folder), Some(handle)) = (config.flight.on(), &self.flight) {
-            let parts = flight::Parts {
+            let parts = flight::FlightContext {
                 clock,
                 folder: folder.to_owned(),
                 config: config.flight.clone(),

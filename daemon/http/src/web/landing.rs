@@ -6,7 +6,7 @@ mod plots;
 
 use super::PageInfo;
 use crate::sinks::history::History;
-use faultline_metrics::AMBIGUOUS;
+use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
 use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn target(view: &View<'_>, status: &Status) -> String {
 
 fn not_found(view: &View<'_>, status: &Status) -> String {
     let problem = status.target.search_problem.as_deref();
-    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS));
+    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS_PREFIX));
     match several.and_then(|problem| problem.splitn(3, ": ").last()) {
         Some(who) => format!("{}.", escaped(who)),
         None => format!(

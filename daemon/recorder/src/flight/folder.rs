@@ -148,7 +148,7 @@ struct SavedRecording {
 ///
 /// # Errors
 /// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
-pub(super) fn free_space(
+pub(super) fn make_space(
     folder: &Path,
     limits: &Flight,
     bytes: u64,

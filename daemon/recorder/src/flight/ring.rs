@@ -1,6 +1,6 @@
 //! The ring: a recording that drops its oldest rows, written by the recorder's thread.
 
-use super::Parts;
+use super::FlightContext;
 use super::folder::{RING, prepare, remove_interrupted_saves, set_aside};
 use super::handle::{SaveJob, SaveOrigin, SaveReason};
 use super::triggers::Triggers;
@@ -20,7 +20,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Ring {
-    parts: Parts,
+    parts: FlightContext,
     new_recording: NewRecording,
     jobs: SyncSender<SaveJob>,
     file: Option<RecordingFile>,
@@ -36,7 +36,7 @@ pub struct Ring {
 
 impl Ring {
     pub(super) fn new(
-        parts: Parts,
+        parts: FlightContext,
         new_recording: NewRecording,
         jobs: SyncSender<SaveJob>,
     ) -> Ring {

@@ -121,7 +121,7 @@ impl Scene {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let parts = Parts {
+        let parts = FlightContext {
             clock: Clock::start(),
             folder: self.folder(),
             config,

@@ -9,7 +9,7 @@ use faultline_agave::identify::Program;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError};
-use faultline_metrics::{AMBIGUOUS, Problem, Status};
+use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, Status};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -112,7 +112,7 @@ pub(super) fn ambiguous(found: &[Target]) -> Problem {
         false => "processes",
     };
     let message = format!(
-        "{AMBIGUOUS}{} {kind} found: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
+        "{AMBIGUOUS_PREFIX}{} {kind} found: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
          --unit, --pid) says which",
         found.len(),
         named.join(", ")

@@ -1,4 +1,4 @@
-//! The state of the search, which the finder thread shares with its readers.
+//! State of the search for the target, which the finder thread shares.
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
@@ -67,7 +67,7 @@ pub(super) struct State {
 
 impl TargetHandle {
     pub(super) fn new(looking_for: String) -> Self {
-        let none = EndReason::ALL.map(|reason| (reason, 0));
+        let zeros = EndReason::ALL.map(|reason| (reason, 0));
         let state = State {
             current: None,
             process: channel::Sender::new(None),
@@ -75,8 +75,8 @@ impl TargetHandle {
             report: Report {
                 looking_for,
                 problems: Vec::new(),
-                restarts: none,
-                ends: none,
+                restarts: zeros,
+                ends: zeros,
                 ended: None,
                 searched_at: None,
             },

@@ -111,15 +111,15 @@ impl UnitSearch {
         if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
             return;
         }
-        // In order: v2 of a hybrid host, systemd's own hierarchy of v1, the only hierarchy of a
-        // host.
+        // In order: v2 on a hybrid host, systemd's own hierarchy of v1, v2 without v1.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
         let control_group = self.unit_status.control_group.as_deref();
-        let named = control_group.and_then(below_top).and_then(|path| {
+        let from_systemctl = control_group.and_then(below_top).and_then(|path| {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
-        self.folder = named.or_else(|| tops.into_iter().find_map(|top| search(top, &self.name)));
+        self.folder =
+            from_systemctl.or_else(|| tops.into_iter().find_map(|top| search(top, &self.name)));
     }
 
     /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
@@ -151,7 +151,7 @@ fn below_top(control_group: &str) -> Option<PathBuf> {
     (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
-/// Searches slices and the services of users' own systemd, which alone contain units.
+/// Searches slices and the services `user@`: only these contain units.
 fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
     if below_top(name)?.components().count() != 1 {
         return None;
@@ -217,7 +217,7 @@ fn show(systemctl: &OsStr, unit: &str, context: &SearchContext<'_>) -> Result<Un
         .spawn();
     let mut child = spawned.map_err(|error| format!("{}: {error}", systemctl.display()))?;
     let ended = wait(&mut child, context);
-    // Waits in any case: a child that nobody waits for stays a zombie.
+    // Also waits for a killed child: otherwise it stays a zombie.
     if ended.is_err()
         && let Err(error) = child.kill().and_then(|()| child.wait())
     {

@@ -29,21 +29,21 @@ const RETRIES: RetryPolicy = RetryPolicy {
     patience: Duration::from_secs(30),
 };
 const SLOTS_PER_REQUEST: u64 = 500;
-/// JSON-RPC codes for a missing block or a skipped slot (in the ledger, in the archive).
+/// JSON-RPC codes for a missing block or a skipped slot, in the ledger or archive.
 const MISSING_BLOCK_CODES: [i64; 4] = [-32001, -32004, -32007, -32009];
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const ACCOUNTS_PER_REQUEST: usize = 100;
 const MAX_BYTES: usize = 1 << 30;
 
-/// Oldest first.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Records {
+    /// Oldest first.
     pub(crate) all: Vec<Vec<u8>>,
-    /// Without secrets of the URL.
+    /// Without URL secrets.
     pub(crate) source: String,
     pub(crate) kind: Option<&'static str>,
     pub(crate) notes: Vec<String>,
-    /// Why reading ended early, to append: ` by SIGINT` or `: ERROR`.
+    /// Why reading ended early, as a suffix: ` by SIGINT`, `: ERROR`.
     pub(crate) ended_by: Option<String>,
     pub(crate) save_error: Option<String>,
 }

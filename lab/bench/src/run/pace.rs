@@ -18,7 +18,7 @@ const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
 /// First wait before a retry; doubles each time. A longer delay that the node requests takes
 /// precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// Maximum backoff without a request of the node.
+/// Maximum backoff if a node requests no delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer requested delay ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -42,7 +42,7 @@ pub(crate) struct Pace {
 }
 
 #[derive(Debug)]
-pub(crate) struct Attempt<T> {
+pub(crate) struct LastAttempt<T> {
     pub(crate) answer: Result<T, Failure>,
     /// Of the last attempt.
     pub(crate) at: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Attempt<T> {
 
 /// Which refusals are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum Retried {
     /// In a closed loop.
     All,
     /// During preparation: rate limits.
@@ -115,9 +115,9 @@ impl Pace {
         &self,
         node: usize,
         mut at: Duration,
-        repeat: Repeat,
+        retried: Retried,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
-    ) -> Option<Attempt<T>> {
+    ) -> Option<LastAttempt<T>> {
         let mut refused = 0;
         loop {
             let answer = send(at).await;
@@ -128,9 +128,9 @@ impl Pace {
                 .as_ref()
                 .err()
                 .and_then(|failure| Some((failure, failure.refusal()?)))
-                .filter(|(failure, _)| self.decide_retry(node, failure, repeat, refused));
+                .filter(|(failure, _)| self.decide_retry(node, failure, retried, refused));
             let Some((failure, retry_after)) = refusal else {
-                return Some(Attempt {
+                return Some(LastAttempt {
                     answer,
                     at,
                     refused,
@@ -148,7 +148,7 @@ impl Pace {
         }
     }
 
-    fn decide_retry(&self, node: usize, failure: &Failure, repeat: Repeat, retries: u32) -> bool {
+    fn decide_retry(&self, node: usize, failure: &Failure, retried: Retried, retries: u32) -> bool {
         *self
             .refusals
             .borrow_mut()
@@ -164,14 +164,14 @@ impl Pace {
             return false;
         }
         let now = clock::uptime();
-        let is_limit = matches!(failure, Failure::RateLimited(_));
-        let max_retries = if is_limit {
+        let is_rate_limit = matches!(failure, Failure::RateLimited(_));
+        let max_retries = if is_rate_limit {
             MAX_RATE_LIMIT_RETRIES
         } else {
             MAX_ERROR_RETRIES
         };
-        match repeat {
-            Repeat::None => {
+        match retried {
+            Retried::None => {
                 // Without a requested delay, later requests are sent on schedule.
                 if let Some(retry_after) = retry_after.filter(|retry_after| !retry_after.is_zero())
                 {
@@ -181,7 +181,7 @@ impl Pace {
                 }
                 return false;
             }
-            Repeat::Limits if !is_limit => return false,
+            Retried::Limits if !is_rate_limit => return false,
             _ => {}
         }
         let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);

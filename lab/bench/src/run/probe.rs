@@ -1,6 +1,6 @@
 use super::Engine;
 use super::exchange::Connections;
-use super::pace::{Pace, Repeat};
+use super::pace::{Pace, Retried};
 use crate::answer::Decoder;
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Plan};
@@ -73,7 +73,7 @@ async fn send_one(
             .await
     };
     let node = plan.node(cell.link);
-    let attempted = pace.send_with_retries(node, clock::uptime(), Repeat::Limits, send);
+    let attempted = pace.send_with_retries(node, clock::uptime(), Retried::Limits, send);
     let attempted = attempted.await;
     Ok(attempted.map(|attempted| (index, attempted.answer.map(|_| decoder.bytes().to_vec()))))
 }

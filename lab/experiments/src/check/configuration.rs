@@ -7,17 +7,17 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 /// The daemon's default.
-const DEFAULT_AT_TIP: Duration = Duration::from_secs(60);
+const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
-/// The daemon's verdict on `recorder.config`. `None` without a file, or if it is unreadable.
-pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
-    let (program, file) = (program?, plan.recorder.config.as_deref()?);
+/// The daemon's verdict on `recorder.config`. `None` without a daemon or readable file.
+pub(super) fn daemon_verdict(plan: &Plan, daemon: Option<&Path>) -> Option<Result<(), String>> {
+    let (daemon, file) = (daemon?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
     let output = output_of(
-        program,
+        daemon,
         &[
             "check-config".as_ref(),
             "--config".as_ref(),
@@ -43,7 +43,7 @@ pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), 
         }
         Err(error) => Err(format!(
             "{} cannot be asked about it: {error}",
-            program.display()
+            daemon.display()
         )),
     })
 }
@@ -61,7 +61,7 @@ fn short(line: &str) -> String {
 pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
     match phase(plan)?.get("at_tip_for") {
         Some(time) => parse_time(time.as_str()?).ok(),
-        None => Some(DEFAULT_AT_TIP),
+        None => Some(DEFAULT_AT_TIP_FOR),
     }
 }
 

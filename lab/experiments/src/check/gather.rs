@@ -38,7 +38,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
             .filter(|tool| in_path(tool).is_some())
             .collect(),
         other_user: other_user(plan),
-        configuration: configuration::checked(plan, recorder.as_deref().ok()),
+        configuration: configuration::daemon_verdict(plan, recorder.as_deref().ok()),
         at_tip_for: configuration::at_tip_for(plan),
         recorder,
         stakes: stake::ask(plan, stake::RETRY_POLICY),

@@ -103,7 +103,7 @@ impl Runner<'_> {
     /// Asks runs to end, and waits for the grace period or a forced stop.
     fn terminate(&mut self, runs: &mut [&mut Running]) {
         for run in &mut *runs {
-            search::lift(run);
+            search::lift_memory_limit(run);
             if let Some(launched) = &mut run.launched
                 && let Err(error) = launched.terminate()
             {

@@ -57,7 +57,7 @@ pub(super) fn gated(
 ) -> anyhow::Result<Vec<OsString>> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
     let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
-    if launcher.is_parent() {
+    if launcher.is_parent_process() {
         command.extend([
             "--parent".into(),
             OsString::from(std::process::id().to_string()),

@@ -1,4 +1,4 @@
-//! Feeds readings to a search, applies its limits and journals its lines.
+//! Feeds readings to a memory search, sets limits and journals its lines.
 
 use super::system::Observer;
 use super::{Runner, Running, TurnError};
@@ -14,12 +14,12 @@ use faultline_text::{bytes, time};
 use std::time::Duration;
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// The daemon's default distance in slots up to which a validator is near the tip.
+/// The daemon's default: a validator at most so many slots behind is at the tip.
 const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum page size: the kernel rounds limits down to pages.
-const PAGE: u64 = 64 << 10;
+const MAX_PAGE_BYTES: u64 = 64 << 10;
 const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 
 /// Since when operations have failed; `None` if the last one succeeded.
@@ -56,20 +56,20 @@ pub(super) struct RunningSearch {
     is_over: bool,
     /// OOM events so far.
     out_of_memory: u64,
-    /// A limit change that failed.
+    /// A limit still to be set.
     pending_limit: Option<Option<u64>>,
     error: FailureTimer,
 }
 
 impl RunningSearch {
-    /// `is_hard_limit`: whether a write into a full cgroup fails.
+    /// `is_hard_limit`: whether writes in a full cgroup fail.
     fn begin(
         plan: &Plan,
         rules: Search,
         is_hard_limit: bool,
         observer: Box<dyn Observer>,
     ) -> anyhow::Result<Self> {
-        let machine = SearchMachine::new(rules, at_tip(plan), is_hard_limit)
+        let machine = SearchMachine::new(rules, at_tip_slots(plan), is_hard_limit)
             .context("[search] cannot be searched by these rules")?;
         Ok(RunningSearch {
             machine,
@@ -81,7 +81,7 @@ impl RunningSearch {
         })
     }
 
-    /// While the limit is not as requested, the reading is empty, so that a dwell shows nothing.
+    /// While the limit is not as requested, the reading is empty, so no dwell is judged by it.
     fn read(
         &mut self,
         now: Duration,
@@ -113,7 +113,7 @@ impl RunningSearch {
         self.pending_limit = set_memory_limit(launched, bytes).err().map(|_| bytes);
     }
 
-    /// It waits because it is full, or had an OOM event since the last poll.
+    /// Whether it waits while full, or had an OOM event since the last poll.
     fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let now = count("oom").saturating_add(count("oom_kill"));
@@ -128,7 +128,7 @@ impl RunningSearch {
     }
 }
 
-fn at_tip(plan: &Plan) -> u64 {
+fn at_tip_slots(plan: &Plan) -> u64 {
     let slots = phase(plan).and_then(|phase| phase.get("at_tip_slots")?.as_integer());
     slots
         .and_then(|slots| u64::try_from(slots).ok())
@@ -141,7 +141,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> anyh
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
         (None, applied) => applied.is_none(),
-        (Some(requested), Some(applied)) => applied.saturating_add(PAGE) > requested,
+        (Some(requested), Some(applied)) => applied.saturating_add(MAX_PAGE_BYTES) > requested,
         (Some(_), None) => true,
     };
     let shown = |limit: Option<u64>| limit.map_or("none".to_owned(), bytes);
@@ -182,13 +182,13 @@ impl Runner<'_> {
         let Some(mut running_search) = run.search.take() else {
             return Ok(());
         };
-        let actions = if running_search.is_over {
+        let polled = if running_search.is_over {
             Ok(())
         } else {
             self.poll_search(run, &mut running_search)
         };
         run.search = Some(running_search);
-        actions
+        polled
     }
 
     fn poll_search(
@@ -208,7 +208,7 @@ impl Runner<'_> {
                         running_search.set_memory_limit(launched, limit);
                     }
                 }
-                Action::Line(line) => self.search_line(run, line)?,
+                Action::Line(line) => self.journal_line(run, line)?,
                 Action::Over(answer) => {
                     running_search.is_over = true;
                     run.why = Some((Outcome::Completed, evidence.clone()));
@@ -231,12 +231,12 @@ impl Runner<'_> {
             .as_mut()
             .filter(|search| !search.is_over && run.why.is_none());
         match running_search.and_then(|running_search| running_search.machine.validator_ended()) {
-            Some(line) => self.search_line(run, line),
+            Some(line) => self.journal_line(run, line),
             None => Ok(()),
         }
     }
 
-    fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
+    fn journal_line(&mut self, run: &mut Running, line: Line) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         self.system
             .print(&format!("run {number}: {}", in_words(&line)));
@@ -261,7 +261,7 @@ impl Runner<'_> {
 
 /// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
 /// noted.
-pub(super) fn lift(run: &mut Running) {
+pub(super) fn lift_memory_limit(run: &mut Running) {
     let may_reach_limit = run
         .search
         .as_ref()
@@ -364,7 +364,7 @@ mod tests {
                     [begin]\nhow = \"download\"\n[recorder]\nconfig = \"faultlined.toml\"\n\
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
         let plan = crate::plan::parse(text, &file).unwrap();
-        let message = at_tip(&plan);
+        let message = at_tip_slots(&plan);
         assert_eq!(
             message,
             config

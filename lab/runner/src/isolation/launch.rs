@@ -32,7 +32,7 @@ pub trait Launcher {
 
     /// Whether launched programs are children of the calling thread, so that a holder can use the
     /// parent-death signal.
-    fn is_parent(&self) -> bool {
+    fn is_parent_process(&self) -> bool {
         false
     }
 

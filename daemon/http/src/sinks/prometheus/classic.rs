@@ -1,5 +1,5 @@
-//! Encodes the classic text format, which prometheus-client does not support. A family has the name
-//! of its samples, and an info metric is a gauge.
+//! Encodes the classic text format, which prometheus-client does not support. A family
+//! keeps `_total` or `_info`, and an info metric is a gauge.
 
 use super::{ConstantLabels, labels};
 use faultline_metrics::{Histogram, Kind, Metric, Reading, Value};

@@ -53,18 +53,18 @@ fn only_the_oldest_automatic_saves_are_removed_to_free_space() {
     let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
     fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
     assert_eq!(
-        free_space(folder.path(), &limits(5, 1000), 10, SaveOrigin::Automatic),
+        make_space(folder.path(), &limits(5, 1000), 10, SaveOrigin::Automatic),
         Ok(0)
     );
     assert_eq!(
-        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Automatic),
+        make_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Automatic),
         Ok(1)
     );
     let mut left = [&[ASKED, TWICE, NEW][..], &others].concat();
     left.sort_unstable();
     assert_eq!(names(folder.path()), left);
     assert_eq!(
-        free_space(folder.path(), &limits(9, 30), 10, SaveOrigin::Automatic),
+        make_space(folder.path(), &limits(9, 30), 10, SaveOrigin::Automatic),
         Ok(1),
         "by bytes"
     );
@@ -75,29 +75,29 @@ fn only_the_oldest_automatic_saves_are_removed_to_free_space() {
 fn requested_saves_are_never_removed_to_free_space() {
     let folder = folder(&[ASKED, NEW]);
     let refused =
-        free_space(folder.path(), &limits(1, 1000), 10, SaveOrigin::Automatic).unwrap_err();
+        make_space(folder.path(), &limits(1, 1000), 10, SaveOrigin::Automatic).unwrap_err();
     assert!(refused.contains("max_saved (1)"), "{refused}");
     assert_eq!(names(folder.path()).len(), 2);
-    assert!(free_space(folder.path(), &limits(9, 5), 10, SaveOrigin::Automatic).is_err());
+    assert!(make_space(folder.path(), &limits(9, 5), 10, SaveOrigin::Automatic).is_err());
 }
 
 #[test]
 fn http_saves_use_half_the_space_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        free_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Http),
+        make_space(folder.path(), &limits(4, 1000), 10, SaveOrigin::Http),
         Ok(0)
     );
     assert!(
-        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Http)
+        make_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Http)
             .unwrap_err()
             .contains("half")
     );
-    assert!(free_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Http).is_ok());
-    assert!(free_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Http).is_err());
+    assert!(make_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Http).is_ok());
+    assert!(make_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Http).is_err());
     let full = folder_with_unasked();
     assert!(
-        free_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Http)
+        make_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Http)
             .unwrap_err()
             .contains("is full")
     );
@@ -112,7 +112,7 @@ fn folder_with_unasked() -> tempfile::TempDir {
 fn a_signal_save_succeeds_where_http_saves_used_their_half() {
     let folder = folder(&[ASKED, OLD]);
     assert_eq!(
-        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Signal),
+        make_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Signal),
         Ok(1)
     );
     assert_eq!(names(folder.path()), [ASKED]);
@@ -123,7 +123,7 @@ fn a_flight_folder_without_marker_is_not_modified() {
     let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
     assert!(
-        free_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Automatic)
+        make_space(folder.path(), &limits(2, 1000), 10, SaveOrigin::Automatic)
             .unwrap_err()
             .contains(MARKER)
     );
@@ -135,7 +135,7 @@ fn a_flight_folder_without_marker_is_not_modified() {
     remove_interrupted_saves(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
     assert_eq!(
-        free_space(folder.path(), &limits(3, 1000), 10, SaveOrigin::Automatic),
+        make_space(folder.path(), &limits(3, 1000), 10, SaveOrigin::Automatic),
         Ok(0),
         "there is room as it is"
     );

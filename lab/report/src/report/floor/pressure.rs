@@ -15,7 +15,7 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     turns.retain(|(_, runs)| runs.len() > 1);
     turns.sort_by_key(|(key, _)| *key);
     let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0usize);
-    for ((.., number), runs) in &turns {
+    for ((.., turn_label), runs) in &turns {
         let shares: Option<Vec<f64>> = runs.iter().map(|run| io_share(run)).collect();
         let Some(shares) = shares else {
             unknown_turns += 1;
@@ -25,7 +25,7 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
         let max_share = shares.iter().copied().fold(0.0, f64::max);
         if max_share - min_share > MIN_SHARE_DIFFERENCE && max_share > 1.5 * min_share {
             unequal_turns.push(format!(
-                "turn {number}: {:.1} to {:.1} % of the time",
+                "turn {turn_label}: {:.1} to {:.1} % of the time",
                 100.0 * min_share,
                 100.0 * max_share
             ));
@@ -56,13 +56,13 @@ pub(crate) fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
 fn io_share(subject: &Subject) -> Option<f64> {
     let experiment = subject.run.from_experiment.as_ref();
     let run_seconds = subject.lifecycle.until;
-    let by_experiment = experiment
+    let experiment_share = experiment
         .and_then(|experiment| experiment.io_some)
         .filter(|_| run_seconds > 0.0)
         .map(|seconds| seconds / run_seconds);
     growth(&subject.run, Signal::IoSome, subject.from_execution.window)
         .mean()
-        .or(by_experiment)
+        .or(experiment_share)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.

@@ -28,7 +28,7 @@ pub(super) fn read_optional(folder: &Path, file: &str) -> Result<Option<String>>
     }
 }
 
-/// The value of [`read_optional`]'s text.
+/// Parses [`read_optional`]'s text.
 pub(super) fn value<T>(
     folder: &Path,
     file: &str,
@@ -84,8 +84,8 @@ pub(super) fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
     Ok(all)
 }
 
-/// Sends a signal to every process of the cgroup but `skipped`, and returns them. Pids may be
-/// reused, so each gets a pidfd before the list is read again.
+/// Signals every process of the cgroup but `skipped`; returns the signalled ones. Pids may be
+/// reused: a pidfd is used only if its pid is listed again.
 pub(super) fn signal(
     folder: &Path,
     signal: Signal,

@@ -104,7 +104,7 @@ impl Launcher for Direct {
         &self.can
     }
 
-    fn is_parent(&self) -> bool {
+    fn is_parent_process(&self) -> bool {
         true
     }
 
@@ -120,7 +120,7 @@ impl Launcher for Direct {
             );
         }
         let user = User::of(job, &self.roots.etc)?;
-        let user_command = user.map_or(Ok(Vec::new()), user_command)?;
+        let switch_prefix = user.map_or(Ok(Vec::new()), switch_prefix)?;
         let disks = self.disks(&job.limits)?;
         let group = Group::make(&self.parents, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
@@ -128,7 +128,7 @@ impl Launcher for Direct {
         Ok(Box::new(Child::start(
             job,
             &file,
-            user_command,
+            switch_prefix,
             group,
             gate,
         )?))
@@ -158,7 +158,7 @@ impl Launcher for Direct {
 const SETPRIV: &str = "setpriv";
 
 /// Command prefix that switches to this user; empty if it is the current user.
-fn user_command(user: User) -> Result<Vec<OsString>> {
+fn switch_prefix(user: User) -> Result<Vec<OsString>> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }

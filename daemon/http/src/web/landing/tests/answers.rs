@@ -1,5 +1,5 @@
 use super::*;
-use faultline_metrics::{AMBIGUOUS, Histogram, TIME_BOUNDS};
+use faultline_metrics::{AMBIGUOUS_PREFIX, Histogram, TIME_BOUNDS};
 
 const EVIL: &str = "/tmp/<script>alert(1)</script>";
 
@@ -77,7 +77,10 @@ fn several_validators_are_named_in_the_headline() {
         3.0,
         vec![reading(&metrics::process::UP, &[], 0.0)],
     );
-    target.problems = vec![Problem::new(Kind::Broken, format!("{AMBIGUOUS}{found}"))];
+    target.problems = vec![Problem::new(
+        Kind::Broken,
+        format!("{AMBIGUOUS_PREFIX}{found}"),
+    )];
     let tick = Tick {
         number: 3,
         at: at(3.0),

@@ -2,7 +2,7 @@
 
 use super::answers::{replaying, with};
 use super::*;
-use faultline_metrics::AMBIGUOUS;
+use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_testkit::browser::{Browser, SKIP_MESSAGE};
 
 const EXE: &str = "/opt/agave/bin/agave-validator";
@@ -36,7 +36,7 @@ fn of(source: Source, readings: Vec<Reading>) -> String {
 
 fn states() -> [(&'static str, String); 8] {
     let several = format!(
-        "{AMBIGUOUS}2 validators found: 77 agave-validator (ledger /mnt/a_ledger_with_a_long_name_and_no_spaces), \
+        "{AMBIGUOUS_PREFIX}2 validators found: 77 agave-validator (ledger /mnt/a_ledger_with_a_long_name_and_no_spaces), \
          1200 agave-validator (ledger /l); none is followed until target.pid (--pid) says which"
     );
     let nearly_full = vec![

@@ -33,7 +33,7 @@ impl Child {
     pub(super) fn start(
         job: &Job,
         file: &Path,
-        user_command: Vec<OsString>,
+        switch_prefix: Vec<OsString>,
         group: Group,
         gate: Option<Gate>,
     ) -> Result<Child> {
@@ -42,9 +42,9 @@ impl Child {
         let mut command = Command::new(SHELL);
         command
             .args(["-c", WAIT_SCRIPT, &group.name])
-            .args(&user_command)
+            .args(&switch_prefix)
             .arg(ENV);
-        if let Some(folder) = job.folder.as_ref().filter(|_| !user_command.is_empty()) {
+        if let Some(folder) = job.folder.as_ref().filter(|_| !switch_prefix.is_empty()) {
             // `env` enters the folder again as the target user, who must be able to.
             command.arg("-C").arg(folder);
         }

@@ -45,8 +45,8 @@ impl Cgroups {
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
             let mut mounts = mounts.iter();
-            let mount =
-                mounts.find(|mount| mount.fs_type == "cgroup" && mount.has_option(controller))?;
+            let mount = mounts
+                .find(|mount| mount.fs_type == "cgroup" && mount.has_super_option(controller))?;
             Some(mount.mount_point.clone())
         };
         if let Some(memory) = v1("memory") {
