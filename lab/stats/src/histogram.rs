@@ -50,8 +50,8 @@ pub fn freedman_diaconis(
     linear_edges(low, high, (classes as usize).clamp(1, max_classes.max(1)))
 }
 
-/// `edges` ascend. With fewer than two there is no class, and every value counts as above. Values
-/// below the first are not counted.
+/// `edges` ascend. Values below the first are not counted. With fewer than two edges there is no
+/// class, and all values count as above.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
     let mut histogram = Histogram {

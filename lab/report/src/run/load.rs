@@ -55,7 +55,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         ticks,
         stopped: stopped(&recording, &rows)?,
         binding_levels: binding_levels(&recording, &rows)?,
-        signals: signals(&recording, &index_of, Signal::ALL)?,
+        signals: signals(&recording, &rows, &index_of, Signal::ALL)?,
         pools: pools(&recording, &index_of)?,
         points: points(&recording, &clock, &rows)?,
         slot_times: slot_times(&recording, &index_of)?,
@@ -123,7 +123,7 @@ pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
         origin_unix_ns: clock.origin,
         ticks: ticks(&rows, &clock, &first_rows(&recording.processes()?)),
         stopped: stopped(recording, &rows)?,
-        signals: signals(recording, &index_of, &EVIDENCE_SIGNALS)?,
+        signals: signals(recording, &rows, &index_of, &EVIDENCE_SIGNALS)?,
         slot_times: slot_times(recording, &index_of)?,
         ..Run::default()
     };
@@ -252,6 +252,7 @@ fn ticks(rows: &[TickRow], clock: &Clock, first_rows: &HashMap<i64, i64>) -> Vec
     ticks
 }
 
+/// Of an id that a damaged file repeats, the last index.
 fn index_of(rows: &[TickRow]) -> HashMap<i64, usize> {
     (0..)
         .zip(rows)
@@ -347,10 +348,11 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
 /// not wanted.
 fn signals(
     recording: &Recording,
+    rows: &[TickRow],
     index_of: &HashMap<i64, usize>,
     wanted_signals: &[Signal],
 ) -> Result<Vec<Vec<Option<f64>>>, Error> {
-    let mut signals = vec![vec![None; index_of.len()]; Signal::ALL.len()];
+    let mut signals = vec![vec![None; rows.len()]; Signal::ALL.len()];
     for table in faultline_recording::Table::ALL {
         let wanted: Vec<(usize, &str)> = (Signal::ALL.iter().enumerate())
             .filter(|(_, signal)| wanted_signals.contains(signal))
