@@ -118,7 +118,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     answers
 }
 
-/// Runs on its own thread, because procfs reads of a process that hangs in the kernel can block.
+/// On a blocking thread, since procfs reads of a process that hangs in the kernel can block.
 async fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
     let config = config.clone();
     let inspection =

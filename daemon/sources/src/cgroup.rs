@@ -173,6 +173,7 @@ impl Poll for Cgroup {
             self.locator = None;
             self.followed = None;
             self.path = None;
+            self.devices.clear();
             self.headroom = Headroom::new(self.memory.clone());
             self.limits = Throttle::every(LIMITS_INTERVAL);
         }

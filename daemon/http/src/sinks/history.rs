@@ -137,7 +137,7 @@ impl History {
         }
     }
 
-    /// The tick waits for the lock, so it is only held to copy a pointer.
+    /// The tick waits for the lock, so a reader holds it only to copy a pointer.
     pub(crate) fn trends(&self) -> Arc<Trends> {
         Arc::clone(&self.trends.lock())
     }

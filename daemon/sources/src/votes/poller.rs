@@ -4,7 +4,7 @@ use super::own_schedule::OwnLeaderSchedule;
 use super::vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot};
 use super::{Handle, OwnVoteAccount, VoteFacts, cluster};
 use crate::distance::DistanceEvidence;
-use crate::polling::{PollTimer, ProblemLog};
+use crate::polling::{PollTimer, ProblemLog, Timestamped};
 use crate::rpc::{Client, Endpoint, Failure, Readiness, server};
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
@@ -45,7 +45,7 @@ pub struct Poller {
     clock: Clock,
     endpoint: Endpoint,
     handle: Handle,
-    /// Methods that the current process does not offer; not requested again.
+    /// Methods that the current process does not offer; not requested again for this identity.
     missing_methods: Vec<&'static str>,
     problem_log: ProblemLog,
 }
@@ -299,9 +299,14 @@ impl Round<'_> {
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);
         let gate: Option<InContext<FeatureGate>> = self.request("getAccountInfo", params).await;
-        if let Some(InContext { value: gate }) = gate
-            && (has_no_certificate || !matches!(gate, FeatureGate::ActiveSince(_)))
-        {
+        let Some(InContext { value: gate }) = gate else {
+            return;
+        };
+        let is_active = matches!(gate, FeatureGate::ActiveSince(_));
+        if is_active && !has_no_certificate {
+            // Whether there is a certificate is unknown, so an active gate proves nothing.
+            self.facts.gate = Timestamped::default();
+        } else {
             self.facts.gate.set(gate, self.now());
         }
     }

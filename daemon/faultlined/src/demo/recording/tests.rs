@@ -53,7 +53,10 @@ fn every_demo_line_is_understood_by_the_daemon() {
                 "{line}"
             );
             lines += 1;
-            known += usize::from(KnownPoint::parse(&point).is_some_and(|known| known.is_ok()));
+            if let Some(point) = KnownPoint::parse(&point) {
+                point.unwrap();
+                known += 1;
+            }
         }
     }
     assert!(known > 1500 && lines > known, "{known} of {lines}");
