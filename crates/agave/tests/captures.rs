@@ -49,6 +49,33 @@ fn counted(body: &[u8], wanted: &Sums) -> Sums {
     sums
 }
 
+/// A field is declared if a value of some type is read. The point's value must have that type.
+fn assert_declared_types(point: &Point<'_>) {
+    let name = point.name();
+    let parsed = |fields: &str| {
+        let line = format!("{name} {fields} 1");
+        let point = Point::parse(line.as_bytes()).unwrap();
+        KnownPoint::parse(&point).unwrap().unwrap()
+    };
+    let empty = parsed("undeclared=1i");
+    let is_read = |key: &str, value: &str| parsed(&format!("{key}={value}")) != empty;
+    for field in point.fields() {
+        let field = field.unwrap();
+        let is_declared = ["1i", "true", "\"text\""].map(|value| is_read(field.key, value));
+        let value = match field.value().unwrap() {
+            Value::Int(value) => format!("{value}i"),
+            Value::Bool(value) => value.to_string(),
+            Value::Str(_) => "\"text\"".to_owned(),
+            _ => "1.5".to_owned(),
+        };
+        assert!(
+            !is_declared.contains(&true) || is_read(field.key, &value),
+            "{name}.{} is {value}",
+            field.key
+        );
+    }
+}
+
 /// Some of the same sums by the typed datapoints.
 fn typed(body: &[u8]) -> Sums {
     let mut sums = Sums::new();
@@ -62,6 +89,7 @@ fn typed(body: &[u8]) -> Sums {
             return;
         };
         assert!(point.timestamp().is_some());
+        assert_declared_types(&point);
         match known.unwrap() {
             KnownPoint::ProgramCache(stats) => {
                 add("loaded-programs-cache-stats.misses", stats.misses);
@@ -150,10 +178,9 @@ fn a_real_log_gives_points_and_progress() {
             let point = point.unwrap();
             point.check().unwrap();
             points.push(point.name().to_owned());
-            assert!(
-                KnownPoint::parse(&point).is_none_or(|known| known.is_ok()),
-                "{line:?}"
-            );
+            if KnownPoint::parse(&point).is_some() {
+                assert_declared_types(&point);
+            }
         }
     });
     // grep -c 'datapoint: ' validator.log

@@ -36,8 +36,8 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
         }
         CampaignCommand::Remove { dir, version } => remove(dir, version),
         CampaignCommand::Export { dir, out } => {
-            let (campaign, mut store) = open(dir)?;
-            let rows = shown::export(&campaign, &mut store, out)?;
+            let (campaign, store) = open(dir)?;
+            let rows = shown::export(&campaign, store, out)?;
             print(&format!(
                 "{}: {}\n",
                 out.display(),

@@ -95,14 +95,14 @@ fn state(
 }
 
 /// Writes one row for each run and metric; returns their number. Fails if the file exists.
-pub(crate) fn export(campaign: &Campaign, store: &mut Store, out: &Path) -> anyhow::Result<usize> {
+pub(crate) fn export(campaign: &Campaign, store: Store, out: &Path) -> anyhow::Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),
         "{}: exists already",
         out.display()
     );
-    store.replace_verdicts(&compare::rows(&page::groups(campaign, store)?))?;
-    let (rows, columns) = store.export()?;
+    let verdicts = compare::rows(&page::groups(campaign, &store)?);
+    let (rows, columns) = store.export(&verdicts)?;
     write_columns(out, "result", columns)?;
     Ok(rows)
 }

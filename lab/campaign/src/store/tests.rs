@@ -190,8 +190,20 @@ fn an_export_has_a_row_for_each_value_with_its_verdict() {
         verdict: "worse".into(),
         ..VerdictRow::default()
     };
-    store.replace_verdicts(&[verdict]).unwrap();
-    let (rows, columns) = store.export().unwrap();
+    let stored = VerdictRow {
+        verdict: "stored".into(),
+        ..verdict.clone()
+    };
+    store.replace_verdicts(&[stored]).unwrap();
+    let path = folder.path().join(RESULTS);
+    // Another program reads the database meanwhile.
+    let reader = Connection::open(&path).unwrap();
+    let read = |sql: &str| reader.query_row(sql, [], |row| row.get::<_, String>(0));
+    reader.execute_batch("BEGIN").unwrap();
+    assert_eq!(read("SELECT verdict FROM verdict").unwrap(), "stored");
+    let (rows, columns) = store.export(&[verdict]).unwrap();
+    reader.execute_batch("COMMIT").unwrap();
+    assert_eq!(read("SELECT verdict FROM verdict").unwrap(), "stored");
     assert_eq!((rows, columns.len()), (2, 20));
     let column = |name: &str| {
         let mut named = columns.iter().filter(|(known, _)| known == name);

@@ -207,7 +207,12 @@ pub(super) fn terminate(folders: &[impl AsRef<Path>]) -> Result<()> {
 }
 
 pub(super) fn is_empty(folders: &[impl AsRef<Path>]) -> Result<bool> {
-    Ok(all_processes(folders)?.is_empty())
+    for folder in folders {
+        if !processes(folder.as_ref())?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn all_processes(folders: &[impl AsRef<Path>]) -> Result<BTreeSet<i32>> {
