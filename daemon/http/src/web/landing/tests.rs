@@ -328,7 +328,8 @@ fn the_landing_page_shows_program_cache_entries_and_plots() {
         reading(capacity, &["observed"], 512.0),
     ];
     assert!(
-        show(Some(&cache(differ)), &History::default(), at(90.3)).contains("begin at 512 entries")
+        show(Some(&cache(differ)), &History::default(), at(90.3))
+            .contains("a capacity of 512 entries")
     );
     let html = busy_page("/opt/agave/bin/agave-validator");
     for of in ["hits", "misses", "evictions"] {
