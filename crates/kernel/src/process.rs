@@ -102,15 +102,15 @@ pub struct ProcessFiles {
     last_limits: Option<LimitSample>,
 }
 
-/// What the kernel limits, and how near the process is to it.
+/// Limits of the kernel and how near the process is to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitSample {
     /// 0 to 2000: the highest is killed first.
     pub oom_score: Result<u64, ReadError>,
     /// -1000 to 1000.
     pub oom_score_adj: Result<i64, ReadError>,
-    /// `Absent` before Linux 6.2, which does not count them, and for kernel threads and zombies.
-    /// The folder is never listed.
+    /// The kernel's count, never a listing of the folder. `Absent` before Linux 6.2, and for
+    /// kernel threads and zombies.
     pub open_fds: Result<u64, ReadError>,
     /// The soft limit; `None` is unlimited.
     pub max_fds: Result<Option<u64>, ReadError>,

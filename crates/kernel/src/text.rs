@@ -176,7 +176,7 @@ pub(crate) fn fill<T: Default>(
     }
 }
 
-/// Declares a struct of counters. Of each line: field, keys.
+/// Declares a struct; each line is a field and its keys.
 macro_rules! counters {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $($key:literal)|+,)* }) => {
         $(#[$about])*

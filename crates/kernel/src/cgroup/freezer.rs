@@ -34,7 +34,7 @@ impl Freezers {
     pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
         let mut frozen = None;
         for freezer in &mut self.0 {
-            // One that is frozen, true, is greater than the others.
+            // `Some(true)` is the maximum: one frozen is enough.
             frozen = frozen.max(freezer.frozen(buffer)?);
         }
         Ok(frozen)

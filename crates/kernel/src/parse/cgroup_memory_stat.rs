@@ -38,7 +38,7 @@ counters! {
         swap: b"swap",
         /// Swapped-in memory that still has its swap slot.
         swapcached: b"swapcached",
-        /// Minimum of the limits of this cgroup and all ancestors, including invisible ones. v1 only.
+        /// Minimum limit of this cgroup and all ancestors, including invisible ones. v1 only.
         hierarchical_limit: b"hierarchical_memory_limit",
         unevictable: b"unevictable",
         /// Since Linux 5.9.

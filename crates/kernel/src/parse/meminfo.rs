@@ -6,7 +6,7 @@ counters! {
     Meminfo {
         total: b"MemTotal",
         free: b"MemFree",
-        /// The kernel's estimate of memory without swapping. Since Linux 3.14.
+        /// Estimate of memory available without swapping. Since Linux 3.14.
         available: b"MemAvailable",
         /// Includes shared memory.
         cached: b"Cached",

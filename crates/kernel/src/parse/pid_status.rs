@@ -18,7 +18,7 @@ counters! {
         vm_swap: b"VmSwap",
         vm_pte: b"VmPTE",
         vm_size: b"VmSize",
-        /// Sum of the three parts.
+        /// Sum of the `rss_*`.
         vm_rss: b"VmRSS",
     }
 }
@@ -27,7 +27,7 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
     fill(text, b':', PidStatus::counter)
 }
 
-/// The value behind `key`; `None` without the line.
+/// The value after `key`; `None` without the line.
 fn value<T>(
     text: &[u8],
     key: &[u8],
@@ -53,12 +53,12 @@ pub fn effective_uid(text: &[u8]) -> Result<Option<u32>, ParseError> {
 
 const LIST: &str = "expected a list such as 0-3,8";
 
-/// NUMA nodes. `None` without the line: a kernel without cpusets.
+/// NUMA nodes. `None` if the kernel has no cpusets.
 pub fn allowed_mems(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
     value(text, b"Mems_allowed_list:", LIST, cpu_list::list)
 }
 
-/// Also CPUs that are offline.
+/// Includes offline CPUs.
 pub fn allowed_cpus(text: &[u8]) -> Result<Option<Vec<u32>>, ParseError> {
     value(text, b"Cpus_allowed_list:", LIST, cpu_list::list)
 }

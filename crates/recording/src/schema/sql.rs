@@ -66,8 +66,8 @@ impl TableSpec {
             .join(",")
     }
 
-    /// Of a table of names, which begins with the id: the statements that find the id of a name and
-    /// that add the name. Their parameters are the other columns.
+    /// For a table of names whose first column is the id: one statement finds the id of a name,
+    /// one adds the name. Their parameters are the other columns.
     pub(crate) fn name_statements(&self) -> [String; 2] {
         let (table, names) = (self.name, self.names());
         let parts = names.trim_start_matches("id,");

@@ -97,8 +97,7 @@ impl Poller {
         }
     }
 
-    /// Adds the responses to `cache`. Sends all requests on one connection; responses before a
-    /// failure count.
+    /// Adds the responses to `cache`, also those before a failure. Uses one connection.
     async fn poll(&self, mut cache: ProcessCache, ledger: Option<PathBuf>) -> ProcessCache {
         let began = self.clock.now();
         cache.up = false;
@@ -198,13 +197,13 @@ struct ProcessCache {
     at: Stamp,
     took: Duration,
     has_connected: bool,
-    /// A process starts only once, so this stays true.
+    /// Once true, stays true for this process.
     running: bool,
     progress: Timestamped<StartProgress>,
     identity: Timestamped<PublicKey>,
     /// `Some(None)`: there is no JSON-RPC.
     rpc_address: Option<Option<SocketAddr>>,
-    /// `None`: the validator does not report it.
+    /// Inner `None`: it is not reported.
     admission: Timestamped<Option<AdmissionStatus>>,
     problems: Vec<Problem>,
     up: bool,
@@ -240,7 +239,7 @@ impl ProcessCache {
             .is_none_or(|at| now.since(at) >= ADMISSION_INTERVAL)
     }
 
-    /// Records an unexpected response; returns a connection failure.
+    /// Records an error response; returns a connection failure.
     fn record_failure(
         &mut self,
         path: &Path,

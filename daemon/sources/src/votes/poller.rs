@@ -36,8 +36,8 @@ const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 /// Interval of checks for a new process or identity. A new one starts a round at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Id of every request: HTTP already matches the response. A changing id would change the texts of
-/// problems.
+/// Id of every request: HTTP pairs it with its response. A changing id would change the texts
+/// of problems.
 const ID: u64 = 1;
 
 pub struct Poller {
@@ -194,8 +194,7 @@ impl Round<'_> {
         self.facts.is_complete = true;
     }
 
-    /// Only near the tip, by the distance that JSON-RPC reports. A scan needs the full API, which
-    /// reports it.
+    /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
     fn is_scan_due(&self) -> bool {
         let Poller {
             config, endpoint, ..

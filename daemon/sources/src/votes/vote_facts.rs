@@ -129,7 +129,7 @@ impl VoteFacts {
         evidence.consensus()
     }
 
-    /// The epoch of the migration by the marker of an account.
+    /// The epoch of the migration if an account marks it.
     fn marker(&self, now: Stamp) -> Option<u64> {
         let own = || self.own(now)??.account.migration_epoch();
         self.marker_epoch.or_else(own)
@@ -258,7 +258,7 @@ impl VoteFacts {
         }
     }
 
-    /// Another machine may vote with the configured account; this one is its standby.
+    /// If another machine votes with the configured account, this one is its standby.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
@@ -335,7 +335,7 @@ fn ranking_readings(
     protocol: Option<Protocol>,
     out: &mut Vec<Reading>,
 ) {
-    // In the epoch of the migration, the credits of before still rank.
+    // In the epoch of the migration, earlier credits still rank.
     let has_credits = unit == CreditUnit::Credits
         || (ranking.epoch.is_some() && unit == CreditUnit::LamportsAfter(ranking.epoch));
     if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
