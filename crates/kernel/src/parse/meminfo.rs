@@ -31,6 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn empty_lines_and_a_number_without_a_blank_are_read() {
+        let info = parse(b"MemTotal: 5 kB\n\nShadowCallStack:10373888 kB\nDirty:1 kB\n\n").unwrap();
+        assert_eq!((info.total, info.dirty), (Some(5 << 10), Some(1 << 10)));
+    }
+
+    #[test]
     fn captured_memory_is_in_bytes() {
         let info = parse(include_bytes!("../../tests/text/linux-6.18/meminfo")).unwrap();
         assert_eq!(info.total, Some(24_684_096 * 1024));
